@@ -27,32 +27,34 @@ _MERGES = {
 
 @keras.saving.register_keras_serializable("kerasrec")
 class Bidirectional(StatesOfNodes, keras.layers.Layer):
-    """Applies a layer to trees from the leaves up, and another to its outputs from the root down.
+    """Passes states up trees with one layer, then down from the root with another.
 
     The downward layer begins with the upward states of the root, which depend on the whole tree,
     and each tree node reads its own upward output (Kokkinos and Potamianos 2017, section 2.2). So
-    the output of every node depends on the whole tree, as that of
-    `keras.layers.Bidirectional` does on the whole sequence.
+    the output of every node depends on the whole tree, just as each output of
+    `keras.layers.Bidirectional` depends on the whole sequence.
 
     Args:
-        layer: a `Recursive` layer such as `TreeLSTM(150)`. A copy of it goes up, with the same
-            `embedding` and the same options except for what it returns.
-        downward_layer: a `TopDown` layer whose cell has `reads="node"` and whose first state has
-            as many units; it is copied, too. By default a `TopDownTreeLSTM`, which shares its
-            weights among all children if `layer` does so.
-        merge_mode: `"concat"` (default), `"sum"`, `"ave"`, `"mul"`, or None for a list of both.
-        **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
+        layer: A `Recursive` layer such as `TreeLSTM(150)`. A copy of it passes states up, with the
+            same `embedding` and the same options, except for those that say what it returns.
+        downward_layer: A `TopDown` layer whose cell has `reads="node"` and whose first state has as
+            many units as that of `layer`; it is copied, too. By default a `TopDownTreeLSTM`, which
+            shares its weights among all children if `layer` does so.
+        merge_mode: The way to combine the two outputs: `"concat"` (default), `"sum"`, `"ave"`,
+            `"mul"`, or None for a list of both.
+        **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
 
     Call arguments:
-        x: as the `layer` takes it: float `[batch, nodes, features]`, or words, int or string
-            `[batch, nodes]`, where it has an `embedding`.
-        children: int `[batch, nodes, arity]`, the indices of each tree node's children, -1 for
+        x: The inputs of tree nodes, as `layer` takes them: float `[batch, nodes, features]`, or
+            words, int or string `[batch, nodes]`, if it has an `embedding`.
+        children: The indices of each tree node's children, int `[batch, nodes, arity]`; -1 for
             none. Node 0 is the root, and padding comes last. See `Recursive`.
-        training: bool, whether dropout is on.
+        training: Whether dropout is on, a bool.
 
     Output shape:
-        `[batch, nodes, units]`, outputs of all tree nodes, zero and masked for padding; with
-        `merge_mode="concat"` the units of both layers, with None a list of both outputs.
+        The outputs of all tree nodes, `[batch, nodes, units]`, zero and masked for padding. With
+        `merge_mode="concat"` they have the units of both layers; with None there is a list of both
+        outputs.
 
     Example:
 
@@ -138,7 +140,7 @@ class Bidirectional(StatesOfNodes, keras.layers.Layer):
             )
 
     def __call__(self, x: Any, children: Any = None, **kwargs: Any) -> Any:
-        """`layer(x, children)` or `layer([x, children])`."""
+        """Calls the layer: `layer(x, children)` or `layer([x, children])`."""
         inputs = both_inputs(self.name, x, children, takes_ragged=True)
         with SentenceFirst():
             return super().__call__(*inputs, **kwargs)
@@ -153,7 +155,7 @@ class Bidirectional(StatesOfNodes, keras.layers.Layer):
         self.built = True
 
     def call(self, x: Any, children: Any, mask: Any = None, training: bool = False) -> Any:
-        """Runs both; see the class."""
+        """Runs both layers; see the class."""
         refuse_mask(self.name, mask)
         up, *root = self.upward_layer(x, children, training=training)
         sizes = self.downward_layer.cell.state_sizes
@@ -172,12 +174,12 @@ class Bidirectional(StatesOfNodes, keras.layers.Layer):
         return outputs
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
-        """The masks of what `call` returns; see `Recursive.compute_mask`."""
+        """Returns the masks of what `call` returns; see `Recursive.compute_mask`."""
         mask = self.downward_layer.compute_mask(inputs, previous_mask)
         return [mask, mask] if self.merge_mode is None else mask
 
     def compute_output_shape(self, x_shape: Any, children_shape: Any) -> Any:
-        """Shapes of what `call` returns."""
+        """Returns the shapes of what `call` returns."""
         units = [one.cell.output_size for one in (self.upward_layer, self.downward_layer)]
         if self.merge_mode is None:
             return [(*x_shape[:2], size) for size in units]
@@ -186,7 +188,7 @@ class Bidirectional(StatesOfNodes, keras.layers.Layer):
     def compute_output_spec(
         self, x: Any, children: Any, mask: Any = None, training: bool = False
     ) -> Any:
-        """Symbolic outputs, so that a functional model is built without compiling."""
+        """Returns symbolic outputs, so that a functional model is built without compiling."""
         self.upward_layer.check(x, children, mask)
         shapes = self.compute_output_shape(x.shape, children.shape)
         if self.merge_mode is None:
@@ -194,7 +196,7 @@ class Bidirectional(StatesOfNodes, keras.layers.Layer):
         return like(x, shapes, self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """Constructor arguments, as Keras saves them."""
+        """Returns the constructor arguments, as Keras saves them."""
         return {
             **super().get_config(),
             "layer": keras.saving.serialize_keras_object(self.upward_layer),
@@ -204,7 +206,7 @@ class Bidirectional(StatesOfNodes, keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Bidirectional:
-        """A layer from what `get_config` gave."""
+        """Returns a layer made from the result of `get_config`."""
         config = dict(config)
         for name in ("layer", "downward_layer"):
             config[name] = keras.saving.deserialize_keras_object(config[name])
@@ -212,7 +214,7 @@ class Bidirectional(StatesOfNodes, keras.layers.Layer):
 
 
 def _copy(layer: Recursive, return_state: bool) -> Recursive:
-    """A layer with the same options and embedding, that returns the outputs of all tree nodes."""
+    """A layer with the same options and embedding that returns the outputs of all tree nodes."""
     options = {
         "return_sequences": True,
         "return_state": return_state,

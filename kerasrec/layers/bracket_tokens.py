@@ -1,4 +1,4 @@
-"""Brackets and words of bracketed texts, and what is wrong with them, by ops of the graph."""
+"""Finds brackets and words in texts, and what is wrong with them, with TensorFlow's ops."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ SHOWN = 30  # characters of a text in a message
 
 @dataclass(frozen=True)
 class BracketTokens:
-    """The brackets and words of a batch of texts, one text behind the other.
+    """The brackets and words of a batch of texts, one text after another.
 
     Args:
-        texts: string `[batch]`, as they were passed.
-        tokens: string `[tokens]`: `(`, `)` or a word.
-        rows: int64 `[tokens]`, the text of each token.
-        starts: int64 `[batch]`, the first token of each text.
-        is_open, is_close: bool `[tokens]`.
-        depth: int64 `[tokens]`, how many brackets are open behind each token.
+        texts: The texts as they were passed, string `[batch]`.
+        tokens: The tokens, string `[tokens]`: `(`, `)` or a word.
+        rows: The text of each token, int64 `[tokens]`.
+        starts: The first token of each text, int64 `[batch]`.
+        is_open, is_close: Whether a token is an opening or a closing bracket, bool `[tokens]`.
+        depth: The number of brackets that are open after each token, int64 `[tokens]`.
     """
 
     texts: tf.Tensor
@@ -35,33 +35,33 @@ class BracketTokens:
 
     @property
     def is_word(self) -> tf.Tensor:
-        """Bool `[tokens]`."""
+        """Whether each token is a word, bool `[tokens]`."""
         return ~(self.is_open | self.is_close)
 
     @property
     def places(self) -> tf.Tensor:
-        """int64 `[tokens]`: 0, 1, ..."""
+        """The places of the tokens, int64 `[tokens]`: 0, 1, ..."""
         return tf.range(tf.size(self.tokens, tf.int64))
 
     @property
     def is_first(self) -> tf.Tensor:
-        """Bool `[tokens]`, whether a token is the first of its text."""
+        """Whether each token is the first of its text, bool `[tokens]`."""
         return self.places == tf.gather(self.starts, self.rows)
 
     def has_before(self, is_token: tf.Tensor) -> tf.Tensor:
-        """Whether a token of a kind, bool `[tokens]`, stands before each one, in the same text."""
+        """Whether one of these tokens, bool `[tokens]`, is right before each token in its text."""
         return tf.concat([[False], is_token], 0)[:-1] & ~self.is_first
 
     def has_after(self, is_token: tf.Tensor) -> tf.Tensor:
-        """Whether a token of a kind, bool `[tokens]`, stands behind each one, in the same text."""
+        """Whether one of these tokens, bool `[tokens]`, is right after each token in its text."""
         return tf.concat([is_token & ~self.is_first, [False]], 0)[1:]
 
 
 def tokens_of(texts: tf.Tensor) -> BracketTokens:
-    """Splits texts at brackets and ASCII white space alone, since some words hold U+00A0.
+    """Splits texts at brackets and ASCII white space only, since some words contain U+00A0.
 
     Args:
-        texts: string `[batch]`.
+        texts: The texts, string `[batch]`.
     """
     spaced = tf.strings.regex_replace(texts, SPACE, " ")
     pieces = tf.strings.split(tf.strings.regex_replace(spaced, "([()])", r" \1 "), " ")
@@ -78,10 +78,10 @@ def check_utf8(texts: tf.Tensor) -> tf.Tensor:
     """Raises InvalidArgumentError, when the graph runs, for bytes that are not UTF-8.
 
     Args:
-        texts: string `[batch]`.
+        texts: The texts, string `[batch]`.
 
     Returns:
-        True, for which whatever needs the check must wait.
+        True, a tensor on which every op that needs the check must depend.
     """
     decoded = tf.strings.unicode_transcode(texts, "UTF-8", "UTF-8", errors="replace")
     wrong = decoded != texts
@@ -97,11 +97,11 @@ def check_brackets(found: BracketTokens, has_labels: bool) -> tf.Tensor:
     """Raises InvalidArgumentError, when the graph runs, unless each text is one bracket.
 
     Args:
-        found: the tokens.
-        has_labels: whether each bracket has a label; otherwise a text may also be one word.
+        found: The tokens.
+        has_labels: Whether each bracket has a label; otherwise a text may also be one word.
 
     Returns:
-        True, for which whatever needs the check must wait.
+        True, a tensor on which every op that needs the check must depend.
     """
     steps = tf.cast(found.is_open, tf.int64) - tf.cast(found.is_close, tf.int64)
     is_later = ~found.is_first & (found.depth <= steps)  # All brackets before it are closed.
@@ -148,12 +148,12 @@ def check_brackets(found: BracketTokens, has_labels: bool) -> tf.Tensor:
 
 
 def fail_at(found: BracketTokens, place: tf.Tensor, reason: tf.Tensor) -> tf.Tensor:
-    """Raises InvalidArgumentError, when the graph runs, that names a text and a place in it.
+    """Raises InvalidArgumentError, when the graph runs, with the text and the place of the fault.
 
     Args:
-        found: the tokens.
-        place: int64 scalar, of a token.
-        reason: string scalar, what is wrong with it.
+        found: The tokens.
+        place: The place of a token, an int64 scalar.
+        reason: What is wrong with it, a string scalar.
     """
     row = found.rows[place]
     characters = tf.strings.unicode_split(found.texts[row], "UTF-8")
@@ -180,7 +180,7 @@ def fail(*parts: tf.Tensor | str) -> tf.Tensor:
     """Raises InvalidArgumentError when the graph runs.
 
     Args:
-        *parts: of the message, strings.
+        *parts: The parts of the message, strings.
     """
     message = tf.strings.join(parts)
     failure = tf.raw_ops.Assert(condition=False, data=[message], name=WITHOUT_FRAMES)

@@ -1,8 +1,8 @@
-"""Bracketed texts to words and children, by ops of the graph.
+"""From bracketed texts to words and children, with TensorFlow's ops.
 
 A tree node is a bracket, or a word that stands beside others where brackets have no labels. Nodes
-are sorted by depth, then by place: so the parent of a node is the last one above it that stands
-before it, and siblings stand together. No loop runs over tokens.
+are sorted by depth, then by place. So the parent of a node is the last node of the level above that
+stands before it, and siblings stand together. No loop runs over tokens.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ TOO_MANY = (
 
 @dataclass(frozen=True)
 class _Nodes:
-    """The tree nodes of a batch of texts, in preorder, one text behind the other.
+    """The tree nodes of a batch of texts, in preorder, one text after another.
 
     Args:
-        places: int64 `[nodes]`, their tokens.
-        rows: int64 `[nodes]`, their texts.
-        numbers: int64 `[nodes]`, in their trees.
-        parents: int64 `[nodes]`, the places of parents in these lists; -1 for roots.
-        slots: int64 `[nodes]`, places among the children of the parent.
-        has_word: bool `[tokens]`, which tokens are words of nodes.
-        of_words: int64 `[words]`, the places of their nodes in these lists.
+        places: The token of each node, int64 `[nodes]`.
+        rows: The text of each node, int64 `[nodes]`.
+        numbers: The number of each node in its tree, int64 `[nodes]`.
+        parents: The place of each node's parent in these lists, int64 `[nodes]`; -1 for roots.
+        slots: The place of each node among its parent's children, int64 `[nodes]`.
+        has_word: Whether each token is the word of a node, bool `[tokens]`.
+        of_words: The place of each such word's node in these lists, int64 `[words]`.
     """
 
     places: tf.Tensor
@@ -68,16 +68,17 @@ def parse_brackets(
     """Reads a batch of bracketed trees.
 
     Args:
-        texts: string `[batch]`.
-        arity: the most children of a tree node; None for as many as there are.
-        has_labels: whether each bracket begins with a label.
+        texts: The texts, string `[batch]`.
+        arity: The largest number of children of a tree node; None for as many as there are.
+        has_labels: Whether each bracket begins with a label.
 
     Returns:
-        Words, string `[batch, nodes]`, "" for none, and children, int32 `[batch, nodes, arity]`,
-        -1 for none.
+        The words, string `[batch, nodes]`, "" for none, and the children, int32
+        `[batch, nodes, arity]`, -1 for none.
 
     Raises:
-        tf.errors.InvalidArgumentError: a text is no such tree; it says which, where and why.
+        tf.errors.InvalidArgumentError: If a text is not such a tree; the message says which, where
+            and why.
     """
     with tf.control_dependencies([check_utf8(texts)]):
         found = tokens_of(tf.identity(texts))
@@ -88,7 +89,7 @@ def parse_brackets(
 
 
 def _labelled(found: BracketTokens, depth: tf.Tensor) -> _Nodes:
-    """The nodes where each is a bracket with a label, and words are all other words."""
+    """The nodes of trees with labels: each is a bracket, and all tokens but labels are words."""
     has_word = found.is_word & ~found.has_before(found.is_open)
 
     def in_same_text(is_token: tf.Tensor) -> tf.Tensor:
@@ -103,7 +104,7 @@ def _labelled(found: BracketTokens, depth: tf.Tensor) -> _Nodes:
 
 
 def _unlabelled(found: BracketTokens, depth: tf.Tensor) -> _Nodes:
-    """The nodes where they are brackets, and words that are not alone in theirs."""
+    """The nodes of trees without labels: brackets, and words that are not alone in a bracket."""
     is_alone = found.has_before(found.is_open) & found.has_after(found.is_close)
     is_node = found.is_word & ~is_alone
     return _nodes(found, found.is_open | is_node, found.is_word, depth + tf.cast(is_node, tf.int64))
@@ -115,10 +116,11 @@ def _nodes(
     """Finds the parent of each node.
 
     Args:
-        found: the tokens.
-        is_node: bool `[tokens]`.
-        has_word: bool `[tokens]`, which tokens are words of nodes.
-        levels: int64 `[tokens]`, at nodes and at words that of the node, 1 for roots.
+        found: The tokens.
+        is_node: Whether each token is a tree node, bool `[tokens]`.
+        has_word: Whether each token is the word of a node, bool `[tokens]`.
+        levels: The level of each node, and for words the level of their node, int64 `[tokens]`; 1
+            for roots.
     """
     size = tf.size(found.tokens, tf.int64)
     places = tf.boolean_mask(found.places, is_node)
@@ -152,14 +154,14 @@ def _nodes(
 def _check_nodes(
     found: BracketTokens, nodes: _Nodes, arity: int | None, has_labels: bool
 ) -> tf.Tensor:
-    """Raises InvalidArgumentError, when the graph runs, for a node that holds the wrong things."""
+    """Raises InvalidArgumentError, when the graph runs, if a node contains the wrong things."""
     size = tf.size(nodes.places, tf.int64)
     # The sum leaves out -1, the parent of roots.
     num_trees = tf.math.unsorted_segment_sum(tf.ones_like(nodes.parents), nodes.parents, size)
     num_words = tf.math.unsorted_segment_sum(tf.ones_like(nodes.of_words), nodes.of_words, size)
     has_label = tf.gather(found.has_after(found.is_word), nodes.places)
     is_closed_at_once = tf.gather(found.has_after(found.is_close), nodes.places)
-    # What is wrong, how to say it, and a number to put in.
+    # The nodes in question, how to say what is wrong, and a number to put in.
     reasons = [(num_trees + num_words == 0, EMPTY, num_trees)]
     if has_labels:
         reasons += [

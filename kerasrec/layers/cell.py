@@ -1,4 +1,4 @@
-"""`RecursiveCell`: what a tree layer computes at one tree node."""
+"""`RecursiveCell`: the computation at one tree node."""
 
 from __future__ import annotations
 
@@ -16,50 +16,53 @@ from kerasrec.layers.types import Activation, Constraint, Initializer, Regulariz
 from kerasrec.private import added_losses
 from kerasrec.public import TraceError, map_fn
 
-# What errors say if a tensor is expected and None comes.
+# The words of errors for a None where a tensor is expected.
 _OF_NONE = ("NoneType", "None values not supported", "NOT CONVERTIBLE TO TENSOR")
 
 
 class RecursiveCell(keras.layers.Layer):
-    """Base class of cells, as a cell of `keras.layers.RNN` is for sequences.
+    """Base class of cells: what a cell of `keras.layers.RNN` is for sequences, for trees.
 
-    A cell says what a leaf makes of its inputs and what an inner node makes of its children's
-    states. `kerasrec.layers.Recursive` applies it over trees, to many tree nodes at once: the
-    first axis of all tensors counts tree nodes.
+    A cell computes the states of a leaf from its inputs, and those of an inner node from its
+    children's states. `kerasrec.layers.Recursive` applies the cell over trees, to many tree nodes
+    at once: the first axis of all tensors counts tree nodes.
 
     A subclass sets `state_size`, creates weights in `build`, and implements `call`, which returns
-    the node's output and its new states, as the cells of Keras do. Where a leaf is not an inner
-    node whose children have the states of `get_initial_state`, it implements `call_leaf`, too. The
-    output is the first state, unless the cell sets `output_size`. Parents read states alone.
+    the node's output and its new states, as the cells of Keras do. By default, a leaf is an inner
+    node whose children have the states of `get_initial_state`; if it is to be something else, the
+    subclass implements `call_leaf`, too. The output is the first state, unless the cell sets
+    `output_size`. Parents read only states.
 
     Args:
-        arity: positive int, how many children a tree node has at most. A missing child has the
-            states of `get_initial_state`. None for any number of children, as ragged rows.
-        inner_inputs: whether inner nodes read inputs, too; otherwise `call` gets None for them.
-            False ignores their inputs. None accepts only trees whose inner nodes have no inputs, as
-            far as that is known: a word other than 0 at an inner node is an error, and so are the
-            states of another tree layer.
-        dropout: fraction of the input features to drop in training, separately for each tree node.
-        recurrent_dropout: fraction of the first state to drop in training where a neighboring tree
-            node reads it.
-        seed: int, the seed of the dropout.
-        **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
+        arity: The largest number of children of a tree node, a positive int. A missing child has
+            the states of `get_initial_state`. None for any number of children, as ragged rows.
+        inner_inputs: Whether inner nodes read inputs, too; otherwise `call` gets None for them.
+            False ignores the inputs of inner nodes. None accepts only trees whose inner nodes have
+            no inputs, as far as that is known: a word other than 0 at an inner node is an error,
+            and so are the states of another tree layer.
+        dropout: The fraction of the input features to drop in training, separately for each tree
+            node.
+        recurrent_dropout: The fraction of the first state to drop in training where a neighboring
+            tree node reads it.
+        seed: The seed of the dropout, an int.
+        **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
 
     Call arguments:
-        inputs: float `[nodes, features]`, or None without `inner_inputs`.
-        states: a list for each child: its states, `[nodes, units]` each. With `arity=None` the
-            children's states, RaggedTensors `[nodes, (children), units]`.
-        training: bool, passed to a cell whose `call` takes it.
+        inputs: The inputs, float `[nodes, features]`, or None without `inner_inputs`.
+        states: A list with an entry for each child: the list of its states, `[nodes, units]` each.
+            With `arity=None` a list of the children's states, RaggedTensors
+            `[nodes, (children), units]`.
+        training: Whether the call is in training, a bool; passed to a cell whose `call` takes it.
 
     Output shape:
         The output `[nodes, output_size]`, and a list of the new states, `[nodes, units]` each.
 
     Attributes:
-        state_size: int, or a sequence of ints: the number of units of each state.
-        output_size: int, the number of units of the output. A cell whose output is not its first
-            state sets it, also if the two have as many units.
-        supports_jit: bool, whether XLA may compile a training step with the cell in it, if its
-            layer has `engine="compiled"`. False, unless a subclass sets it: XLA takes no ragged
+        state_size: The number of units of each state, an int or a sequence of ints.
+        output_size: The number of units of the output, an int. A cell whose output is not its first
+            state sets it, even if the two have the same number of units.
+        supports_jit: Whether XLA may compile a training step that contains the cell, a bool, if its
+            layer has `engine="compiled"`. False, unless a subclass sets it: XLA supports no ragged
             rows, no assertions and not all ops.
 
     Example:
@@ -80,7 +83,7 @@ class RecursiveCell(keras.layers.Layer):
 
     state_size: int | Sequence[int]
     goes_down: ClassVar[bool] = False
-    # Cells that multiply by it need an int; only cells for any number of children have None.
+    # Cells that multiply by the arity need an int; only cells for any number of children have None.
     arity: Any
 
     @formerly_positional("arity", "inner_inputs", "dropout", "recurrent_dropout", "seed")
@@ -108,7 +111,7 @@ class RecursiveCell(keras.layers.Layer):
         for name, rate in (("dropout", dropout), ("recurrent_dropout", recurrent_dropout)):
             if not 0 <= rate < 1:
                 raise ValueError(f"`{name}` must be at least 0 and below 1, received {rate}.")
-        # XLA may not take what a subclass computes.
+        # XLA may not support what a subclass computes.
         self.supports_jit = False
         self.arity: Any = arity
         self.inner_inputs = inner_inputs
@@ -118,10 +121,10 @@ class RecursiveCell(keras.layers.Layer):
         self._output_size: int | None = None
 
     def __call__(self, inputs: Any, states: Any, *args: Any, **kwargs: Any) -> Any:
-        """As `call`, with weights and inputs cast to the cell's dtype.
+        """Runs `call`, with weights and inputs cast to the cell's dtype.
 
         Raises:
-            ValueError: if `states` are those of one node, as `keras.layers.RNN` passes them.
+            ValueError: If `states` are those of one node, as `keras.layers.RNN` passes them.
         """
         if self.arity is not None and not self.goes_down:
             for child in states:
@@ -134,14 +137,14 @@ class RecursiveCell(keras.layers.Layer):
         return super().__call__(inputs, states, *args, **kwargs)
 
     def call(self, inputs: Any, states: Sequence[Any]) -> tuple[tf.Tensor, list[tf.Tensor]]:
-        """An inner node. A subclass may also take `training`, a bool.
+        """Computes inner nodes. A subclass may also take `training`, a bool.
 
         Args:
-            inputs: `[nodes, features]`, or None without `inner_inputs`.
-            states: for each child, its states `[nodes, units]` each. With `arity=None`, for each
-                state a RaggedTensor `[nodes, (children), units]`, a row for each node: reduce it
-                with `tf.reduce_sum(state, axis=1)` or the like, and compute on each child with
-                `kerasrec.map_fn`.
+            inputs: The inputs, `[nodes, features]`, or None without `inner_inputs`.
+            states: A list with an entry for each child: the list of its states, `[nodes, units]`
+                each. With `arity=None` there is a RaggedTensor `[nodes, (children), units]` for
+                each state, with a row for each node: reduce it with `tf.reduce_sum(state, axis=1)`
+                or the like, and compute on each child with `kerasrec.map_fn`.
 
         Returns:
             The node's output `[nodes, output_size]`, and a list of its new states, `[nodes, units]`
@@ -150,14 +153,14 @@ class RecursiveCell(keras.layers.Layer):
         raise NotImplementedError(f"{type(self).__name__} must implement `call`.")
 
     def call_leaf(self, inputs: Any, **kwargs: Any) -> tuple[tf.Tensor, list[tf.Tensor]]:
-        """A leaf; by default a node whose children have initial states, or whose rows are empty.
+        """Computes leaves; by default as nodes whose children have initial states, or empty rows.
 
         Args:
-            inputs: `[nodes, features]`.
+            inputs: The inputs, `[nodes, features]`.
             **kwargs: `training`, if `call` takes it.
 
         Returns:
-            As `call`.
+            The same as `call`.
         """
         if self.arity is None:
             rows = tf.RaggedTensor.from_tensor(inputs[:, :0])
@@ -167,12 +170,12 @@ class RecursiveCell(keras.layers.Layer):
         return self.call(inputs, [missing] * self.arity, **kwargs)
 
     def get_initial_state(self, batch_size: int | tf.Tensor | None = None) -> list[tf.Tensor]:
-        """The states of a missing child, or of roots whose states are not given.
+        """Returns the states of a missing child, or of roots whose states are not given.
 
-        Zeros, unless a subclass says otherwise.
+        They are zeros, unless a subclass says otherwise.
 
         Args:
-            batch_size: how many tree nodes, an int or a 0-d tensor.
+            batch_size: The number of tree nodes, an int or a 0-d tensor.
 
         Returns:
             A list of states, `[batch_size, units]` each.
@@ -190,7 +193,7 @@ class RecursiveCell(keras.layers.Layer):
         self._output_size = units
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Sets an attribute; `output_size` also if it reads the same unset, which Keras skips."""
+        """Sets an attribute; `output_size` even if it already reads the same, which Keras skips."""
         super().__setattr__("_output_size" if name == "output_size" else name, value)
 
     @property
@@ -201,7 +204,7 @@ class RecursiveCell(keras.layers.Layer):
 
     @property
     def num_slots(self) -> Any:
-        """How many children have separate weights; 1 where all share them."""
+        """The number of children that have separate weights; 1 where all share them."""
         return self.arity or 1
 
     @property
@@ -216,7 +219,7 @@ class RecursiveCell(keras.layers.Layer):
         return [size] if isinstance(size, int) else list(size)
 
     def get_config(self) -> dict[str, Any]:
-        """Constructor arguments, as Keras saves them."""
+        """Returns the constructor arguments, as Keras saves them."""
         return {
             **super().get_config(),
             "arity": self.arity,
@@ -230,18 +233,18 @@ class RecursiveCell(keras.layers.Layer):
 def call_cell(
     cell: RecursiveCell, method: Callable[..., Any], *arguments: Any, training: bool, **options: Any
 ) -> list[tf.Tensor]:
-    """What a cell computes for tree nodes: its states, preceded by its output if that is another.
+    """Calls a cell for tree nodes; returns its states, after its output if that is not a state.
 
     Args:
-        cell: any.
+        cell: Any cell.
         method: `cell.call`, `cell.call_leaf`, or `cell`, which casts weights and inputs first.
-        *arguments: of the method.
-        training: passed to a cell whose `call` takes it.
-        **options: further arguments of the method.
+        *arguments: The arguments of the method.
+        training: Passed to a cell whose `call` takes it.
+        **options: Further arguments of the method.
 
     Raises:
-        TraceError: for a cell that does not return what its `state_size` and `output_size` promise,
-            that adds a loss, or that reads inputs of inner nodes without `inner_inputs`.
+        TraceError: If the cell does not return what its `state_size` and `output_size` promise,
+            adds a loss, or reads inputs of inner nodes without `inner_inputs`.
     """
     if _takes_training(cell, cell.call if method is cell else method):
         options["training"] = training
@@ -259,7 +262,7 @@ def call_cell(
 
 @contextlib.contextmanager
 def _explaining_none(cell: RecursiveCell, arguments: Sequence[Any]) -> Iterator[None]:
-    """Within it a cell is called; an error about a None says why the cell's inputs may be it."""
+    """Calls a cell within it; an error about a None then says why the cell's inputs may be None."""
     try:
         yield
     except Exception as error:
@@ -286,8 +289,8 @@ def is_ready_made(cell: RecursiveCell) -> bool:
     """Whether a cell is one of this package, with Keras' own activations.
 
     Such a cell keeps rows apart, draws no random numbers, and computes the same in training and
-    outside of it, since dropout comes from its layer. A user's own may do anything, also by layers
-    within it, which ask Keras whether they are in training.
+    outside of it, since dropout comes from its layer. A user's own cell may do anything; so may the
+    layers in it, which ask Keras whether they are in training.
     """
     names = ("activation", "recurrent_activation")
     activations = [getattr(cell, name) for name in names if hasattr(cell, name)]
@@ -301,7 +304,7 @@ def is_of_keras(activation: Callable[..., Any]) -> bool:
 
 
 def _takes_training(cell: RecursiveCell, method: Callable[..., Any]) -> bool:
-    """Whether a method has `training`, or hands `**kwargs` on to `call`, which has it."""
+    """Whether a method takes `training`, or passes `**kwargs` to `call`, which takes it."""
     parameters = inspect.signature(method).parameters
     hands_on = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
     of_call = inspect.signature(cell.call).parameters
@@ -309,7 +312,7 @@ def _takes_training(cell: RecursiveCell, method: Callable[..., Any]) -> bool:
 
 
 def _output_and_states(cell: RecursiveCell, found: Any) -> tuple[Any, list[Any]]:
-    """What `call` or `call_leaf` returned, checked."""
+    """The checked results of `call` or `call_leaf`."""
     name, sizes = type(cell).__name__, cell.state_sizes
     if _is_old_result(found, len(sizes)):
         warnings.warn(
@@ -347,25 +350,25 @@ def _is_old_result(found: Any, num_states: int) -> bool:
 
 
 class KernelCell(RecursiveCell):
-    """A cell with `kernel`, `recurrent_kernel` and `bias`, made as Keras' own layers make them.
+    """A cell with `kernel`, `recurrent_kernel` and `bias`, made in the same way as in Keras.
 
-    There are rows of `recurrent_kernel` for each child, so a cell needs an arity. A subclass whose
-    children share them, or whose arity is known only later, sets `needs_arity = False`.
+    `recurrent_kernel` has rows for each child, so a cell needs an arity. A subclass whose children
+    share these rows, or whose arity is known only later, sets `needs_arity = False`.
 
     Args:
-        units: positive int, the size of the output.
-        activation: the activation of the new state.
-        use_bias: whether the cell has a bias.
-        kernel_initializer: the initializer of `kernel`.
-        recurrent_initializer: the initializer of `recurrent_kernel`.
-        bias_initializer: the initializer of `bias`.
-        kernel_regularizer: the regularizer of `kernel`.
-        recurrent_regularizer: the regularizer of `recurrent_kernel`.
-        bias_regularizer: the regularizer of `bias`.
-        kernel_constraint: the constraint on `kernel`.
-        recurrent_constraint: the constraint on `recurrent_kernel`.
-        bias_constraint: the constraint on `bias`.
-        **kwargs: those of `RecursiveCell`.
+        units: The size of the output, a positive int.
+        activation: The activation of the new state.
+        use_bias: Whether the cell has a bias.
+        kernel_initializer: The initializer of `kernel`.
+        recurrent_initializer: The initializer of `recurrent_kernel`.
+        bias_initializer: The initializer of `bias`.
+        kernel_regularizer: The regularizer of `kernel`.
+        recurrent_regularizer: The regularizer of `recurrent_kernel`.
+        bias_regularizer: The regularizer of `bias`.
+        kernel_constraint: The constraint on `kernel`.
+        recurrent_constraint: The constraint on `recurrent_kernel`.
+        bias_constraint: The constraint on `bias`.
+        **kwargs: The arguments of `RecursiveCell`.
     """
 
     needs_arity: ClassVar[bool] = True
@@ -413,11 +416,11 @@ class KernelCell(RecursiveCell):
         """Creates the weights.
 
         Args:
-            num_features: of the inputs.
-            kernel: columns of `kernel` `[num_features, kernel]`.
-            recurrent: columns of `recurrent_kernel` `[arity * units, recurrent]`, or `[units,
-                recurrent]` for all children with `arity=None`.
-            bias: size of `bias`.
+            num_features: The number of input features.
+            kernel: The number of columns of `kernel` `[num_features, kernel]`.
+            recurrent: The number of columns of `recurrent_kernel` `[arity * units, recurrent]`, or
+                `[units, recurrent]` for all children with `arity=None`.
+            bias: The size of `bias`.
         """
         self.kernel = self.add_weight(
             shape=(num_features, kernel),
@@ -444,7 +447,7 @@ class KernelCell(RecursiveCell):
             )
 
     def get_config(self) -> dict[str, Any]:
-        """Constructor arguments, as Keras saves them."""
+        """Returns the constructor arguments, as Keras saves them."""
         return {
             **super().get_config(),
             "units": self.units,

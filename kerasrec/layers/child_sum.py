@@ -1,4 +1,4 @@
-"""ChildSumTreeLSTM: the tree-structured LSTM of any number of children."""
+"""ChildSumTreeLSTM: the tree-structured LSTM for any number of children."""
 
 from __future__ import annotations
 
@@ -20,52 +20,54 @@ from kerasrec.public import map_fn
 class ChildSumTreeLSTMCell(TreeLSTMCell):
     """The Child-Sum Tree-LSTM of Tai et al. 2015, section 3.1, at one tree node.
 
-    With z = (sum over k of h_k) recurrent_kernel + x kernel + bias, its columns split into the
-    gates i, o, u, and z_k = h_k recurrent_kernel + x kernel + bias for each child k, of which only
-    the columns f_k are read:
+    With z = (sum over k of h_k) recurrent_kernel + x kernel + bias, whose columns are the gates i,
+    o, u, and z_k = h_k recurrent_kernel + x kernel + bias for each child k, of which only the
+    columns f_k are used:
 
         c = sigmoid(i) * tanh(u) + sum over k of sigmoid(f_k) * c_k
         h = sigmoid(o) * tanh(c)
 
     The order of the children does not matter, and a node may have any number of them. Every node
-    has x, since every node of a dependency tree is a word; with `inner_inputs=False` leaves only.
+    has an x, since every node of a dependency tree is a word; with `inner_inputs=False` only leaves
+    have one.
 
     Weights: `kernel` `[features, 4 * units]` in the order i, o, u, f (without `inner_inputs`
     `[features, 3 * units]`, no f); `recurrent_kernel` `[units, 4 * units]` and `bias` `[4 * units]`
-    in the same order. States: h, c.
+    in the same order. The states are h and c.
 
     Args:
-        units: positive int, the size of h and c.
-        activation: the activation of the new state, as `keras.layers.Activation` takes it; None for
-            none.
-        recurrent_activation: the activation of the gates i, o and f.
-        use_bias: whether the cell has a bias.
-        kernel_initializer: the initializer of `kernel`, which the inputs are multiplied by.
-        recurrent_initializer: the initializer of `recurrent_kernel`, which the states are
-            multiplied by.
-        bias_initializer: the initializer of `bias`.
-        unit_forget_bias: whether the bias of the forget gates begins at one, whatever
+        units: The size of h and c, a positive int.
+        activation: The activation of the new state, in any form that `keras.layers.Activation`
+            accepts; None for no activation.
+        recurrent_activation: The activation of the gates i, o and f.
+        use_bias: Whether the cell has a bias.
+        kernel_initializer: The initializer of `kernel`, which multiplies the inputs.
+        recurrent_initializer: The initializer of `recurrent_kernel`, which multiplies the states.
+        bias_initializer: The initializer of `bias`.
+        unit_forget_bias: Whether the bias of the forget gates begins at one, whatever
             `bias_initializer` is.
-        kernel_regularizer: the regularizer of `kernel`.
-        recurrent_regularizer: the regularizer of `recurrent_kernel`.
-        bias_regularizer: the regularizer of `bias`.
-        kernel_constraint: the constraint on `kernel`.
-        recurrent_constraint: the constraint on `recurrent_kernel`.
-        bias_constraint: the constraint on `bias`.
+        kernel_regularizer: The regularizer of `kernel`.
+        recurrent_regularizer: The regularizer of `recurrent_kernel`.
+        bias_regularizer: The regularizer of `bias`.
+        kernel_constraint: The constraint on `kernel`.
+        recurrent_constraint: The constraint on `recurrent_kernel`.
+        bias_constraint: The constraint on `bias`.
         arity: None, since tree nodes may have any number of children.
-        inner_inputs: whether inner nodes read inputs, too, as all words of a dependency tree do.
-            False ignores their inputs. None accepts only trees whose inner nodes have none.
-        dropout: fraction of the input features to drop in training, separately for each tree node.
-        recurrent_dropout: fraction of h to drop in training where the parent reads it.
-        seed: int, the seed of the dropout.
-        **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
+        inner_inputs: Whether inner nodes read inputs, too, as all words of a dependency tree do.
+            False ignores the inputs of inner nodes. None accepts only trees whose inner nodes have
+            none.
+        dropout: The fraction of the input features to drop in training, separately for each tree
+            node.
+        recurrent_dropout: The fraction of h to drop in training where the parent reads it.
+        seed: The seed of the dropout, an int.
+        **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
 
     Call arguments:
-        inputs: float `[nodes, features]`, or None without `inner_inputs`.
-        states: h and c of the children, RaggedTensors `[nodes, (children), units]`.
+        inputs: The inputs, float `[nodes, features]`, or None without `inner_inputs`.
+        states: The children's h and c, RaggedTensors `[nodes, (children), units]`.
 
     Output shape:
-        h `[nodes, units]`, the output, and a list of the states h and c.
+        The output h, `[nodes, units]`, and a list of the states h and c.
 
     Example:
 
@@ -138,7 +140,7 @@ class ChildSumTreeLSTMCell(TreeLSTMCell):
         self.built = True
 
     def call(self, inputs: Any, states: Sequence[Any]) -> tuple[Any, list[Any]]:
-        """An inner node; see `RecursiveCell.call`."""
+        """Computes inner nodes; see `RecursiveCell.call`."""
         units = self.units
         kernel, forget_kernel = tf.split(self.recurrent_kernel, [3 * units, units], -1)
         own, own_forget = self._of_inputs(inputs)
@@ -158,7 +160,7 @@ class ChildSumTreeLSTMCell(TreeLSTMCell):
         return self._new_state(out_in, update, [carry])
 
     def _of_inputs(self, inputs: Any) -> list[Any]:
-        """What inputs and bias add to the gates i, o, u and to f; None for nothing."""
+        """What inputs and bias add to the gates i, o, u, and to f; None for nothing."""
         if inputs is None and self.bias is None:
             return [None, None]
         if inputs is None:
@@ -173,65 +175,66 @@ class ChildSumTreeLSTMCell(TreeLSTMCell):
 class ChildSumTreeLSTM(CellLayer):
     """The Child-Sum Tree-LSTM of Tai et al. 2015, section 3.1, over trees of any arity.
 
-    `ChildSumTreeLSTMCell` has the equations.
+    The equations are in `ChildSumTreeLSTMCell`.
 
     Args:
-        units: positive int, the size of h and c.
-        activation: the activation of the new state, as `keras.layers.Activation` takes it; None for
-            none.
-        recurrent_activation: the activation of the gates i, o and f.
-        use_bias: whether the cell has a bias.
-        kernel_initializer: the initializer of `kernel`, which the inputs are multiplied by.
-        recurrent_initializer: the initializer of `recurrent_kernel`, which the states are
-            multiplied by.
-        bias_initializer: the initializer of `bias`.
-        unit_forget_bias: whether the bias of the forget gates begins at one, whatever
+        units: The size of h and c, a positive int.
+        activation: The activation of the new state, in any form that `keras.layers.Activation`
+            accepts; None for no activation.
+        recurrent_activation: The activation of the gates i, o and f.
+        use_bias: Whether the cell has a bias.
+        kernel_initializer: The initializer of `kernel`, which multiplies the inputs.
+        recurrent_initializer: The initializer of `recurrent_kernel`, which multiplies the states.
+        bias_initializer: The initializer of `bias`.
+        unit_forget_bias: Whether the bias of the forget gates begins at one, whatever
             `bias_initializer` is.
-        kernel_regularizer: the regularizer of `kernel`.
-        recurrent_regularizer: the regularizer of `recurrent_kernel`.
-        bias_regularizer: the regularizer of `bias`.
-        kernel_constraint: the constraint on `kernel`.
-        recurrent_constraint: the constraint on `recurrent_kernel`.
-        bias_constraint: the constraint on `bias`.
+        kernel_regularizer: The regularizer of `kernel`.
+        recurrent_regularizer: The regularizer of `recurrent_kernel`.
+        bias_regularizer: The regularizer of `bias`.
+        kernel_constraint: The constraint on `kernel`.
+        recurrent_constraint: The constraint on `recurrent_kernel`.
+        bias_constraint: The constraint on `bias`.
         arity: None, since tree nodes may have any number of children.
-        inner_inputs: whether inner nodes read inputs, too, as all words of a dependency tree do.
-            False ignores their inputs. None accepts only trees whose inner nodes have none.
-        dropout: fraction of the input features to drop in training, separately for each tree node.
-        recurrent_dropout: fraction of h to drop in training where the parent reads it.
-        seed: int, the seed of the dropout.
-        return_sequences: whether to return the outputs of all tree nodes, not of the root alone.
-        return_state: whether to return the root's states in addition to the output.
-        recompute: whether the backward pass computes the cells again instead of keeping what they
-            computed: less memory, more time, the same gradients.
-        engine: "waves" runs all tree nodes that are ready at once; "auto" takes it. "compiled" runs
-            them in blocks, in loops that XLA compiles; results are the same up to rounding. It may
-            be faster for one tree with small states on a CPU, and is slower for many trees:
-            compare by `python -m benchmarks speed --peers kerasrec "kerasrec compiled"`. XLA
-            compiles once for each size, rounded up to a power of two, in two to five seconds. A
-            gradient without `training=True` runs the layer again. A batch runs by waves if a node
-            has more than 64 children, or more than that in large batches.
-            `model.compile(jit_compile=True)` is not supported.
-        embedding: a Keras layer such as `keras.layers.Embedding`. With it, `x` are words, and each
-            different word of a batch is looked up once. See `Recursive`.
-        instances: names of devices, each of which computes a part of the tree nodes that are ready
-            at once. See `Recursive`.
-        shared_nodes: whether a tree node may have several parents, as in syntax trees with equal
-            subtrees merged. It is computed once, and the gradients from its parents are added up.
+        inner_inputs: Whether inner nodes read inputs, too, as all words of a dependency tree do.
+            False ignores the inputs of inner nodes. None accepts only trees whose inner nodes have
+            none.
+        dropout: The fraction of the input features to drop in training, separately for each tree
+            node.
+        recurrent_dropout: The fraction of h to drop in training where the parent reads it.
+        seed: The seed of the dropout, an int.
+        return_sequences: Whether to return the outputs of all tree nodes, not only those of roots.
+        return_state: Whether to return the root's states in addition to the output.
+        recompute: Whether the backward pass computes the values inside cells again instead of
+            keeping them. That takes less memory and more time; gradients are the same.
+        engine: The way to run the recursion. "waves" runs all tree nodes that are ready at once;
+            "auto" chooses it. "compiled" runs them in blocks, in loops that XLA compiles; results
+            are the same up to rounding. It may be faster for one tree with small states on a CPU,
+            and is slower for many trees: compare with `python -m benchmarks speed --peers kerasrec
+            "kerasrec compiled"`. XLA compiles once for each size, rounded up to a power of two, in
+            two to five seconds. A gradient without `training=True` runs the layer again. A batch
+            runs in "waves" if a node has more than 64 children; in large batches the limit is
+            higher. `model.compile(jit_compile=True)` is not supported.
+        embedding: A Keras layer such as `keras.layers.Embedding`. If it is given, `x` contains
+            words, and each different word of a batch is looked up once. See `Recursive`.
+        instances: Names of devices. Each computes a part of the tree nodes that are ready at once.
             See `Recursive`.
-        **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
+        shared_nodes: Whether a tree node may have several parents, as in syntax trees with equal
+            subtrees merged. Such a node is computed once, and the gradients from its parents are
+            added up. See `Recursive`.
+        **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
 
     Call arguments:
-        x: float `[batch, nodes, features]`, the inputs of tree nodes; with `embedding` int `[batch,
-            nodes]`, their words.
-        children: int `[batch, nodes, most_children]`, the indices of each tree node's
-            children, -1 for none. Node 0 is the root, and padding comes last. Both may be ragged,
-            which saves memory where few nodes have many children. See `Recursive`.
-        training: bool, whether dropout is on.
+        x: The inputs of tree nodes, float `[batch, nodes, features]`; with `embedding` their words,
+            int `[batch, nodes]`.
+        children: The indices of each tree node's children, int `[batch, nodes, most_children]`; -1
+            for none. Node 0 is the root, and padding comes last. Both `x` and `children` may be
+            ragged, which saves memory where few nodes have many children. See `Recursive`.
+        training: Whether dropout is on, a bool.
 
     Output shape:
-        `[batch, units]`, the root's h. With `return_sequences` `[batch, nodes, units]`, h of all
-        tree nodes, zero and masked for padding. With `return_state` a list: this, then the root's h
-        and c, `[batch, units]` each.
+        The root's h, `[batch, units]`. With `return_sequences` the h of all tree nodes,
+        `[batch, nodes, units]`, zero and masked for padding. With `return_state` a list: this, then
+        the root's h and c, `[batch, units]` each.
 
     Example:
 

@@ -1,4 +1,4 @@
-"""Chooses the tokens of tree nodes and where children grow: as in a given tree, or drawn."""
+"""Chooses the tokens of tree nodes and where children grow: as in a given tree, or at random."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ _COLDEST = 1e-6  # below it, a temperature is 0
 
 
 class Choice(NamedTuple):
-    """What was chosen at tree nodes.
+    """A choice at tree nodes.
 
     Args:
-        value: tokens, int32 `[nodes]`, or which children there are, bool `[nodes, arity]`.
-        log_likelihood: float32 `[nodes]`, of the value.
+        value: The tokens, int32 `[nodes]`, or whether there is a child in each slot, bool
+            `[nodes, arity]`.
+        log_likelihood: The log-likelihood of the value, float32 `[nodes]`.
 
     Example:
 
@@ -32,11 +33,11 @@ class Choice(NamedTuple):
 
 
 class Choices:
-    """Base class of the ways to choose, so that one model both scores trees and grows them.
+    """Base class of the ways to choose, so that one model can both score trees and grow them.
 
     Args:
-        allowed: bool `[nodes, arity]`, the slots in which a node may have a child.
-        num_tokens: size of the vocabulary.
+        allowed: The slots in which a node may have a child, bool `[nodes, arity]`.
+        num_tokens: The size of the vocabulary.
 
     Example:
 
@@ -56,24 +57,24 @@ class Choices:
         self._num_tokens = num_tokens
 
     def token(self, layer: keras.layers.Dense, features: tf.Tensor) -> Choice:
-        """Each node's token, by a softmax over all but token 0, which is padding.
+        """Chooses each node's token, by a softmax over all but token 0, which is padding.
 
         Args:
-            layer: a `keras.layers.Dense` from features to logits, with a unit for each token, a
-                bias and no activation. Its weights are read and it is not called, so that growing
+            layer: A `keras.layers.Dense` from features to logits, with a unit for each token, a
+                bias and no activation. Its weights are read but it is not called, so that growing
                 trees keep no logits of the whole vocabulary.
-            features: `[nodes, features]`.
+            features: The features, `[nodes, features]`.
 
         Raises:
-            ValueError: for any other layer, and for one that was quantized.
+            ValueError: If `layer` is any other layer, or was quantized.
         """
         raise NotImplementedError
 
     def children(self, logits: tf.Tensor) -> Choice:
-        """The slots of each node that have a child, by a sigmoid for each.
+        """Chooses the slots of each node that have a child, by a sigmoid for each slot.
 
         Args:
-            logits: `[nodes, arity]`; those of slots that are not allowed do not count.
+            logits: The logits, `[nodes, arity]`; those of slots that are not allowed are ignored.
         """
         raise NotImplementedError
 
@@ -107,12 +108,12 @@ class Choices:
 
 
 class Given(Choices):
-    """Chooses what given trees have: teacher forcing.
+    """Chooses the values of given trees: teacher forcing.
 
     Args:
-        tokens: int32 `[nodes]`.
-        has_child: bool `[nodes, arity]`.
-        allowed, num_tokens: as for `Choices`.
+        tokens: The tokens, int32 `[nodes]`.
+        has_child: Whether there is a child in each slot, bool `[nodes, arity]`.
+        allowed, num_tokens: The arguments of `Choices`.
     """
 
     def __init__(
@@ -123,24 +124,24 @@ class Given(Choices):
         self._has_child = has_child
 
     def token(self, layer: keras.layers.Dense, features: tf.Tensor) -> Choice:
-        """The given tokens; see `Choices.token`."""
+        """Returns the given tokens; see `Choices.token`."""
         logits = _token_logits(features, *self._weights(layer, features))
         return Choice(self._tokens, _log_token(logits, self._tokens))
 
     def children(self, logits: tf.Tensor) -> Choice:
-        """The given children; see `Choices.children`."""
+        """Returns the given children; see `Choices.children`."""
         log_children = self._log_children(self._has_child, tf.cast(logits, tf.float32))
         return Choice(self._has_child, log_children)
 
 
 class Drawn(Choices):
-    """Draws at nodes that grow, or takes the likeliest choice.
+    """Draws at nodes that grow, or chooses the likeliest value.
 
     Args:
-        place: of the nodes.
-        roots: int32 `[batch]`, the tokens of roots; -1 where they are drawn, too.
-        temperature: float32 scalar, divides all logits; 0 takes the likeliest.
-        allowed, num_tokens: as for `Choices`.
+        place: The place of the nodes.
+        roots: The tokens of roots, int32 `[batch]`; -1 where they are drawn, too.
+        temperature: A float32 scalar that divides all logits; 0 chooses the likeliest value.
+        allowed, num_tokens: The arguments of `Choices`.
     """
 
     def __init__(
@@ -158,7 +159,7 @@ class Drawn(Choices):
         self._uniform = place.uniform(1 + allowed.shape[1])
 
     def token(self, layer: keras.layers.Dense, features: tf.Tensor) -> Choice:
-        """Tokens that are drawn, or given for roots; see `Choices.token`."""
+        """Draws tokens, except for roots whose token is given; see `Choices.token`."""
         is_root = self._place.slot == ROOT
         given = tf.where(is_root, tf.gather(self._roots, self._place.tree), -1)
         weights = self._weights(layer, features)
@@ -166,7 +167,7 @@ class Drawn(Choices):
         return Choice(*_draw_token(features, drawn, given, self._temperature, *weights))
 
     def children(self, logits: tf.Tensor) -> Choice:
-        """Children that are drawn; see `Choices.children`."""
+        """Draws children; see `Choices.children`."""
         logits = tf.cast(logits, tf.float32)
         chances = tf.sigmoid(logits / tf.maximum(self._temperature, _COLDEST))
         wants = tf.where(self._temperature > 0, self._uniform[:, 1:] < chances, logits > 0)
@@ -175,7 +176,7 @@ class Drawn(Choices):
 
 
 def _token_logits(features: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
-    """float32 `[nodes, tokens]`; token 0 is padding and never drawn."""
+    """The logits, float32 `[nodes, tokens]`; token 0 is padding and never drawn."""
     # The bias forbids token 0, which saves a pass over the logits of all nodes.
     bias = tf.cast(bias, tf.float32) + tf.one_hot(0, tf.size(bias), _IMPOSSIBLE, 0.0)
     return tf.cast(tf.matmul(features, kernel), tf.float32) + bias
@@ -196,16 +197,16 @@ def _draw_token(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Each node's token and its log-probability.
 
-    As one function it is one node of the graph: logits of the whole vocabulary are freed with each
-    wave.
+    As one function, this is one node of the graph, so logits of the whole vocabulary are freed with
+    each wave.
 
     Args:
-        features: `[nodes, features]`.
-        drawn: float32 `[nodes]`, uniform from 0 to 1.
-        given: int32 `[nodes]`, the tokens to take; -1 to draw one.
-        temperature: float32 scalar.
-        kernel: `[features, tokens]`.
-        bias: `[tokens]`.
+        features: The features, `[nodes, features]`.
+        drawn: Uniform random numbers from 0 to 1, float32 `[nodes]`.
+        given: The tokens to take, int32 `[nodes]`; -1 to draw one.
+        temperature: The temperature, a float32 scalar.
+        kernel: The kernel, `[features, tokens]`.
+        bias: The bias, `[tokens]`.
     """
     logits = _token_logits(features, kernel, bias)
     chances = tf.nn.softmax(logits / tf.maximum(temperature, _COLDEST))

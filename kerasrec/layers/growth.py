@@ -1,9 +1,9 @@
-"""Trees that grow: what is computed at a tree node decides whether it has children.
+"""Trees that grow: the computation at a tree node decides whether it has children.
 
 Nothing of the structure is known before the graph runs, and one static graph grows any number of
-trees at once. So a node has no number while it grows. It has a key of 64 bits instead, made from
-its parent's key and its slot, and numbers are given when all nodes are known. The key also seeds
-what is drawn at the node: a tree does not depend on the other trees of a batch, nor on the engine.
+trees at once. So a node has no number while it grows. Instead it has a 64-bit key, made from its
+parent's key and its slot; nodes are numbered when all are known. The key also seeds what is drawn
+at the node, so a tree depends neither on the other trees of a batch nor on the engine.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _DRAWS = 1 << 32  # what is drawn at a node counts from here, its children from 
 
 
 class Place(NamedTuple):
-    """Where a tree node grows.
+    """The place where a tree node grows.
 
     Args:
-        tree: int32 `[nodes]`, the number of its tree.
-        depth: int32 `[nodes]`, 0 for a root.
-        slot: int32 `[nodes]`, its place among its parent's children; -1 for a root.
-        may_grow: bool `[nodes]`, whether it may have children; not on the last level.
-        key: int64 `[nodes]`, its key.
-        parent: int64 `[nodes]`, the key of its parent.
+        tree: The number of the node's tree, int32 `[nodes]`.
+        depth: The node's depth, int32 `[nodes]`; 0 for a root.
+        slot: The node's place among its parent's children, int32 `[nodes]`; -1 for a root.
+        may_grow: Whether the node may have children, bool `[nodes]`; False on the last level.
+        key: The node's key, int64 `[nodes]`.
+        parent: The key of the node's parent, int64 `[nodes]`.
     """
 
     tree: tf.Tensor
@@ -44,20 +44,20 @@ class Place(NamedTuple):
     parent: tf.Tensor
 
     def uniform(self, count: int) -> tf.Tensor:
-        """Numbers drawn at each node, from 0 to below 1, float32 `[nodes, count]`."""
+        """Draws numbers at each node, from 0 to below 1, float32 `[nodes, count]`."""
         counters = tf.range(_DRAWS, _DRAWS + count, dtype=tf.int64)
         bits = _shifted(_mixed(self.key[:, tf.newaxis] + counters), 40)
         return tf.cast(bits, tf.float32) * 2.0**-24
 
 
 class Decision(NamedTuple):
-    """What a model decides at tree nodes.
+    """The decision of a model at tree nodes.
 
     Args:
-        tokens: int32 `[nodes]`, the node's token.
-        wants: bool `[nodes, arity]`, the slots that get a child; none where it may not grow.
-        inputs: `[nodes, features]`, what the cell reads of the node to make its children's states.
-        log_likelihood: float `[nodes]`, of all that was decided.
+        tokens: The node's token, int32 `[nodes]`.
+        wants: The slots that get a child, bool `[nodes, arity]`; none where the node may not grow.
+        inputs: What the cell reads of the node to make its children's states, `[nodes, features]`.
+        log_likelihood: The log-likelihood of the whole decision, float `[nodes]`.
     """
 
     tokens: tf.Tensor
@@ -70,9 +70,11 @@ class GrownTrees(NamedTuple):
     """A batch of trees that have grown; their nodes are numbered level by level.
 
     Args:
-        tokens: int32 `[batch, nodes]`; 0 for padding.
-        children: int32 `[batch, nodes, arity]`; -1 = no child.
-        log_likelihood: float `[batch]`, of all decisions of a tree; gradients flow through it.
+        tokens: The tokens, int32 `[batch, nodes]`; 0 for padding.
+        children: The indices of each tree node's children, int32 `[batch, nodes, arity]`; -1 for
+            none.
+        log_likelihood: The log-likelihood of all decisions of a tree, float `[batch]`; gradients
+            flow through it.
 
     Example:
 
@@ -100,12 +102,12 @@ def grow_trees(
     """Grows a tree from each root, all nodes of one depth at once.
 
     Args:
-        cell: makes a child's states from its parent's; it must read the parent.
-        decide: from the states of tree nodes, `[nodes, units]` each, and their places to their
-            tokens and the slots that get a child.
-        initial_states: of the roots, `[batch, units]` each.
-        seed: int64 scalar; trees of the same seed and place in the batch are the same.
-        max_depth: the most levels; nodes on the last one get no children.
+        cell: Makes a child's states from its parent's; it must read the parent.
+        decide: A function from the states of tree nodes, `[nodes, units]` each, and their places to
+            their tokens and the slots that get a child.
+        initial_states: The states of the roots, `[batch, units]` each.
+        seed: An int64 scalar; trees with the same seed and place in the batch are the same.
+        max_depth: The largest number of levels; nodes on the last one get no children.
 
     Returns:
         `GrownTrees`.
@@ -135,10 +137,10 @@ def root_places(batch: tf.Tensor, seed: tf.Tensor, max_depth: int) -> Place:
 def grower(
     cell: TopDownCell, decide: Callable[[list[tf.Tensor], Place], Decision], max_depth: int
 ) -> RecursiveFunction:
-    """The recursive function that decides on a tree node and grows its children.
+    """Returns the recursive function that decides on a tree node and grows its children.
 
-    It returns the log-likelihood of all decisions from the node down, and collects a row for each
-    node: tree, depth, slot, key, parent's key and token, int64.
+    The function returns the log-likelihood of all decisions from the node down, and collects a row
+    for each node: tree, depth, slot, key, parent's key and token, int64.
     """
 
     @recursive
@@ -159,7 +161,7 @@ def grower(
                     place.key,
                 )
                 which = 0 if cell.shares_weights else slot
-                # Called as a layer, so that its weights are cast as its dtype policy says.
+                # Called as a layer, so that its dtype policy casts the weights.
                 made = call_cell(cell, cell, decision.inputs, states, slot=which, training=False)
                 return grow(below, made)
 
@@ -171,7 +173,7 @@ def grower(
 
 
 def _numbered(rows: tf.Tensor, batch: tf.Tensor, arity: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Tokens and children of trees, from the rows that were collected in any order."""
+    """The tokens and children of trees, from the rows that were collected in any order."""
     rows = tf.gather(rows, tf.argsort(rows[:, 3]))
     key, parent = rows[:, 3], rows[:, 4]
     tree, depth, slot, token = (tf.cast(rows[:, column], tf.int32) for column in (0, 1, 2, 5))
@@ -192,7 +194,7 @@ def _numbered(rows: tf.Tensor, batch: tf.Tensor, arity: int) -> tuple[tf.Tensor,
 
 
 def _largest(numbers: tf.Tensor) -> tf.Tensor:
-    """The largest of some numbers, and 0 of none."""
+    """The largest of some numbers; 0 if there are none."""
     return tf.maximum(tf.reduce_max(numbers), 0)
 
 
@@ -205,7 +207,7 @@ def _mixed(keys: tf.Tensor) -> tf.Tensor:
 
 
 def _shifted(keys: tf.Tensor, bits: int) -> tf.Tensor:
-    """A shift to the right that fills up with zeros, of int64."""
+    """A shift of int64 to the right that fills up with zeros."""
     moved = tf.bitwise.right_shift(keys, tf.constant(bits, tf.int64))
     return tf.bitwise.bitwise_and(moved, tf.constant((1 << (64 - bits)) - 1, tf.int64))
 

@@ -1,4 +1,4 @@
-"""Layers that a layer holds, and that others of the same model may hold, too."""
+"""Layers that a layer holds, and that other layers of the same model may hold, too."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _Made = TypeVar("_Made")
 
 
 def config_of_held(layer: keras.layers.Layer | None) -> Any:
-    """A layer's configuration, of which Keras makes one layer, however many others hold it.
+    """The configuration of a layer, which Keras loads as one layer even if several layers hold it.
 
-    Keras marks the configuration of what it has written before. What it wrote the first time it
-    marks afterwards, and finds only a copy where that stands inside the configuration of a layer.
+    Keras marks configurations that it has written before. It marks the first one only afterwards,
+    and then finds only a copy if that one stands inside the configuration of another layer.
     """
     keras.saving.serialize_keras_object(layer)
     return keras.saving.serialize_keras_object(layer)
@@ -25,20 +25,20 @@ def config_of_held(layer: keras.layers.Layer | None) -> Any:
 def freeze_held(layer: keras.layers.Layer) -> None:
     """Freezes the layers that a layer holds, if it was made with `trainable=False`.
 
-    Keras then freezes the layer's own weights alone, but gives a loaded layer that option if it was
-    saved after `layer.trainable = False`, which freezes all.
+    Keras then freezes only the layer's own weights. But a layer that was saved after
+    `layer.trainable = False`, which freezes everything, is loaded with that same option.
     """
     if not layer.trainable:
-        # Keras hands on what is assigned, but ignores what is there already.
+        # Keras passes on the value if it changes, but ignores a value that is already there.
         layer.trainable = True
         layer.trainable = False
 
 
 def shape_of_result(layer: keras.layers.Layer, x: keras.KerasTensor) -> tuple[int | None, ...]:
-    """The shape of what a layer makes of `x`; it then has its weights.
+    """The shape of a layer's result for `x`; the layer then has its weights.
 
-    The layer is not called on `x` itself: Keras saves a layer's calls by their number, and would
-    count this one when it loads a model in which the layer is called, too.
+    The layer is not called on `x` itself. Keras saves a layer's calls by their numbers, and would
+    count this call when it loads a model in which the layer is called, too.
     """
     if not layer.built and type(layer).build is not keras.layers.Layer.build:
         layer.build(x.shape)  # What it assigns below would be lost.
@@ -46,20 +46,21 @@ def shape_of_result(layer: keras.layers.Layer, x: keras.KerasTensor) -> tuple[in
 
 
 class MadeOnce(Generic[_Made]):
-    """What is made once for the weights that layers have, such as functions traced with them.
+    """Values that are made once for a layer's weights, such as functions traced with them.
 
-    Layers get others by Keras' `enable_lora` or `quantize`; then all is made anew.
+    Keras' `enable_lora` and `quantize` replace weights; then all values are made anew.
     """
 
     def __init__(self, *layers: keras.layers.Layer):
         self._layers = layers
-        # Weights and what was made for them: one assignment, since threads may share a layer.
+        # Weights and what was made for them are assigned together, since threads may share a layer.
         self._known: tuple[list[Any], dict[Hashable, _Made]] = ([], {})
 
     def get(self, key: Hashable, make: Callable[[], _Made]) -> _Made:
-        """What was made for a key, or is made now.
+        """Returns the value of a key; makes it if there is none.
 
-        In a stateless scope, where weights stand for others, it is made for this time alone.
+        In a stateless scope, where other values stand for the weights, it is made for this call
+        only.
         """
         if in_stateless_scope():
             return make()
@@ -71,11 +72,11 @@ class MadeOnce(Generic[_Made]):
         return made[key] if key in made else made.setdefault(key, make())
 
     def items(self) -> list[tuple[Any, _Made]]:
-        """All keys, and what was made for them."""
+        """All keys with their values."""
         return list(self._known[1].items())
 
     def values(self) -> list[_Made]:
-        """All that was made."""
+        """All values."""
         return list(self._known[1].values())
 
 

@@ -1,4 +1,4 @@
-"""What tree nodes read: features of each node, or of each word that any of them has."""
+"""The inputs of tree nodes: features of each node, or of each different word."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from kerasrec.trace.functions import random_op
 
 @dataclass(frozen=True)
 class NodeInputs:
-    """What the nodes of a batch of trees read.
+    """The inputs of the nodes of a batch of trees.
 
     Args:
-        rows: `[rows, features]`.
-        places: int32 `[size]`, which row each node reads; None where row i is of node i.
-        dtype: of what a node reads; by default that of the rows.
+        rows: The features, `[rows, features]`.
+        places: The row that each node reads, int32 `[size]`; None if row i belongs to node i.
+        dtype: The dtype of what a node reads; by default that of the rows.
     """
 
     rows: tf.Tensor
@@ -31,16 +31,20 @@ class NodeInputs:
     dtype: str | None = None
 
     def of(self, node: tf.Tensor) -> tf.Tensor:
-        """What nodes read, `[nodes, features]`, by their numbers in the batch, int32 `[nodes]`."""
+        """Returns the inputs of nodes, `[nodes, features]`.
+
+        Args:
+            node: The numbers of the nodes in the batch, int32 `[nodes]`.
+        """
         places = node if self.places is None else tf.gather(self.places, node)
         return self._cast(tf.gather(self.rows, places))
 
     def of_all_nodes(self) -> tf.Tensor:
-        """What each node reads, `[size, features]`."""
+        """Returns the inputs of each node, `[size, features]`."""
         return self._cast(self.rows if self.places is None else tf.gather(self.rows, self.places))
 
     def different(self) -> tf.Tensor:
-        """All rows, each once, as nodes read them."""
+        """Returns all rows, each once, as nodes read them."""
         return self._cast(self.rows)
 
     def _cast(self, rows: tf.Tensor) -> tf.Tensor:
@@ -48,7 +52,7 @@ class NodeInputs:
 
 
 def num_words_of(embedding: keras.layers.Layer) -> int | None:
-    """How many words an embedding has vectors for; None if it does not say."""
+    """The number of words for which an embedding has vectors; None if it does not say."""
     if isinstance(embedding, keras.Sequential) and embedding.layers:
         return num_words_of(embedding.layers[0])
     return embedding.input_dim if isinstance(embedding, keras.layers.Embedding) else None
@@ -66,19 +70,19 @@ def takes_text(embedding: keras.layers.Layer | None) -> bool:
 def look_up(
     words: tf.Tensor, is_read: tf.Tensor, embedding: keras.layers.Layer, dtype: str
 ) -> NodeInputs:
-    """Inputs of nodes from their words, the gradient of each different word in one row.
+    """Looks up the nodes' inputs by their words; each different word has one row of the gradient.
 
     Args:
-        words: int or string `[size]`, of all nodes of the batch.
-        is_read: bool `[size]`, whether any cell reads a node's word. Other words, such as
-            those of padding, take part in no product, forward or backward.
-        embedding: from words to features.
-        dtype: of the features.
+        words: The words of all nodes of the batch, int or string `[size]`.
+        is_read: Whether any cell reads a node's word, bool `[size]`. Other words, such as those of
+            padding, take part in no product, forward or backward.
+        embedding: Maps words to features.
+        dtype: The dtype of the features.
     """
     texts = None
     if words.dtype == tf.string:
         texts, words = tf.unique(words, name="texts")
-    # Any word that is read; there is none in a batch of no trees, nor where all nodes form cycles.
+    # Any word that is read. There is none in a batch without trees, or if all nodes form cycles.
     one = tf.reduce_max(tf.where(is_read, words, tf.reduce_min(words)))
     words = tf.where(is_read, words, one)
     if in_xla():  # How many are different is not known when it compiles.
@@ -103,9 +107,9 @@ def _embedded(embedding: keras.layers.Layer, words: tf.Tensor) -> tf.Tensor:
 
 
 def _first_places(words: tf.Tensor, embedding: keras.layers.Layer) -> tf.Tensor | None:
-    """Where each word stands first, int32 `[words]`; None if the embedding has no known size.
+    """The first place of each word, int32 `[words]`; None if the embedding has no known size.
 
-    Only rows that stand there have a gradient then: Keras' optimizers take several rows of one word
+    Only rows at these places then have a gradient: Keras' optimizers take several rows of one word
     for several gradients.
     """
     num_words = num_words_of(embedding)
@@ -118,13 +122,13 @@ def _first_places(words: tf.Tensor, embedding: keras.layers.Layer) -> tf.Tensor 
 def leaf_of(
     cell: RecursiveCell, inputs: NodeInputs, training: bool
 ) -> Callable[[tf.Tensor], list[tf.Tensor]]:
-    """A function from the numbers of leaves in the batch to their results, as of `call_cell`.
+    """A function from the numbers of leaves in the batch to their results, as from `call_cell`.
 
-    Leaves of one row have the same states, which are computed once: before the recursion, and with
-    gradients added up before they go through the cell. They are computed for each leaf if the cell
-    draws random numbers, or if inner nodes read rows, too: there may be more rows than leaves then,
-    and inside of XLA there always are. A user's own cell is traced as a recursive function, so that
-    one that mixes rows is refused.
+    Leaves that read the same row have the same states. These are computed once, before the
+    recursion, and their gradients are added up before they go through the cell. They are computed
+    for each leaf if the cell draws random numbers, or if inner nodes read rows, too: there may be
+    more rows than leaves then, as there always are inside XLA. A user's own cell is traced as a
+    recursive function, so that a cell that mixes rows is refused.
     """
 
     def leaf(row: tf.Tensor) -> list[tf.Tensor]:
@@ -155,7 +159,7 @@ def leaf_of(
 
 
 def _is_random(leaf: RecursiveFunction, rows: tf.Tensor) -> bool:
-    """Whether a function draws random numbers or changes something."""
+    """Whether a function draws random numbers or has side effects."""
     nodes = [node for graph in leaf.function_graphs(rows) for node in graph.nodes]
     found = operations(nodes)
     return bool(found) and random_op(found) is not None

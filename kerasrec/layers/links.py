@@ -1,7 +1,7 @@
 """Parents and children in a batch of trees whose tree nodes are numbered consecutively.
 
-An edge is a place for a child: of padded children `batch * nodes * arity` of them, with those that
-are missing; of ragged ones as many as there are indices.
+An edge is a place for a child. Padded children have `batch * nodes * arity` of them, including
+those of missing children; ragged children have as many as there are indices.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ from kerasrec.row_ids import row_ids
 
 @dataclass(frozen=True)
 class Links:
-    """Links between tree nodes, whether or not they form trees. `size` are all nodes of the batch.
+    """Links between the `size` tree nodes of a batch, whether or not they form trees.
 
     Args:
-        nodes: int32 scalar, tree nodes of the largest tree, with padding.
-        is_child: bool, of the shape of the children, or of their flat values: whether there is one.
-        numbers: int32 `[size, arity]`, or `[edges]` of ragged children: numbers of children; `size`
-          for a missing one.
-        parents: int32 `[edges]`, the numbers of their parents.
-        has_children: bool `[size]`.
-        num_parents: int32 `[size]`.
-        roots: int32 `[size]`, the number of each node's root.
-        trees: int32 `[size]`, which tree each node is of.
+        nodes: The number of tree nodes of the largest tree, with padding, an int32 scalar.
+        is_child: Whether there is a child, bool, in the shape of the children or of their flat
+          values.
+        numbers: The numbers of children, int32 `[size, arity]`, or `[edges]` if they are ragged;
+          `size` for a missing child.
+        parents: The numbers of the children's parents, int32 `[edges]`.
+        has_children: Whether each node has children, bool `[size]`.
+        num_parents: The number of parents of each node, int32 `[size]`.
+        roots: The number of each node's root, int32 `[size]`.
+        trees: The tree that each node belongs to, int32 `[size]`.
     """
 
     nodes: tf.Tensor
@@ -41,40 +42,40 @@ class Links:
     trees: tf.Tensor
 
     def tensors(self) -> tuple[tf.Tensor, ...]:
-        """All of them, in the constructor's order."""
+        """All tensors, in the constructor's order."""
         return tuple(getattr(self, item.name) for item in dataclasses.fields(self))
 
     @functools.cached_property
     def is_root(self) -> tf.Tensor:
-        """Bool `[size]`, whether a node is the first of its tree."""
+        """Whether each node is the first of its tree, bool `[size]`."""
         return tf.range(tf.size(self.roots)) == self.roots
 
     @functools.cached_property
     def num_callers(self) -> tf.Tensor:
-        """How many call a node, int32 `[size]`; the caller of a root is the outside."""
+        """The number of callers of each node, int32 `[size]`; a root is called from outside."""
         return self.num_parents + tf.cast(self.is_root, tf.int32)
 
     @functools.cached_property
     def is_called(self) -> tf.Tensor:
-        """Bool `[size]`, False for padding."""
+        """Whether each node is called, bool `[size]`; False for padding."""
         return self.num_callers > 0
 
     @functools.cached_property
     def is_skipped(self) -> tf.Tensor:
-        """Bool `[size]`, whether a node is not called, but the next of its tree is: no padding."""
+        """Whether each node is not called, but the next of its tree is (so it is no padding)."""
         is_child = tf.concat([self.is_called & ~self.is_root, [False]], 0)
         return ~self.is_called & is_child[1:]
 
     def tree_and_node(self, number: tf.Tensor) -> tf.Tensor:
-        """Which nodes of which trees have these numbers, int32 `[nodes, 2]` of `[nodes]`."""
+        """Which node of which tree each number `[nodes]` stands for, int32 `[nodes, 2]`."""
         return tf.stack([tf.gather(self.trees, number), number - tf.gather(self.roots, number)], -1)
 
 
 def links_of(children: tf.Tensor) -> Links:
-    """The links of a batch; an index out of range counts as a missing child.
+    """Returns the links of a batch; an index out of range counts as a missing child.
 
     Args:
-        children: int32 or int64 `[batch, nodes, arity]`.
+        children: The children, int32 or int64 `[batch, nodes, arity]`.
     """
     batch, nodes, arity = tf.unstack(tf.shape(children))
     size = batch * nodes
@@ -99,10 +100,10 @@ def links_of(children: tf.Tensor) -> Links:
 
 
 def links_of_rows(children: tf.RaggedTensor) -> Links:
-    """The links of a batch whose children are in rows; as `links_of`.
+    """Returns the links of a batch whose children are in rows; see `links_of`.
 
     Args:
-        children: int32 or int64 `[batch, (nodes), (children)]`.
+        children: The children, int32 or int64 `[batch, (nodes), (children)]`.
     """
     rows, given = children.values, children.flat_values
     size = tf.cast(rows.nrows(), tf.int32)

@@ -11,15 +11,16 @@ from kerasrec.layers.types import Activation
 
 
 class LSTMCell(KernelCell):
-    """A cell of two states, h and c, whose forget gates begin open.
+    """A cell with two states, h and c, whose forget gates begin open.
 
-    A subclass implements `_bias_with_open_forget_gates`, the bias with ones for the forget gates.
+    A subclass implements `_bias_with_open_forget_gates`, which returns the bias with ones for the
+    forget gates.
 
     Args:
-        units: positive int, the size of h and c.
-        recurrent_activation: the activation of the gates.
-        unit_forget_bias: whether the bias of the forget gates begins at one.
-        **kwargs: those of `KernelCell`.
+        units: The size of h and c, a positive int.
+        recurrent_activation: The activation of the gates.
+        unit_forget_bias: Whether the bias of the forget gates begins at one.
+        **kwargs: The arguments of `KernelCell`.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class LSTMCell(KernelCell):
         )
 
     def get_config(self) -> dict[str, Any]:
-        """Constructor arguments, as Keras saves them."""
+        """Returns the constructor arguments, as Keras saves them."""
         return {
             **super().get_config(),
             "recurrent_activation": keras.activations.serialize(self.recurrent_activation),

@@ -1,4 +1,4 @@
-"""`NodeWise(layer)`: a Keras layer at each tree node, of padded or ragged trees."""
+"""`NodeWise(layer)`: applies a Keras layer to each tree node of padded or ragged trees."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from kerasrec.layers.ragged import is_ragged
 
 @keras.saving.register_keras_serializable("kerasrec")
 class NodeWise(keras.layers.Wrapper):
-    """Applies a Keras layer to each tree node, also where trees are ragged.
+    """Applies a Keras layer to each tree node, even where trees are ragged.
 
-    Many layers of Keras, `Dense` and `Dropout` among them, take no ragged tensors. This one hands
-    them the nodes of all trees as one batch. Padded trees go through the layer as they are.
+    Many layers of Keras, `Dense` and `Dropout` among them, do not accept ragged tensors. This layer
+    passes them the nodes of all trees as one batch. Padded trees go through the layer as they are.
 
     Args:
-        layer: a Keras layer from `[nodes, features]` to `[nodes, units]`, such as
+        layer: A Keras layer from `[nodes, features]` to `[nodes, units]`, such as
             `keras.layers.Dense(units)`.
-        **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
+        **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
 
     Call arguments:
-        x: `[batch, nodes, features]`, or ragged `[batch, (nodes), features]`.
+        x: The features of tree nodes, `[batch, nodes, features]`, or ragged
+            `[batch, (nodes), features]`.
 
     Output shape:
-        `[batch, nodes, units]`, ragged if `x` is.
+        The layer's outputs, `[batch, nodes, units]`, ragged if `x` is ragged.
 
     Example:
 
@@ -52,11 +53,11 @@ class NodeWise(keras.layers.Wrapper):
         return self.layer(x, **options)
 
     def compute_output_shape(self, input_shape: Any) -> Any:
-        """The shape of what `call` returns."""
+        """Returns the shape of what `call` returns."""
         _, *inner = self.layer.compute_output_shape((None, *input_shape[2:]))
         return (*input_shape[:2], *inner)
 
     def compute_output_spec(self, x: Any, training: bool | None = None) -> keras.KerasTensor:
-        """A symbolic output, ragged if `x` is."""
+        """Returns a symbolic output, ragged if `x` is ragged."""
         shape = self.compute_output_shape(tuple(x.shape))
         return keras.KerasTensor(shape, self.layer.compute_dtype, ragged=is_ragged(x))

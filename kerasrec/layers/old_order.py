@@ -1,4 +1,4 @@
-"""Options that could once be passed by position, and are keyword arguments now."""
+"""Options that could once be passed by position, and are now keyword arguments."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ Init = TypeVar("Init", bound=Callable[..., None])
 
 
 def formerly_positional(*names: str) -> Callable[[Init], Init]:
-    """Lets `__init__` take some keyword arguments by position, too, and warns if it does.
+    """Lets `__init__` take some keyword arguments by position, too, with a warning.
 
     Args:
-        *names: of these arguments, in the order in which they stood after the positional ones.
+        *names: The names of these arguments, in the order in which they followed the positional
+            ones.
     """
 
     def decorate(init: Init) -> Init:
@@ -41,7 +42,8 @@ def formerly_positional(*names: str) -> Callable[[Init], Init]:
             )
             return init(self, *args[: num_positional - 1], **given, **kwargs)
 
-        # Keras reads it by inspect.getfullargspec, which does not look through wrappers.
+        # Keras reads the signature with inspect.getfullargspec, which does not look through
+        # wrappers.
         with_old_order.__signature__ = signature  # type: ignore[attr-defined]
         return with_old_order  # type: ignore[return-value]
 

@@ -14,21 +14,21 @@ def is_ragged(x: Any) -> bool:
 
 
 def num_trees(x: Any) -> tf.Tensor:
-    """How many trees are in a batch, padded or ragged; int32 scalar."""
+    """The number of trees in a batch, padded or ragged; an int32 scalar."""
     return tf.cast(x.nrows(), tf.int32) if is_ragged(x) else tf.shape(x)[0]
 
 
 def like(x: Any, shape: Any, dtype: Any) -> keras.KerasTensor:
-    """A symbolic output; ragged if it has tree nodes, `[batch, nodes, units]`, and `x` is."""
+    """A symbolic output; ragged if `x` is and it has tree nodes, `[batch, nodes, units]`."""
     return keras.KerasTensor(shape, dtype, ragged=is_ragged(x) and len(shape) == 3)
 
 
 def as_rows(x: tf.RaggedTensor, children: tf.RaggedTensor) -> tuple[Any, Any]:
-    """Both with row splits of int64, `children` in rows also if all have the same length.
+    """Both with int64 row splits; `children` is in rows even if all have the same length.
 
     Args:
-        x: `[batch, (nodes), features]` or `[batch, (nodes)]`.
-        children: `[batch, (nodes), (children)]` or `[batch, (nodes), arity]`.
+        x: The inputs of tree nodes, `[batch, (nodes), features]` or `[batch, (nodes)]`.
+        children: The children, `[batch, (nodes), (children)]` or `[batch, (nodes), arity]`.
     """
     x, children = (of.with_row_splits_dtype(tf.int64) for of in (x, children))
     if children.ragged_rank == 1:
@@ -50,17 +50,17 @@ def check_children(name: str, children: Any) -> None:
 
 
 def both_inputs(name: str, x: Any, children: Any, takes_ragged: bool = False) -> tuple[Any, Any]:
-    """`x` and `children` of a call, given apart or as one list.
+    """Returns `x` and `children` of a call, whether given separately or as one list.
 
     Args:
-        name: of the layer.
-        x: what the tree nodes read.
-        children: None if `x` is a list of both.
-        takes_ragged: whether both may be ragged.
+        name: The layer's name.
+        x: The inputs of tree nodes.
+        children: The children; None if `x` is a list of both.
+        takes_ragged: Whether both may be ragged.
 
     Raises:
-        ValueError: if `children` are missing, either of the two is sparse, or one is ragged where
-            the layer or the other is not.
+        ValueError: If `children` are missing, if either tensor is sparse, or if one is ragged where
+            the layer or the other tensor does not allow it.
     """
     if children is None and isinstance(x, list | tuple) and len(x) == 2:
         x, children = x

@@ -39,13 +39,13 @@ class Recursion:
     It is traced again when weights are added or replaced, as `enable_lora` of an embedding does.
 
     Args:
-        cell: built before the first call.
-        visitor: makes the recursive function from the cell and a batch; see `visitor`. If the cell
+        cell: The cell, built before the first call.
+        visitor: Makes the recursive function from the cell and a batch; see `visitor`. If the cell
             goes down trees, that function takes states in addition to the node.
-        options: `engine`, `recompute`, `instances` and `memo`, as for `kerasrec.recursive`. The
-            engine "compiled" keeps nothing for a gradient except in training, whatever `recompute`
-            is.
-        embedding: maps words to inputs, if `x` are words.
+        options: The options `engine`, `recompute`, `instances` and `memo` of `kerasrec.recursive`.
+            The engine "compiled" keeps nothing for a gradient except in training, whatever
+            `recompute` is.
+        embedding: Maps words to inputs, if `x` contains words.
     """
 
     def __init__(
@@ -73,18 +73,20 @@ class Recursion:
         return_sequences: bool,
         initial_states: Sequence[tf.Tensor] = (),
     ) -> tuple[list[tf.Tensor], Any, tf.Tensor]:
-        """What the roots return, outputs of all nodes, and which nodes are not padding.
+        """Returns the roots' results, the outputs of all nodes, and which nodes are not padding.
 
         Args:
-            x: `[batch, nodes, features]`, or words, int `[batch, nodes]`; ragged if children are.
-            children: int32 or int64 `[batch, nodes, arity]`, or ragged
-                `[batch, (nodes), (children)]` with row splits of int64.
-            drop: factors for the first state of each node, `[size + 1, units]`, where size are all
-                nodes of the batch, or None.
-            input_drop: factors for what each node reads of its word, `[size, features]`, or None.
-            training: as Keras has it.
-            return_sequences: whether the outputs of all nodes are wanted.
-            initial_states: of the roots, `[batch, units]` each, if states go down.
+            x: The inputs, `[batch, nodes, features]`, or words, int `[batch, nodes]`; ragged if
+                children are.
+            children: The children, int32 or int64 `[batch, nodes, arity]`, or ragged
+                `[batch, (nodes), (children)]` with int64 row splits.
+            drop: The factors for the first state of each node, `[size + 1, units]`, where size
+                counts all nodes of the batch, or None.
+            input_drop: The factors for what each node reads of its word, `[size, features]`, or
+                None.
+            training: Whether the call is in training, as in Keras.
+            return_sequences: Whether the outputs of all nodes are wanted.
+            initial_states: The states of the roots, `[batch, units]` each, if states go down.
         """
         drops = tuple(() if factors is None else (factors,) for factors in (drop, input_drop))
         features = tuple(x.shape[2:] if input_drop is None else input_drop.shape[1:])
@@ -109,18 +111,18 @@ class Recursion:
 
     @property
     def num_traces(self) -> int:
-        """How many times it has been traced."""
+        """The number of times it has been traced."""
         return sum(run.experimental_get_tracing_count() for run, _ in self._runs.values())
 
     @property
     def num_xla_sizes(self) -> int:
-        """For how many sizes XLA has compiled it."""
+        """The number of sizes for which XLA has compiled it."""
         return sum(
             one.function.num_xla_sizes for _, stages in self._runs.values() for one in stages
         )
 
     def stages(self, return_sequences: bool) -> Stages | None:
-        """What the recursive function is compiled to, or None if it was not traced yet."""
+        """The stages of the recursive function, or None if it was not traced yet."""
         for key, (_, stages) in self._runs.items():
             if stages and key[-1] == return_sequences:
                 return stages[0]
@@ -167,7 +169,7 @@ class Recursion:
         children: Any,
         drops: tuple[tuple[tf.Tensor, ...], ...],
     ) -> tuple[list[tf.Tensor], Any, tf.Tensor]:
-        """One use; arguments and result as for `__call__`, and a list that gets its stages."""
+        """Runs one use, like `__call__`, with a list that gets its stages."""
         (drop, input_drop) = (factors[0] if factors else None for factors in drops)
         with tf.control_dependencies([] if in_xla() else check_sizes(x, children)):
             x = tf.identity(x)
@@ -221,7 +223,7 @@ class Recursion:
         return results, sequence, trees.is_node
 
     def _words_to_check(self, x: Any) -> tuple[Any, WordRules | None]:
-        """Words and which are allowed; None of both where `x` are no words."""
+        """The words and whether each is allowed; None for both if `x` contains no words."""
         if self._embedding is None:
             return None, None
         return x, WordRules(num_words_of(self._embedding), self._cell.inner_inputs)
@@ -229,7 +231,7 @@ class Recursion:
     def _inputs(
         self, rows: tf.Tensor, trees: NodeTables, input_drop: tf.Tensor | None
     ) -> NodeInputs:
-        """Inputs of nodes, from what they are given, `[size, features]`, or words `[size]`."""
+        """The inputs of nodes, `[size, features]`, from features or from words `[size]`."""
         if self._embedding is None:
             return NodeInputs(rows)
         is_read = tf.reshape(trees.is_node, [-1])
@@ -238,7 +240,7 @@ class Recursion:
         inputs = look_up(rows, is_read, self._embedding, self._cell.compute_dtype)
         if input_drop is None:
             return inputs
-        # Each node drops its own features, also if several nodes have the same word.
+        # Each node drops its own features, even if several nodes have the same word.
         return NodeInputs(inputs.of_all_nodes() * input_drop)
 
 
@@ -251,18 +253,18 @@ def visitor(
     training: bool,
     options: dict[str, Any],
 ) -> RecursiveFunction:
-    """The recursive function that computes a tree node from its children.
+    """Returns the recursive function that computes a tree node from its children.
 
-    It returns the node's states and, before them, an output that is not the first state.
+    The function returns the node's states and, before them, an output that is not the first state.
 
     Args:
-        cell: what each node computes.
-        inputs: of the nodes.
-        trees: `NodeTables`.
-        drop: factors for the first state of each node, `[size + 1, units]`, or None.
-        table_size: rows of the table of all outputs; None if it is not wanted.
-        training: as Keras has it.
-        options: of `kerasrec.recursive`.
+        cell: The computation at each node.
+        inputs: The inputs of the nodes.
+        trees: The tables of the batch.
+        drop: The factors for the first state of each node, `[size + 1, units]`, or None.
+        table_size: The number of rows of the table of all outputs; None if the table is not wanted.
+        training: Whether the call is in training, as in Keras.
+        options: The options of `kerasrec.recursive`.
     """
 
     def keep(node: tf.Tensor, results: list[tf.Tensor]) -> list[tf.Tensor]:

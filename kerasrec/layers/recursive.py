@@ -31,69 +31,71 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
     Leaves read their inputs; the cell's `inner_inputs` says whether inner nodes do. With None, the
     default of most cells, they do not: their words must be 0, and such a layer cannot be stacked on
     another tree layer, since the states of inner nodes would be lost. Give `inner_inputs=True` to
-    read the inputs of inner nodes, or False to leave them out. If `x` are vectors that do not come
-    from a tree layer, None leaves those of inner nodes out, too.
+    read the inputs of inner nodes, or False to ignore them. If `x` contains vectors that do not
+    come from a tree layer, None ignores those of inner nodes, too.
 
-    The layer runs a recursive function; `tagged_graph()` shows the static graph that it is compiled
-    to.
+    The layer runs a recursive function; `tagged_graph()` shows the static graph to which that is
+    compiled.
 
     Args:
-        cell: a `RecursiveCell`.
-        return_sequences: whether to return the outputs of all tree nodes, not of the root alone.
-        return_state: whether to return the root's states in addition to the output.
-        recompute: whether the backward pass computes the cells again instead of keeping what they
-            computed: less memory, more time, the same gradients.
-        engine: "waves" runs all tree nodes that are ready at once; "auto" takes it. "compiled" runs
-            them in blocks, in loops that XLA compiles; results are the same up to rounding. It may
-            be faster for one tree with small states on a CPU, and is slower for many trees:
-            compare by `python -m benchmarks speed --peers kerasrec "kerasrec compiled"`. XLA
-            compiles once for each size, rounded up to a power of two, in two to five seconds. A
-            gradient without `training=True` runs the layer again. With it,
-            `model.compile(jit_compile=True)` compiles the whole training step by XLA, once for each
-            shape of a batch; not with `shared_nodes`, nor with a cell of any number of children.
-        embedding: a Keras layer from words, int `[words]`, to inputs, `[words, features]`, such as
-          `keras.layers.Embedding`, which looks up each different word of a batch once. Words that
-          are read must be below its `input_dim`, also if it is the first layer of a
+        cell: A `RecursiveCell`.
+        return_sequences: Whether to return the outputs of all tree nodes, not only those of roots.
+        return_state: Whether to return the root's states in addition to the output.
+        recompute: Whether the backward pass computes the values inside cells again instead of
+            keeping them. That takes less memory and more time; gradients are the same.
+        engine: The way to run the recursion. "waves" runs all tree nodes that are ready at once;
+            "auto" chooses it. "compiled" runs them in blocks, in loops that XLA compiles; results
+            are the same up to rounding. It may be faster for one tree with small states on a CPU,
+            and is slower for many trees: compare with `python -m benchmarks speed --peers kerasrec
+            "kerasrec compiled"`. XLA compiles once for each size, rounded up to a power of two, in
+            two to five seconds. A gradient without `training=True` runs the layer again. With
+            "compiled", `model.compile(jit_compile=True)` compiles the whole training step with XLA,
+            once for each shape of a batch; but not with `shared_nodes`, nor with a cell for any
+            number of children.
+        embedding: A Keras layer from words, int `[words]`, to inputs, `[words, features]`, such as
+          `keras.layers.Embedding`. Each different word of a batch is looked up once. Words that are
+          read must be below the `input_dim` of an `Embedding`, even if that is the first layer of a
           `keras.Sequential`; any other layer checks words itself. A `keras.Sequential` whose first
-          layer is `keras.layers.StringLookup` takes words that are text. Results are those of
-          `layer(embedding(x), children)` if the embedding maps each word separately, so give
-          dropout to the cell. Leaves with the same word are computed once, too, unless the cell
-          reads inputs at inner nodes or draws random numbers at leaves, as in training with
-          `dropout`. Other layers of a model may hold the same embedding;
-          `keras.models.clone_model` gives each of them its own.
-        instances: names of devices, such as `["/GPU:0", "/GPU:1"]`: each computes an even part of
-            the tree nodes that are ready at once, also of a single tree; see `kerasrec.recursive`.
-        shared_nodes: whether a tree node may have several parents. `children` are then a directed
+          layer is `keras.layers.StringLookup` accepts words as text. Results are those of
+          `layer(embedding(x), children)` if the embedding maps each word separately, so use the
+          cell's dropout. Leaves with the same word are computed once, too, unless the cell reads
+          inputs at inner nodes or draws random numbers at leaves, as in training with `dropout`.
+          Other layers of a model may hold the same embedding; `keras.models.clone_model` gives each
+          of them its own.
+        instances: Names of devices, such as `["/GPU:0", "/GPU:1"]`. Each computes an even part of
+            the tree nodes that are ready at once, even of a single tree; see `kerasrec.recursive`.
+        shared_nodes: Whether a tree node may have several parents. `children` is then a directed
             acyclic graph with the root 0, such as a syntax tree with equal subtrees merged. A node
-            is computed once, its dropout drawn once, and the gradients from its parents are added
-            up (`memo=True` of `kerasrec.recursive`).
-        **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
+            is computed once, its dropout is drawn once, and the gradients from its parents are
+            added up (`memo=True` of `kerasrec.recursive`).
+        **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
 
     Call arguments:
-        x: float `[batch, nodes, features]`, the inputs of tree nodes; with `embedding` int `[batch,
-            nodes]`, their words, or string, where `""` is no word.
-        children: int `[batch, nodes, arity]`, the indices of each tree node's children in its tree,
-            -1 for none. Node 0 is the root; padding nodes come last, have no children, no parent
-            and any word. They are not computed, and are masked in the output. If the cell takes any
-            number of children, `arity` may be any number, too, and differ between batches:
-            `keras.Input([None, None], dtype="int32")`.
-            Both may be ragged instead, `x` `[batch, (nodes), features]` or `[batch, (nodes)]` and
-            `children` `[batch, (nodes), (children)]`, with rows of at most `arity`: memory and time
-            are then those of nodes and children, without padding.
+        x: The inputs of tree nodes, float `[batch, nodes, features]`; with `embedding` their words,
+            int `[batch, nodes]`, or string, where `""` is no word.
+        children: The indices of each tree node's children in its tree, int `[batch, nodes, arity]`;
+            -1 for none. Node 0 is the root. Padding nodes come last; they have neither children nor
+            a parent, and may have any word. They are not computed, and are masked in the output. If
+            the cell takes any number of children, `arity` may be any number, too, and differ
+            between batches: `keras.Input([None, None], dtype="int32")`. Both `x` and `children` may
+            be ragged instead, `x` `[batch, (nodes), features]` or `[batch, (nodes)]` and `children`
+            `[batch, (nodes), (children)]`, with rows of at most `arity`. Memory and time then
+            depend on the nodes and children alone, not on padding.
             `keras.Input([None, None], dtype="int32", ragged=True)` declares them.
-        training: bool, whether dropout is on.
+        training: Whether dropout is on, a bool.
 
     Output shape:
-        `[batch, units]`, the root's output. With `return_sequences` `[batch, nodes, units]`, all
-        outputs, zero and masked for padding; of ragged inputs `[batch, (nodes), units]`, ragged.
-        With `return_state` a list: this, then each state of the root, `[batch, units]`.
+        The root's output, `[batch, units]`. With `return_sequences` the outputs of all tree nodes,
+        `[batch, nodes, units]`, zero and masked for padding; for ragged inputs
+        `[batch, (nodes), units]`, ragged. With `return_state` a list: this, then each state of the
+        root, `[batch, units]`.
 
     Raises:
-        ValueError: when called with a `mask`, with sparse tensors, with one ragged and one padded
+        ValueError: When called with a `mask`, with sparse tensors, with one ragged and one padded
           tensor, or with the outputs of another tree layer while `inner_inputs` is None.
-        tf.errors.InvalidArgumentError: when called with `children` that are not trees (with
+        tf.errors.InvalidArgumentError: When called with `children` that are not trees (with
           `shared_nodes`, not acyclic graphs), with words that have no vector, or with words that
-          are not read; it names the tree and the node.
+          are not read. The message names the tree and the node.
 
     Example:
 
@@ -165,7 +167,8 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         self.shared_nodes = shared_nodes
         self.embedding: Any = embedding
         self.supports_masking = True
-        # With a GPU, Keras compiles all that supports it, again for each number of tree nodes.
+        # With a GPU, Keras compiles every model that supports it, again for each number of tree
+        # nodes.
         takes_jit = engine == "compiled" and not shared_nodes and not takes_text(embedding)
         self.supports_jit = cell.supports_jit and takes_jit
         self.seed_generator = keras.random.SeedGenerator(cell.seed)
@@ -181,7 +184,7 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
     """Makes the recursive function behind the layer."""
 
     def __call__(self, x: Any, children: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """`layer(x, children)` or `layer([x, children])`."""
+        """Calls the layer: `layer(x, children)` or `layer([x, children])`."""
         inputs = both_inputs(self.name, x, children, takes_ragged=True)
         with SentenceFirst():
             return super().__call__(*inputs, *args, **kwargs)
@@ -210,7 +213,7 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         return [outputs, *states] if self.return_state else outputs
 
     def _run(self, x: Any, children: Any, training: bool, *initial_states: Any) -> tuple[Any, Any]:
-        """What the recursion returns for the roots, and the masked outputs of all nodes."""
+        """The recursion's results for the roots, and the masked outputs of all nodes."""
         training = bool(training)
         if is_ragged(x):
             if in_xla():
@@ -240,7 +243,7 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         return found, sequence
 
     def _ones_dropped(self, x: Any, more: int, units: int, rate: float) -> tf.Tensor:
-        """Factors of dropout, `[size + more, units]`, where size are all nodes of the batch."""
+        """Factors of dropout, `[size + more, units]`, where size counts all nodes of the batch."""
         size = tf.shape(x.values)[0] if is_ragged(x) else tf.reduce_prod(tf.shape(x)[:2])
         return self._dropout(tf.ones([size + more, units], self.compute_dtype), rate)
 
@@ -259,7 +262,7 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         return shape[-1]
 
     def check(self, x: Any, children: Any, mask: Any = None) -> None:
-        """Raises ValueError for arguments of a call that this layer does not take."""
+        """Raises ValueError for arguments of a call that this layer does not accept."""
         self.check_inputs(x.shape, children.shape, children.dtype, is_ragged(children))
         refuse_mask(self.name, mask)
         if takes_text(self.embedding):
@@ -284,10 +287,10 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         """Raises ValueError for inputs that cannot be trees of this layer.
 
         Args:
-            x_shape: of `x`.
-            children_shape: of `children`.
-            dtype: of `children`.
-            are_ragged: whether `children` are in rows, whose lengths are checked when they are
+            x_shape: The shape of `x`.
+            children_shape: The shape of `children`.
+            dtype: The dtype of `children`.
+            are_ragged: Whether `children` are in rows, whose lengths are checked when they are
                 read.
         """
         shapes = f"received shapes {tuple(x_shape)} and {tuple(children_shape)}."
@@ -330,7 +333,7 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         self._check_integers("children", dtype)
 
     def _check_integers(self, name: str, dtype: Any) -> None:
-        # There Keras has floats for all inputs, when it builds a model of one's own to load it. If
+        # Keras passes floats there for all inputs, when it builds a subclassed model to load it. If
         # that fails, it only warns, and layers that are not reached keep their first weights.
         if not tf.as_dtype(dtype).is_integer and not in_symbolic_scope():
             mend = (
@@ -354,7 +357,7 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
             visitor(self.cell, inputs, trees, None, None, False, {}).function_graphs(0)
 
     def _zeros(self, x: Any) -> Any:
-        """Outputs of the right shapes, for Keras to learn them without compiling."""
+        """Outputs of the right shapes, from which Keras learns them without compiling."""
         batch, units = num_trees(x), self.cell.output_size
         outputs: Any = tf.zeros([batch, units], self.compute_dtype)
         if self.return_sequences and is_ragged(x):
@@ -366,17 +369,17 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         return [outputs, *states] if self.return_state else outputs
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
-        """The masks of what `call` returns: which tree nodes are not padding.
+        """Returns the masks of what `call` returns: which tree nodes are not padding.
 
         After a call Keras passes only `x`, which does not say this; then `call` has set the mask.
 
         Args:
             inputs: `[x, children]`, or `x`.
-            previous_mask: of `x`; it is not read.
+            previous_mask: The mask of `x`; it is not read.
 
         Returns:
-            bool `[batch, nodes]`, or None without `return_sequences`, and where `children` are
-            ragged or not given. With `return_state` a list: this, then None for each state.
+            The mask, bool `[batch, nodes]`, or None without `return_sequences`, or if `children`
+            are ragged or not given. With `return_state` a list: this, then None for each state.
         """
         given = self.return_sequences and isinstance(inputs, list | tuple) and len(inputs) == 2
         given = given and not is_ragged(inputs[1])
@@ -384,7 +387,7 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         return [mask] + [None] * len(self.cell.state_sizes) if self.return_state else mask
 
     def compute_output_shape(self, x_shape: Any, children_shape: Any) -> Any:
-        """Shapes of what `call` returns."""
+        """Returns the shapes of what `call` returns."""
         batch, nodes = x_shape[0], x_shape[1]
         size = self.cell.output_size
         output = (batch, nodes, size) if self.return_sequences else (batch, size)
@@ -395,7 +398,7 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
     def compute_output_spec(
         self, x: Any, children: Any, *, mask: Any = None, training: bool = False
     ) -> Any:
-        """Symbolic outputs, so that a functional model is built without compiling."""
+        """Returns symbolic outputs, so that a functional model is built without compiling."""
         self.check(x, children, mask)
         shapes = self.compute_output_shape(x.shape, children.shape)
         if not self.return_state:
@@ -403,19 +406,19 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         return [like(x, shape, self.compute_dtype) for shape in shapes]
 
     def function_graphs(self) -> FunctionGraphs:
-        """The graph of the recursive function, before tagging; the layer must be built."""
+        """Returns the graph of the recursive function, before tagging; the layer must be built."""
         return self._stages().function_graphs
 
     def tagged_graph(self) -> TaggedGraph:
-        """The static tagged graph that the layer is compiled to; the layer must be built."""
+        """Returns the static tagged graph of the compiled layer; the layer must be built."""
         return self._stages().tagged_graph
 
     def extended_graph(self) -> TaggedGraph:
-        """The tagged graph with its gradient; the layer must be built."""
+        """Returns the tagged graph with its gradient; the layer must be built."""
         return self._stages().extended_graph
 
     def execution_plan(self) -> ExecutionPlan:
-        """What a training step does, wave by wave, and what it keeps; the layer must be built."""
+        """Returns what a training step runs in which wave and keeps; the layer must be built."""
         return self._stages().execution_plan
 
     @property
@@ -430,15 +433,15 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
 
     @property
     def num_traces(self) -> int:
-        """How many times the recursion has been traced; twice where training may differ."""
+        """The number of times the recursion has been traced; twice where training may differ."""
         return self._recursion.num_traces
 
     @property
     def num_xla_sizes(self) -> int:
-        """For how many sizes XLA has compiled the recursion, with engine="compiled".
+        """The number of sizes for which XLA has compiled the recursion, with engine="compiled".
 
-        Sizes are numbers of trees and of nodes, each rounded up to a power of two, in training and
-        in inference. Past 32 of each, waves run all other sizes.
+        Sizes are the numbers of trees and of nodes, each rounded up to a power of two, in training
+        and in inference. Beyond 32 of each, all other sizes run in "waves".
         """
         return self._recursion.num_xla_sizes
 
@@ -457,7 +460,7 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         return stages
 
     def get_config(self) -> dict[str, Any]:
-        """Constructor arguments, as Keras saves them."""
+        """Returns the constructor arguments, as Keras saves them."""
         return {
             **super().get_config(),
             "cell": config_of_held(self.cell),
@@ -472,7 +475,7 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Recursive:
-        """A layer from what `get_config` gave."""
+        """Returns a layer made from the result of `get_config`."""
         layers = {
             name: keras.saving.deserialize_keras_object(config[name])
             for name in ("cell", "embedding")
@@ -484,7 +487,7 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
 def refuse_mask(name: str, mask: Any) -> None:
     """Raises ValueError for a mask, which tree layers do not read.
 
-    `keras.Sequential` passes a list with an entry for each input, None where it has no mask.
+    `keras.Sequential` passes a list with an entry for each input, which is None without a mask.
     """
     if any(item is not None for item in keras.tree.flatten(mask)):
         raise ValueError(
@@ -499,7 +502,7 @@ class CellLayer(Recursive):
     cell_class: ClassVar[type[RecursiveCell]]
 
     def get_config(self) -> dict[str, Any]:
-        """Constructor arguments, as Keras saves them."""
+        """Returns the constructor arguments, as Keras saves them."""
         config = super().get_config()
         del config["cell"]
         names = _option_names(self.cell_class)
@@ -508,7 +511,7 @@ class CellLayer(Recursive):
 
 
 def _option_names(cell_class: type[RecursiveCell]) -> set[str]:
-    """Names of a cell's constructor arguments, including those of its base classes."""
+    """The names of a cell's constructor arguments, including those of its base classes."""
     names: set[str] = set()
     for base in cell_class.__mro__:
         if issubclass(base, RecursiveCell):

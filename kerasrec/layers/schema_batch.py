@@ -1,4 +1,4 @@
-"""What layers that follow a schema are made of and called with."""
+"""The schema and batch of layers that follow a schema."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from kerasrec.public import Schema, SignatureError
 
 
 def schema_of(given: Any) -> Schema:
-    """A schema from one, from its root or from its configuration."""
+    """Returns a schema, given as itself, by its root or by its configuration."""
     if isinstance(given, dict):
         return Schema.from_config(given)
     return given if isinstance(given, Schema) else Schema(given)
 
 
 def batch_of(schema: Schema, batch: dict[str, Any]) -> dict[str, tf.RaggedTensor]:
-    """The tensors of a batch.
+    """Returns the tensors of a batch.
 
     Raises:
-        SignatureError: one is missing, or is of another type. Keras' `ExportArchive.track` calls
-            models with padded tensors and goes on after a TypeError, which this is.
+        SignatureError: If a tensor is missing or has another type. Keras' `ExportArchive.track`
+            calls models with padded tensors and goes on after a TypeError, which this error is.
     """
     try:
         return schema._checked(batch)
@@ -33,7 +33,7 @@ def batch_of(schema: Schema, batch: dict[str, Any]) -> dict[str, tf.RaggedTensor
 def is_stand_in(batch: dict[str, Any]) -> bool:
     """Whether there are floats in place of a batch.
 
-    Keras calls a subclass of `keras.Model` with such when it loads it. If that fails, it only
+    Keras calls a subclass of `keras.Model` with floats when it loads it. If that fails, it only
     warns, and layers that are not reached keep their first weights.
     """
     return in_symbolic_scope() and not any(

@@ -25,11 +25,11 @@ CELLS = ("dense", "child-sum-lstm")
 
 @keras.saving.register_keras_serializable("kerasrec")
 class SchemaEncoder(keras.layers.Layer):
-    """A vector for each example of a schema, computed from its fields and all they refer to.
+    """Computes a vector for each example of a schema, from its fields and all they refer to.
 
-    Each kind of tree node has weights of its own. With x the fields of a tree node that refer to
-    no others, embedded by their type, and y what its other fields refer to, computed in the same
-    way and, where these are lists, pooled:
+    Each kind of tree node has weights of its own. Let x be the fields of a tree node that refer to
+    no other nodes, embedded by their type. Let y be the vectors of the nodes that its other fields
+    refer to, computed in the same way and pooled if a field is a list:
 
         h = activation(activation(x kernel_x + bias_x) kernel_h + y kernel_y + bias)
 
@@ -37,9 +37,9 @@ class SchemaEncoder(keras.layers.Layer):
     Architecture for Embedding Arbitrary JSON Data", over data of any depth.
 
     With `cell="child-sum-lstm"` it is the Child-Sum Tree-LSTM of Tai et al. 2015, section 3.1. Each
-    kind has weights of its own, and so has each field r that refers to tree nodes. With x the other
-    fields, as above after two dense layers, and h_k, c_k the states of each child k, whether r is a
-    list or not:
+    kind has weights of its own, and so does each field r that refers to tree nodes. Let x be the
+    other fields, as above after two dense layers, and h_k, c_k the states of each child k, whether
+    r is a list or not:
 
         z   = x kernel + bias + sum over r of (sum over k in r of h_k) recurrent_kernel_r
         f_k = sigmoid(x kernel_f + bias_f + h_k recurrent_kernel_rf)
@@ -47,32 +47,35 @@ class SchemaEncoder(keras.layers.Layer):
         h   = sigmoid(z_o) * tanh(c)
 
     Args:
-        schema: a `kerasrec.Schema`, or a subclass of `kerasrec.DataType`.
-        units: positive int, the size of the vectors of tree nodes, and of embedded fields.
-        activation: as `keras.layers.Activation` takes it; None for none.
-        pooling: how entries of a list become one vector: "mean", "max", "sum" (also called
-            "child-sum") or "attention", or several of these, whose results stand side by side.
-            Attention is that of a learned query, one for each field that is a list. The Tree-LSTM
+        schema: A `kerasrec.Schema`, or a subclass of `kerasrec.DataType`.
+        units: The size of the vectors of tree nodes, and of embedded fields, a positive int.
+        activation: The activation, in any form that `keras.layers.Activation` accepts; None for no
+            activation.
+        pooling: The way to make one vector of the entries of a list: "mean", "max", "sum" (also
+            called "child-sum") or "attention", or several of these, whose results stand side by
+            side. Attention uses a learned query, one for each field that is a list. The Tree-LSTM
             pools lists of numbers, choices and texts in this way, and has gates for tree nodes.
-        dropout: fraction of h to drop in training.
-        hash_bins: how many vectors there are for words of texts.
-        return_sequences: whether to return the vectors of all tree nodes.
-        seed: int, the seed of the dropout.
-        cell: what computes h: "dense", as said first, or "child-sum-lstm".
-        engine: "waves" runs all tree nodes that are ready at once; "auto" takes it. "compiled" runs
-            them in blocks, in loops that XLA compiles; results are the same up to rounding. XLA
-            compiles once for each size, rounded up to a power of two, which takes the longer the
-            more kinds and fields there are. A gradient without `training=True` runs the layer
-            again. A batch runs by waves if a list has more than 64 values, or more than there is
-            room for in large batches. `model.compile(jit_compile=True)` is not supported.
-        **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
+        dropout: The fraction of h to drop in training.
+        hash_bins: The number of vectors for words of texts.
+        return_sequences: Whether to return the vectors of all tree nodes.
+        seed: The seed of the dropout, an int.
+        cell: The way to compute h: "dense", the first of the two above, or "child-sum-lstm".
+        engine: The way to run the recursion. "waves" runs all tree nodes that are ready at once;
+            "auto" chooses it. "compiled" runs them in blocks, in loops that XLA compiles; results
+            are the same up to rounding. XLA compiles once for each size, rounded up to a power of
+            two, which takes longer the more kinds and fields there are. A gradient without
+            `training=True` runs the layer again. A batch runs in "waves" if a list has more than 64
+            values; in large batches the limit is higher. `model.compile(jit_compile=True)` is not
+            supported.
+        **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
 
     Call arguments:
-        batch: dict of RaggedTensors, as `schema.encode` gives it; or of `schema.inputs()`.
-        training: bool, whether dropout is on.
+        batch: A dict of RaggedTensors from `schema.encode` or `schema.inputs()`.
+        training: Whether dropout is on, a bool.
 
     Output shape:
-        `[batch, units]`. With `return_sequences` a RaggedTensor `[batch, (nodes), units]`.
+        The vectors of examples, `[batch, units]`. With `return_sequences` those of all tree nodes,
+        a RaggedTensor `[batch, (nodes), units]`.
 
     Example:
 
@@ -159,15 +162,16 @@ class SchemaEncoder(keras.layers.Layer):
         self.built = True
 
     def adapt(self, data: dict[str, Any] | Iterable[Any]) -> None:
-        """Learns mean and deviation of all numbers, as `keras.layers.Normalization` does.
+        """Learns the mean and deviation of all numbers, as `keras.layers.Normalization` does.
 
         Args:
-            data: a batch as `schema.encode` gives it, or a `tf.data.Dataset` of batches, which may
-                be pairs `(batch, labels)`.
+            data: A batch from `schema.encode`, or a `tf.data.Dataset` of batches, which may be
+                pairs `(batch, labels)`.
 
         Raises:
-            SignatureError: for what is no batch, such as documents that are not encoded.
-            ValueError: for numbers that are not finite.
+            SignatureError: If `data` is not a batch, but for example documents that are not
+                encoded.
+            ValueError: If numbers are not finite.
         """
         batches: Iterable[Any] = [data] if isinstance(data, dict) else data
         found: dict[str, _Moments] = {}
@@ -245,7 +249,7 @@ class SchemaEncoder(keras.layers.Layer):
         return batch[KIND].with_values(collected["vectors"]) if self.return_sequences else found
 
     def _dense(self, batch: dict[str, tf.RaggedTensor], own: list[tf.Tensor]) -> Any:
-        """What computes a tree node from its own fields, `[rows, units]`, and what is below."""
+        """Computes a tree node from its own fields, `[rows, units]`, and what is below."""
         lengths = [
             {
                 item.field.name: batch[kind.key(item.field)].values.row_lengths()
@@ -267,7 +271,7 @@ class SchemaEncoder(keras.layers.Layer):
         return compute
 
     def _lstm(self, own: list[tf.Tensor]) -> Any:
-        """The same for the Child-Sum Tree-LSTM: h and c."""
+        """Computes h and c of the Child-Sum Tree-LSTM, from the same arguments."""
         gates = [cell(x) for cell, x in zip(self._cells, own, strict=True)]
 
         def compute(number: int, value: Any, encode: Any) -> Any:
@@ -281,11 +285,11 @@ class SchemaEncoder(keras.layers.Layer):
 
     @property
     def num_traces(self) -> int:
-        """How many times the recursion has been traced; twice where training differs."""
+        """The number of times the recursion has been traced; twice where training differs."""
         return sum(run.experimental_get_tracing_count() for run in self._runs.values())
 
     def compute_output_spec(self, batch: dict[str, Any], *, training: bool = False) -> Any:
-        """The symbolic output, so that a functional model is built without compiling."""
+        """Returns the symbolic output, so that a functional model is built without compiling."""
         size = batch_of(self.schema, batch)[KIND].shape[0]
         if self.return_sequences:
             shape = (size, None, self.units)
@@ -293,7 +297,7 @@ class SchemaEncoder(keras.layers.Layer):
         return keras.KerasTensor((size, self.units), self.compute_dtype)
 
     def get_config(self) -> dict[str, Any]:
-        """Constructor arguments, as Keras saves them."""
+        """Returns the constructor arguments, as Keras saves them."""
         return {
             **super().get_config(),
             "schema": self.schema.get_config(),
@@ -310,10 +314,10 @@ class SchemaEncoder(keras.layers.Layer):
 
 
 class _Moments:
-    """Mean and deviation of batches of numbers, counted from a number near the mean.
+    """Mean and deviation of batches of numbers, as differences from a number near the mean.
 
     Args:
-        values: float64 `[values, size]`, the first batch.
+        values: The first batch, float64 `[values, size]`.
     """
 
     def __init__(self, values: np.ndarray):
@@ -322,13 +326,13 @@ class _Moments:
         self._sums = np.zeros([2, values.shape[1]])
 
     def add(self, values: np.ndarray) -> None:
-        """Counts a batch."""
+        """Adds a batch."""
         moved = values - self._near
         self._count += len(values)
         self._sums += [moved.sum(axis=0), (moved**2).sum(axis=0)]
 
     def result(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and deviation."""
+        """Returns the mean and the deviation."""
         mean, squares = self._sums / self._count
         return self._near + mean, np.sqrt(np.maximum(squares - mean**2, 0))
 
@@ -337,9 +341,9 @@ class ReferenceWeights(keras.layers.Layer):
     """The weights of a field that refers to tree nodes.
 
     Args:
-        field: the field.
-        units: size of the vectors of tree nodes.
-        pooling: of a list.
+        field: The field.
+        units: The size of the vectors of tree nodes.
+        pooling: The way to pool a list.
     """
 
     def __init__(self, field: Field, units: int, pooling: Sequence[str], **kwargs: Any):
@@ -355,12 +359,12 @@ class ReferenceWeights(keras.layers.Layer):
         self.built = True
 
     def part(self, found: Any, encode: Any, lengths: tf.Tensor | None) -> tf.Tensor:
-        """What is added for the tree nodes that the field refers to, `[tokens, units]`.
+        """Returns the summand for the tree nodes that the field refers to, `[tokens, units]`.
 
         Args:
-            found: the field, a value or rows of values.
-            encode: the recursive function.
-            lengths: of the rows of a list.
+            found: The field's value, or rows of values.
+            encode: The recursive function.
+            lengths: The lengths of the rows of a list.
         """
         dtype = self.compute_dtype
         kernel = tf.cast(self.kernel, dtype)

@@ -1,4 +1,4 @@
-"""What the fields of a kind say of a tree node before its children are known."""
+"""The features of a tree node that its fields give before its children are known."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ SUM = "child-sum"  # Another name of "sum", that of Tai et al. 2015.
 class FieldEmbedding(keras.layers.Layer):
     """The vector of one value of a field, `[values]` or `[values, ...]` to `[values, units]`.
 
-    Numbers are normalised by what `adapt` has seen and multiplied by a matrix; choices have a
-    vector each; the words of a text have the vectors of hash bins (Weinberger et al. 2009,
-    "Feature Hashing for Large Scale Multitask Learning"), of which this is the mean.
+    Numbers are normalised by the moments that `adapt` has learned and multiplied by a matrix. Each
+    choice has a vector. The vector of a text is the mean of its words' vectors, which belong to
+    hash bins (Weinberger et al. 2009, "Feature Hashing for Large Scale Multitask Learning").
 
     Args:
-        content: of the field.
-        units: size of the vector.
-        hash_bins: how many bins there are.
+        content: The type of the field's content.
+        units: The size of the vector.
+        hash_bins: The number of hash bins.
     """
 
     def __init__(self, content: Content, units: int, hash_bins: int, **kwargs: Any):
@@ -55,12 +55,12 @@ class FieldEmbedding(keras.layers.Layer):
         self.built = True
 
     def flat(self, values: tf.Tensor) -> tf.Tensor:
-        """Numbers as float64 `[values, size]`: they may be large and differ by little."""
+        """Numbers as float64 `[values, size]`, since they may be large and differ by little."""
         values = tf.cast(values, "float64")
         return tf.reshape(values, [-1, self.statistics[0].shape[0]])
 
     def call(self, values: tf.Tensor) -> tf.Tensor:
-        """See the class."""
+        """Embeds values; see the class."""
         if self.is_text:
             words = tf.strings.split(tf.strings.lower(values))
             vectors = tf.cast(self._layer(self._hashing(words.values)), self.compute_dtype)
@@ -73,18 +73,18 @@ class FieldEmbedding(keras.layers.Layer):
 
 
 class KindFeatures(keras.layers.Layer):
-    """What the fields of a kind that refer to no tree node say: `[rows, units]`.
+    """The features of the fields of a kind that refer to no tree node: `[rows, units]`.
 
-    The vectors of all fields stand side by side, one for each field with a single value and one for
-    each way of pooling a list, and go through two dense layers. A missing value has a vector of its
-    own.
+    The vectors of all fields, one for each field with a single value and one for each way of
+    pooling a list, stand side by side and go through two dense layers. A missing value has a vector
+    of its own.
 
     Args:
-        kind: of the tree nodes.
-        units: size of each vector.
-        activation: between the dense layers.
-        pooling: of lists.
-        hash_bins: of texts.
+        kind: The kind of the tree nodes.
+        units: The size of each vector.
+        activation: The activation between the dense layers.
+        pooling: The ways to pool lists.
+        hash_bins: The number of hash bins of texts.
     """
 
     def __init__(
@@ -130,11 +130,11 @@ class KindFeatures(keras.layers.Layer):
         self.built = True
 
     def call(self, batch: dict[str, tf.RaggedTensor], num_rows: tf.Tensor) -> tf.Tensor:
-        """See the class.
+        """Embeds values; see the class.
 
         Args:
-            batch: as `kerasrec.Schema.encode` gives it.
-            num_rows: how many tree nodes of the kind there are.
+            batch: A batch from `kerasrec.Schema.encode`.
+            num_rows: The number of tree nodes of the kind.
         """
         if not self.fields:
             constant = tf.cast(self._constant, self.compute_dtype)
@@ -178,7 +178,7 @@ class KindFeatures(keras.layers.Layer):
 
 
 def pooled_values(rows: tf.RaggedTensor, way: str) -> tf.Tensor:
-    """`pooled`, outside of a recursive function, where `tf.reduce_sum` takes more memory."""
+    """Like `pooled`, outside a recursive function, where `tf.reduce_sum` takes more memory."""
     lengths = rows.row_lengths()
     ids, count = row_ids(lengths), rows.nrows()
     if way == "max":
@@ -189,7 +189,7 @@ def pooled_values(rows: tf.RaggedTensor, way: str) -> tf.Tensor:
 
 
 def attended_values(rows: tf.RaggedTensor, query: tf.Tensor) -> tf.Tensor:
-    """`attended`, outside of a recursive function."""
+    """Like `attended`, outside a recursive function."""
     ids, count = row_ids(rows.row_lengths()), rows.nrows()
     scores = tf.linalg.matvec(rows.values, query)
     largest = tf.stop_gradient(tf.math.unsorted_segment_max(scores, ids, count))
@@ -200,12 +200,12 @@ def attended_values(rows: tf.RaggedTensor, query: tf.Tensor) -> tf.Tensor:
 
 
 def pooled(rows: Any, way: str, lengths: tf.Tensor) -> tf.Tensor:
-    """Rows of vectors as one vector each, zero for a row without entries.
+    """Pools each row of vectors to one vector, which is zero for a row without entries.
 
     Args:
-        rows: RaggedTensor `[tokens, (entries), units]`, in a recursive function.
+        rows: The rows, a RaggedTensor `[tokens, (entries), units]`, in a recursive function.
         way: "mean", "max" or "sum".
-        lengths: int `[tokens]`, of the rows.
+        lengths: The lengths of the rows, int `[tokens]`.
     """
     if way == "max":
         found = tf.reduce_max(rows, axis=1)
@@ -217,11 +217,11 @@ def pooled(rows: Any, way: str, lengths: tf.Tensor) -> tf.Tensor:
 
 
 def attended(rows: Any, query: tf.Tensor) -> tf.Tensor:
-    """Rows of vectors as their mean, each with the weight softmax(vector . query).
+    """Pools each row of vectors to their mean with the weights softmax(vector . query).
 
     Args:
-        rows: RaggedTensor `[rows, (entries), units]`.
-        query: `[units]`.
+        rows: The rows, a RaggedTensor `[rows, (entries), units]`.
+        query: The query, `[units]`.
     """
 
     def score(vector: tf.Tensor) -> tf.Tensor:

@@ -16,22 +16,22 @@ from kerasrec.public import DataType, map_fn, match
 class KindLSTM(keras.layers.Layer):
     """The Child-Sum Tree-LSTM of Tai et al. 2015, section 3.1, at tree nodes of one kind.
 
-    The children that one field refers to are summed, and each child k has a forget gate of its own;
-    each field r has its own recurrent kernel. With x what the fields say that refer to no tree
-    nodes, z = x kernel + bias + sum over r of (sum over k in r of h_k) recurrent_kernel_r, its
-    columns split into the gates i, o, u, and z_k = x kernel + bias + h_k recurrent_kernel_r, of
-    which only the columns f_k are read:
+    The children to which one field refers are summed. Each child k has a forget gate of its own,
+    and each field r its own recurrent kernel. Let x be the features from the fields that refer to
+    no tree nodes, and z = x kernel + bias + sum over r of (sum over k in r of h_k)
+    recurrent_kernel_r, whose columns are the gates i, o, u. Let z_k = x kernel + bias + h_k
+    recurrent_kernel_r, of which only the columns f_k are used:
 
         c = sigmoid(i) * tanh(u) + sum over k of sigmoid(f_k) * c_k
         h = sigmoid(o) * tanh(c)
 
     Weights: `kernel` `[units, 4 * units]` in the order i, o, u, f, and `bias` `[4 * units]`, where
-    f begins at one; both without f if no field refers to tree nodes. For each field that does
+    f begins at one; both without f if no field refers to tree nodes. For each field that does,
     `recurrent_kernel_<place>` `[units, 4 * units]`.
 
     Args:
-        kind: of the tree nodes.
-        units: size of x, h and c.
+        kind: The kind of the tree nodes.
+        units: The size of x, h and c.
     """
 
     def __init__(self, kind: Kind, units: int, **kwargs: Any):
@@ -54,19 +54,19 @@ class KindLSTM(keras.layers.Layer):
         return keras.ops.concatenate([zeros, ones[3 * self._units :]], axis=0)
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
-        """What x says of the gates, `[rows, units]` to `[rows, 4 * units]`, or 3."""
+        """Returns what x, `[rows, units]`, adds to the gates, `[rows, 4 * units]` or 3 * units."""
         dtype = self.compute_dtype
         return tf.matmul(x, tf.cast(self.kernel, dtype)) + tf.cast(self.bias, dtype)
 
     def states(
         self, gates: tf.Tensor, read: Callable[[str], Any], encode: Callable[..., Any]
     ) -> list[tf.Tensor]:
-        """The states h and c of tree nodes, `[tokens, units]` each.
+        """Returns the states h and c of tree nodes, `[tokens, units]` each.
 
         Args:
-            gates: what `call` gives, a row for each token.
-            read: gives the field of a name.
-            encode: the recursive function, which returns h and c.
+            gates: The result of `call`, with a row for each token.
+            read: Returns the field of a name.
+            encode: The recursive function, which returns h and c.
         """
         total, forget = gates[:, : 3 * self._units], gates[:, 3 * self._units :]
         carries = []
@@ -83,7 +83,7 @@ class KindLSTM(keras.layers.Layer):
     def _of_field(
         self, field: Field, found: Any, encode: Any, forget: tf.Tensor, kernel: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """The sum of the children's h, and of what is kept of their c; of no child it is zero."""
+        """The sums of the children's h and of the kept part of their c; zero without children."""
 
         def kept(states: Sequence[Any]) -> tf.Tensor:
             hidden, memory = states

@@ -1,4 +1,4 @@
-"""`SchemaTrees`: data of a schema as what tree layers read."""
+"""`SchemaTrees`: from data of a schema to the inputs of tree layers."""
 
 from __future__ import annotations
 
@@ -17,34 +17,37 @@ _CONSTANTS = ("__bytes__", "__numpy__", "__tensor__")  # As Keras saves them.
 
 @keras.saving.register_keras_serializable("kerasrec")
 class SchemaTrees(keras.layers.Layer):
-    """Makes of a batch what tree layers read: `kerasrec.Schema.trees` as a layer.
+    """Turns a batch into the inputs of tree layers: `kerasrec.Schema.trees` as a layer.
 
-    `schema.trees(schema.inputs(), ...)` calls one. Write it yourself to give it a name.
+    `schema.trees(schema.inputs(), ...)` creates and calls one. Create it yourself to give it a
+    name.
 
-    The layer is saved with its constants and with the names of fields. Functions are saved as
-    `keras.layers.Lambda` saves them: by name, if `keras.saving.register_keras_serializable`
-    registers them. A `lambda` is saved as code, which `keras.models.load_model` runs only with
-    `safe_mode=False`, and which knows no imports when it is loaded: `tf.stack` fails there.
+    The layer is saved with its constants and with the names of fields. Functions are saved as in
+    `keras.layers.Lambda`: by name, if `keras.saving.register_keras_serializable` registers them. A
+    `lambda` is saved as code, which `keras.models.load_model` runs only with `safe_mode=False`, and
+    which has no access to imports when it is loaded: `tf.stack` fails there.
 
     Args:
-        schema: a `kerasrec.Schema`, or a subclass of `kerasrec.DataType`.
-        token_of: as `kerasrec.Schema.trees` takes it.
-        features_of: the same. Weights are not learnt in it: a layer behind this one has them.
-        children_of: the same.
-        **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
+        schema: A `kerasrec.Schema`, or a subclass of `kerasrec.DataType`.
+        token_of: The argument of `kerasrec.Schema.trees`.
+        features_of: The argument of `kerasrec.Schema.trees`. It must not read trainable weights,
+            which are not trained there; put them into a layer after this one.
+        children_of: The argument of `kerasrec.Schema.trees`.
+        **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
 
     Call arguments:
-        batch: dict of RaggedTensors, as `schema.encode` gives it; or of `schema.inputs()`.
+        batch: A dict of RaggedTensors from `schema.encode` or `schema.inputs()`.
 
     Output shape:
-        A pair `(x, children)`, ragged: `x` are tokens, int32, int64 or string `[batch, (nodes)]`
-        or `[batch, (nodes), ids]`, or features, float `[batch, (nodes), features]`, or a tuple of
-        both. `children` is int32 `[batch, (nodes), (children)]`.
+        A pair `(x, children)`, both ragged. `x` contains tokens, int32, int64 or string
+        `[batch, (nodes)]` or `[batch, (nodes), ids]`, or features, float
+        `[batch, (nodes), features]`, or is a tuple of both. `children` is int32
+        `[batch, (nodes), (children)]`.
 
     Raises:
-        ValueError: `token_of`, `features_of` or `children_of` are not as `Schema.trees` takes
-            them, or a function reads trainable weights.
-        TypeError: the batch lacks a tensor, or one is not ragged.
+        ValueError: If `token_of`, `features_of` or `children_of` are not as in `Schema.trees`, or
+            if a function reads trainable weights.
+        TypeError: If the batch lacks a tensor, or if one is not ragged.
 
     Example:
 
@@ -75,7 +78,7 @@ class SchemaTrees(keras.layers.Layer):
         self.built = True
 
     def _by_name(self, name: str, of_kinds: OfKinds | None) -> Any:
-        """What is given for each kind, by its name, since a loaded schema has other classes."""
+        """The entry of each kind, by its name, since a loaded schema has other classes."""
         if of_kinds is None or callable(of_kinds):
             return of_kinds
         found = by_kind(self.schema, name, of_kinds)
@@ -86,7 +89,7 @@ class SchemaTrees(keras.layers.Layer):
         return self.schema.trees(batch, **options)
 
     def _run(self) -> Any:
-        """What runs, traced once, whose outputs are known."""
+        """The function to run, traced once, whose outputs are known."""
         if not self._runs:
             trees = tf.function(
                 self._trees, input_signature=[self.schema.element_spec], autograph=False
@@ -115,7 +118,7 @@ class SchemaTrees(keras.layers.Layer):
         return found
 
     def compute_output_spec(self, batch: dict[str, Any]) -> Any:
-        """Symbolic `x` and children."""
+        """Returns symbolic `x` and `children`."""
         (size, *_), *_ = (item.shape for item in self.schema._checked(batch).values())
         return tf.nest.map_structure(
             lambda spec: keras.KerasTensor((size, *spec.shape[1:]), spec.dtype.name, ragged=True),
@@ -123,13 +126,13 @@ class SchemaTrees(keras.layers.Layer):
         )
 
     def get_config(self) -> dict[str, Any]:
-        """Constructor arguments, as Keras saves them."""
+        """Returns the constructor arguments, as Keras saves them."""
         given = {name: _config_of(getattr(self, name)) for name in _ARGUMENTS}
         return {**super().get_config(), "schema": self.schema.get_config(), **given}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> SchemaTrees:
-        """A layer from what `get_config` gave."""
+        """Returns a layer made from the result of `get_config`."""
         return cls(**{**config, **{name: _of_config(config[name]) for name in _ARGUMENTS}})
 
 
@@ -137,7 +140,7 @@ Schema._trees_layer = SchemaTrees
 
 
 def _config_of(given: Any) -> Any:
-    """What is given for all kinds, or for each, as plain data; kinds may have any name."""
+    """The entry of all kinds, or of each, as plain data; kinds may have any name."""
     if isinstance(given, dict):
         return [[name, _config_of(entry)] for name, entry in given.items()]
     if callable(given):

@@ -1,4 +1,4 @@
-"""Whether the inputs of a tree layer are states of another, which all tree nodes have."""
+"""Whether the inputs of a tree layer are states of all tree nodes from another tree layer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kerasrec.private import comes_from_layers, mask_of
 
 
 class StatesOfNodes:
-    """Base class of layers that may return states of all tree nodes, not of roots alone."""
+    """Base class of layers that may return the states of all tree nodes, not only of roots."""
 
     @property
     def returns_all_states(self) -> bool:
@@ -20,7 +20,7 @@ class StatesOfNodes:
 
 
 def mark_states(mask_or_states: Any) -> Any:
-    """A mask that is marked as one of tree nodes; layers in between pass it on with the states.
+    """Marks a mask as one of tree nodes; layers in between pass it on with the states.
 
     Ragged states have no mask, and are marked themselves.
     """
@@ -29,7 +29,7 @@ def mark_states(mask_or_states: Any) -> Any:
 
 
 def are_states(x: Any) -> bool:
-    """Whether `x`, symbolic or not, is known to be computed from states of all tree nodes.
+    """Whether `x`, symbolic or not, is known to be computed from the states of all tree nodes.
 
     A symbolic tensor knows all layers before it. For any other tensor, its Keras mask says so.
     """

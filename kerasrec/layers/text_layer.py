@@ -1,4 +1,4 @@
-"""What layers that read text have in common: their input, and words or their numbers."""
+"""The common part of layers that read text: their input, and words or their numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kerasrec.private import in_symbolic_scope
 
 
 class KnownWords(Protocol):
-    """What layers read of a `kerasrec.datasets.Vocabulary`: padding and the unknown word first."""
+    """The part of a `kerasrec.datasets.Vocabulary` that layers read."""
 
     words: list[str]
     lowercase: bool
@@ -25,12 +25,12 @@ class TextLayer(keras.layers.Layer):
     """Base class of the layers from text to trees.
 
     Args:
-        vocabulary: as `BracketedText` has it.
-        lowercase: as `BracketedText` has it.
-        **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
+        vocabulary: The argument of `BracketedText`.
+        lowercase: The argument of `BracketedText`.
+        **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
     """
 
-    # Slots for children; None if it differs between batches.
+    # The number of slots for children; None if it differs between batches.
     arity: int | None
 
     def __init__(
@@ -72,7 +72,7 @@ class TextLayer(keras.layers.Layer):
         return words
 
     def __call__(self, text: Any, *args: Any, **kwargs: Any) -> Any:
-        """`layer(text)`."""
+        """Calls the layer: `layer(text)`."""
         if isinstance(text, str | bytes | list | tuple | np.ndarray):
             try:
                 text = tf.convert_to_tensor(text, tf.string)
@@ -99,10 +99,10 @@ class TextLayer(keras.layers.Layer):
         return words if self._table is None else self._table.lookup(words), children
 
     def trees_of(self, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Words, string `[batch, nodes]`, and children, int32 `[batch, nodes, arity]`.
+        """Returns words, string `[batch, nodes]`, and children, int32 `[batch, nodes, arity]`.
 
         Args:
-            text: string `[batch]`.
+            text: The texts, string `[batch]`.
         """
         raise NotImplementedError
 
@@ -116,24 +116,24 @@ class TextLayer(keras.layers.Layer):
             )
 
     def compute_output_shape(self, text_shape: Any) -> Any:
-        """Shapes of words and children."""
+        """Returns the shapes of words and children."""
         return (text_shape[0], None), (text_shape[0], None, self.arity)
 
     def compute_output_spec(self, text: Any) -> Any:
-        """Symbolic words and children."""
+        """Returns symbolic words and children."""
         self._check(text)
         words, children = self.compute_output_shape(text.shape)
         dtype = "string" if self._table is None else "int32"
         return keras.KerasTensor(words, dtype), keras.KerasTensor(children, "int32")
 
     def get_config(self) -> dict[str, Any]:
-        """Constructor arguments, as Keras saves them."""
+        """Returns the constructor arguments, as Keras saves them."""
         config = super().get_config()
         return {**config, "vocabulary": self.vocabulary, "lowercase": self.lowercase}
 
 
 def _table(words: list[str]) -> tf.lookup.StaticHashTable:
-    """From a word to its number, as `kerasrec.datasets.Vocabulary` has it: 1 if it is unknown."""
+    """The table from words to numbers, as in `kerasrec.datasets.Vocabulary`; 1 if unknown."""
     with tf.init_scope():
         numbers = [0, *range(2, len(words) + 2)]
         pairs = tf.lookup.KeyValueTensorInitializer(["", *words], numbers, value_dtype=tf.int32)

@@ -1,4 +1,4 @@
-"""`TextTree`: text without brackets to a tree whose shape depends on the number of words."""
+"""`TextTree`: from text without brackets to trees whose shape depends on the number of words."""
 
 from __future__ import annotations
 
@@ -18,30 +18,31 @@ Shape = Literal["balanced", "left", "right"]
 class TextTree(TextLayer):
     r"""Puts the words of a sentence into a binary tree, so that a model needs no parser.
 
-    Trees are those of `kerasrec.datasets.text_tree`, and words and children those that
-    `kerasrec.datasets.encode_tree` gives of them. The work is done by stock ops of TensorFlow, all
-    texts of a batch at once. Words are separated by the ASCII space, tab and line break alone.
+    The trees are those of `kerasrec.datasets.text_tree`, and their words and children those of
+    `kerasrec.datasets.encode_tree`. The layer uses stock TensorFlow ops and reads all texts of a
+    batch at once. Words are separated only by the ASCII space, tab and line break.
 
     Args:
-        shape: "balanced", `((a b) (c d))`; "left", `(((a b) c) d)`; or "right", `(a (b (c d)))`.
-        vocabulary: a `kerasrec.datasets.Vocabulary`, or a list of words, which get the numbers 2,
-            3, ...; 0 is no word and 1 an unknown one. By default words stay text.
-        lowercase: whether words are lowercased; by default as the `Vocabulary` has it, and True
-            without one.
-        **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
+        shape: The shape of the trees: "balanced", `((a b) (c d))`; "left", `(((a b) c) d)`; or
+            "right", `(a (b (c d)))`.
+        vocabulary: A `kerasrec.datasets.Vocabulary`, or a list of words, which get the numbers 2,
+            3, ...; 0 is no word and 1 an unknown word. By default words stay text.
+        lowercase: Whether to lowercase words; by default as in the `Vocabulary`, and True without
+            one.
+        **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
 
     Call arguments:
-        text: string `[batch]` or `[batch, 1]`, one sentence each.
+        text: The texts, string `[batch]` or `[batch, 1]`, one sentence each.
 
     Output shape:
-        Words, string `[batch, nodes]`, `""` for none; or int32, 0 for none, with a `vocabulary`.
-        Children, int32 `[batch, nodes, 2]`, -1 for none.
+        The words, string `[batch, nodes]`, `""` for none; with a `vocabulary` int32, 0 for none.
+        The children, int32 `[batch, nodes, 2]`, -1 for none.
 
     Raises:
-        ValueError: if `text` is no text or of another shape, `shape` is none of the three, or
-            `vocabulary` holds a word twice.
-        tf.errors.InvalidArgumentError: when called with a text that has no words, or with bytes
-            that are not UTF-8. It names the text by its place in the batch, from 0.
+        ValueError: If `text` is not text or has another shape, if `shape` is none of the three, or
+            if `vocabulary` contains a word twice.
+        tf.errors.InvalidArgumentError: When called with a text that has no words, or with bytes
+            that are not UTF-8. The message names the text by its place in the batch, from 0.
 
     Example:
 
@@ -70,7 +71,7 @@ class TextTree(TextLayer):
         self.shape = shape
 
     def trees_of(self, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Words and children of each text."""
+        """Returns the words and children of each text."""
         with tf.control_dependencies([check_utf8(text)]):
             pieces = tf.strings.split(tf.strings.regex_replace(text, SPACE, " "), " ")
         words = tf.ragged.boolean_mask(pieces, tf.not_equal(pieces, ""))
@@ -85,7 +86,7 @@ class TextTree(TextLayer):
         return tf.gather(table, tf.where(sizes == 1, places, 0)), children
 
     def get_config(self) -> dict[str, Any]:
-        """Constructor arguments, as Keras saves them."""
+        """Returns the constructor arguments, as Keras saves them."""
         return {**super().get_config(), "shape": self.shape}
 
 
@@ -97,10 +98,10 @@ def _check_lengths(lengths: tf.Tensor) -> tf.Tensor:
     return tf.cond(tf.reduce_any(lengths == 0), failed, lambda: tf.constant(True))
 
 
-# For sentences of some numbers of words, int64 `[batch]`: of each tree node in preorder how many
-# words its tree has, 0 for padding, and which is the first; and of inner nodes how many words the
-# left child has. Each int64 `[batch, nodes]`. The children of node i, whose left child has w words,
-# are i + 1 and, behind the 2w - 1 nodes of the left tree, i + 2w.
+# For sentences with given numbers of words, int64 `[batch]`: the number of words below each tree
+# node in preorder, 0 for padding; the first of them; and the number of words of the left child of
+# inner nodes. Each is int64 `[batch, nodes]`. The children of node i, whose left child has w words,
+# are i + 1 and, after the 2w - 1 nodes of the left tree, i + 2w.
 _Sizes = tuple[tf.Tensor, tf.Tensor, tf.Tensor]
 
 
@@ -110,7 +111,7 @@ def _nodes(lengths: tf.Tensor) -> tf.Tensor:
 
 
 def _left(lengths: tf.Tensor) -> _Sizes:
-    """Inner nodes come first, each one word shorter."""
+    """Inner nodes come first, each with one word less than the one before."""
     nodes, lengths = _nodes(lengths), lengths[:, tf.newaxis]
     sizes = tf.maximum(lengths - nodes, 1)
     firsts = tf.maximum(nodes - lengths + 1, 0)
@@ -118,14 +119,14 @@ def _left(lengths: tf.Tensor) -> _Sizes:
 
 
 def _right(lengths: tf.Tensor) -> _Sizes:
-    """Inner nodes and words by turns."""
+    """Inner nodes and words alternate."""
     nodes, lengths = _nodes(lengths), lengths[:, tf.newaxis]
     sizes = tf.where(nodes % 2 == 0, lengths - nodes // 2, 1)
     return _without_padding(sizes, nodes, lengths), nodes // 2, tf.ones_like(sizes)
 
 
 def _balanced(lengths: tf.Tensor) -> _Sizes:
-    """Each node is sought from the root down, all at once: as many steps as the tree is high."""
+    """All nodes are sought from the root down at once, in as many steps as the tree is high."""
     nodes, lengths = _nodes(lengths), lengths[:, tf.newaxis]
     nodes += tf.zeros_like(lengths)
 

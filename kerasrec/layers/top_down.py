@@ -23,34 +23,39 @@ from kerasrec.public import RecursiveFunction, collect, cond, map_fn, recursive
 
 
 class TopDownCell(RecursiveCell):
-    """Base class of cells that make a child's states from its parent's.
+    """Base class of cells that make a child's states from its parent's states.
 
     A subclass sets `state_size`, creates weights in `build`, and implements `call`. The output of a
     tree node is its first state, since the states of roots are given. A node's slot is its place
-    among its parent's children: a cell may have weights for each, as the four LSTMs of Zhang et al.
-    2016 are for the first dependent and the next sibling to the left and to the right; or share
-    them among all.
+    among its parent's children. A cell may have weights for each slot, as the four LSTMs of Zhang
+    et al. 2016 are for the first dependent and the next sibling to the left and to the right; or
+    all slots may share them.
 
     Args:
-        arity: how many slots, the places of children, a tree node has; by default as many as the
-            `children` that the layer is built with. Cells that share their weights take any number.
-        reads: `"parent"`: the state of a tree node is made from the inputs of its ancestors alone,
-            so that the node itself can be predicted from it. `"node"`: from its own inputs, too,
+        arity: The number of slots (places of children) of a tree node; by default that of the
+            `children` with which the layer is built. Cells that share their weights take any
+            number.
+        reads: What a node's state is made from. `"parent"`: the inputs of its ancestors alone, so
+            that the node itself can be predicted from its state. `"node"`: its own inputs, too,
             except at the root, whose states are given.
-        shares_weights: whether all slots share the weights; `call` gets slot 0 for all of them.
-        dropout: fraction of the input features to drop in training, separately for each tree node.
-        recurrent_dropout: fraction of the first state to drop in training where a child reads it.
-        seed: int, the seed of the dropout.
-        **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
+        shares_weights: Whether all slots share the weights; then `call` gets slot 0 for all of
+            them.
+        dropout: The fraction of the input features to drop in training, separately for each tree
+            node.
+        recurrent_dropout: The fraction of the first state to drop in training where a child reads
+            it.
+        seed: The seed of the dropout, an int.
+        **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
 
     Call arguments:
-        inputs: float `[nodes, features]`, of the parents; of the children with `reads="node"`.
-        states: the parents' states, `[nodes, units]` each.
-        slot: int, which child, from 0 to `arity - 1`; 0 for all with `shares_weights`.
-        training: bool, passed to a cell whose `call` takes it.
+        inputs: The inputs of the parents, float `[nodes, features]`; of the children with
+            `reads="node"`.
+        states: The parents' states, `[nodes, units]` each.
+        slot: The slot, an int from 0 to `arity - 1`; 0 for all slots with `shares_weights`.
+        training: Whether the call is in training, a bool; passed to a cell whose `call` takes it.
 
     Output shape:
-        The children's output `[nodes, units]`, which is their first state, and a list of their
+        The children's output, `[nodes, units]`, which is their first state, and a list of their
         states, `[nodes, units]` each.
 
     Example:
@@ -95,12 +100,13 @@ class TopDownCell(RecursiveCell):
         self.shares_weights = shares_weights
 
     def call(self, inputs: Any, states: Sequence[Any], slot: int = 0) -> tuple[Any, list[Any]]:
-        """The children in one slot. A subclass may also take `training`, a bool.
+        """Computes the children in one slot. A subclass may also take `training`, a bool.
 
         Args:
-            inputs: `[nodes, features]`, of the parents, or of the children with `reads="node"`.
-            states: of the parents, `[nodes, units]` each.
-            slot: which child, from 0 to `arity - 1`; 0 for all with `shares_weights`.
+            inputs: The inputs of the parents, `[nodes, features]`; of the children with
+                `reads="node"`.
+            states: The states of the parents, `[nodes, units]` each.
+            slot: The slot, from 0 to `arity - 1`; 0 for all slots with `shares_weights`.
 
         Returns:
             The children's output, which is their first state, and a list of their states,
@@ -110,11 +116,11 @@ class TopDownCell(RecursiveCell):
 
     @property
     def num_slots(self) -> Any:
-        """How many slots have separate weights; 1 where all share them."""
+        """The number of slots that have separate weights; 1 where all share them."""
         return 1 if self.shares_weights else self.arity
 
     def get_config(self) -> dict[str, Any]:
-        """Constructor arguments, as Keras saves them."""
+        """Returns the constructor arguments, as Keras saves them."""
         config = {
             **super().get_config(),
             "reads": self.reads,
@@ -129,41 +135,41 @@ class TopDown(Recursive):
     """Applies a cell to every node of trees, parents before children.
 
     Args:
-        cell: a `TopDownCell`.
-        return_sequences: whether to return the outputs of all tree nodes, not of the root alone.
-        return_state: whether to return the root's states, as given, in addition to the output.
-        recompute: whether the backward pass computes the cells again instead of keeping what they
-            computed: less memory, more time, the same gradients.
-        engine: "waves" runs all tree nodes that are ready at once; "auto" takes it. "compiled" runs
-            them in blocks, in loops that XLA compiles; results are the same up to rounding. It may
-            be faster for one tree with small states on a CPU, and is slower for many trees:
-            compare by `python -m benchmarks speed --peers kerasrec "kerasrec compiled"`. XLA
-            compiles once for each size, rounded up to a power of two, in two to five seconds. A
-            gradient without `training=True` runs the layer again. With it,
-            `model.compile(jit_compile=True)` compiles the whole training step by XLA, once for each
-            shape of a batch.
-        embedding: a Keras layer such as `keras.layers.Embedding`. With it, `x` are words, and each
-            different word of a batch is looked up once. See `Recursive`.
-        instances: names of devices, each of which computes a part of the tree nodes that are ready
-            at once. See `Recursive`.
-        **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
+        cell: A `TopDownCell`.
+        return_sequences: Whether to return the outputs of all tree nodes, not only those of roots.
+        return_state: Whether to return the root's states, as given, in addition to the output.
+        recompute: Whether the backward pass computes the values inside cells again instead of
+            keeping them. That takes less memory and more time; gradients are the same.
+        engine: The way to run the recursion. "waves" runs all tree nodes that are ready at once;
+            "auto" chooses it. "compiled" runs them in blocks, in loops that XLA compiles; results
+            are the same up to rounding. It may be faster for one tree with small states on a CPU,
+            and is slower for many trees: compare with `python -m benchmarks speed --peers kerasrec
+            "kerasrec compiled"`. XLA compiles once for each size, rounded up to a power of two, in
+            two to five seconds. A gradient without `training=True` runs the layer again. With
+            "compiled", `model.compile(jit_compile=True)` compiles the whole training step with XLA,
+            once for each shape of a batch.
+        embedding: A Keras layer such as `keras.layers.Embedding`. If it is given, `x` contains
+            words, and each different word of a batch is looked up once. See `Recursive`.
+        instances: Names of devices. Each computes a part of the tree nodes that are ready at once.
+            See `Recursive`.
+        **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
 
     Call arguments:
-        x: float `[batch, nodes, features]`, the inputs of tree nodes; with `embedding` int `[batch,
-            nodes]`, their words.
-        children: int `[batch, nodes, arity]`, the indices of each tree node's children, -1 for
-            none; `arity` are the slots. Node 0 is the root, and padding comes last.
-        initial_state: a list of the root's states, `[batch, units]` each; by default those of the
+        x: The inputs of tree nodes, float `[batch, nodes, features]`; with `embedding` their words,
+            int `[batch, nodes]`.
+        children: The indices of each tree node's children, int `[batch, nodes, arity]`, where
+            `arity` is the number of slots; -1 for none. Node 0 is the root, and padding comes last.
+        initial_state: A list of the root's states, `[batch, units]` each; by default those of the
             cell's `get_initial_state`, which are zeros.
-        training: bool, whether dropout is on.
+        training: Whether dropout is on, a bool.
 
     Output shape:
-        `[batch, nodes, units]`, the first state of all tree nodes, zero and masked for padding.
-        Without `return_sequences` `[batch, units]`, that of the root. With `return_state` a list:
+        The first state of all tree nodes, `[batch, nodes, units]`, zero and masked for padding.
+        Without `return_sequences` that of the root, `[batch, units]`. With `return_state` a list:
         this, then each state of the root, `[batch, units]`, as given.
 
     Raises:
-        tf.errors.InvalidArgumentError: as `Recursive` does, and for an `initial_state` of another
+        tf.errors.InvalidArgumentError: As for `Recursive`, and for an `initial_state` of another
           number of trees.
 
     Example:
@@ -248,11 +254,11 @@ class TopDown(Recursive):
 
     @property
     def _keeps_all(self) -> bool:
-        """True: the outputs of all tree nodes are what the recursion is for."""
+        """True: the recursion exists to compute the outputs of all tree nodes."""
         return True
 
     def initial_states(self, given: Any, batch: Any) -> list[Any]:
-        """The roots' states, `[batch, units]` each: what is given, or zeros for None."""
+        """Returns the roots' states, `[batch, units]` each: those given, or zeros for None."""
         if given is None:
             return self.cell.get_initial_state(batch)
         states = []
@@ -285,7 +291,7 @@ class TopDown(Recursive):
     def compute_output_shape(
         self, x_shape: Any, children_shape: Any, initial_state_shape: Any = None
     ) -> Any:
-        """Shapes of what `call` returns."""
+        """Returns the shapes of what `call` returns."""
         return super().compute_output_shape(x_shape, children_shape)
 
     def compute_output_spec(
@@ -297,7 +303,7 @@ class TopDown(Recursive):
         mask: Any = None,
         training: bool = False,
     ) -> Any:
-        """Symbolic outputs, so that a functional model is built without compiling."""
+        """Returns symbolic outputs, so that a functional model is built without compiling."""
         if initial_state is not None:
             self._checked_states(initial_state)
         return super().compute_output_spec(x, children, mask=mask, training=training)
@@ -312,7 +318,7 @@ class TopDown(Recursive):
 
 
 def refuse_options_of_going_up(layer: TopDownCell | TopDown, options: dict[str, Any]) -> None:
-    """Raises ValueError for an option of cells that go up."""
+    """Raises ValueError for an option of cells that go up trees."""
     if "inner_inputs" in options:
         raise ValueError(
             f"{type(layer).__name__} has no `inner_inputs`: `reads` says whose inputs it reads."
@@ -333,17 +339,17 @@ def visitor(
     training: bool,
     options: dict[str, Any],
 ) -> RecursiveFunction:
-    """The recursive function that passes states from a tree node to its children.
+    """Returns the recursive function that passes states from a tree node to its children.
 
     Args:
-        cell: computes what each node passes to a child.
-        inputs: of the nodes.
-        trees: `NodeTables`.
-        drop: factors for what each node reads of its parent's first state,
-            `[size + 1, units]`, or None.
-        table_size: rows of the table of all outputs.
-        training: as Keras has it.
-        options: of `kerasrec.recursive`.
+        cell: Computes what each node passes to a child.
+        inputs: The inputs of the nodes.
+        trees: The tables of the batch.
+        drop: The factors for what each node reads of its parent's first state, `[size + 1, units]`,
+            or None.
+        table_size: The number of rows of the table of all outputs.
+        training: Whether the call is in training, as in Keras.
+        options: The options of `kerasrec.recursive`.
     """
     rows_of_children = trees.rows() if cell.shares_weights else None
     num_nodes = tf.size(trees.is_node, name="num_nodes")

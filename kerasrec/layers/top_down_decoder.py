@@ -31,12 +31,12 @@ from kerasrec.layers.trees import as_indices
 from kerasrec.layers.types import Initializer
 from kerasrec.private import in_symbolic_scope
 
-# The slots that may follow those of an encoding in `kerasrec.datasets`: of a root, then of a node
-# in each slot.
+# The slots that may follow in an encoding of `kerasrec.datasets`: for a root, then for a node in
+# each slot.
 FOLLOWS = {
-    # First dependents on both sides; a dependent has its next sibling on its own side.
+    # There are first dependents on both sides; a dependent has its next sibling on its own side.
     "left_right": ((0, 1), (0, 1, 2), (0, 1, 3), (0, 1, 2), (0, 1, 3)),
-    # First child and next sibling; a root has no sibling.
+    # There are a first child and a next sibling; a root has no sibling.
     "first_child": ((0,), (0, 1), (0, 1)),
 }
 
@@ -44,40 +44,42 @@ FOLLOWS = {
 class TopDownDecoder(keras.layers.Layer):
     """Base class of distributions over trees with a token at each node, from the root down.
 
-    A node's state is made by `cell` from the tokens above it. `decide`, which a subclass
-    implements, computes from the state how likely each token is at the node, and in which slots
-    children grow. It is written once: the same lines score given trees and grow new ones. Layers
-    for it are created in `__init__` and built in `build`. `TreeDecoder` is the model of Zhang et
-    al. 2016.
+    `cell` makes a node's state from the tokens above it. From the state, `decide`, which a subclass
+    implements, computes how likely each token is at the node, and in which slots children grow. It
+    is written once: the same lines score given trees and grow new ones. A subclass creates its
+    layers in `__init__` and builds them in `build`. `TreeDecoder` is the model of Zhang et al.
+    2016.
 
     Calling a decoder gives the log-likelihood of given trees, and `generate` grows trees from the
     same distribution.
 
-    To train it with `kerasrec.training.TreeNegativeLogLikelihood`, the targets are int `[batch,
-    nodes]`: the tokens, as `kerasrec.datasets.encode_left_right` and `encode_first_child` label
-    trees, but -1 where a token is given and not to be predicted.
+    To train it with `kerasrec.training.TreeNegativeLogLikelihood`, use as targets the tokens, int
+    `[batch, nodes]`, as `kerasrec.datasets.encode_left_right` and `encode_first_child` label trees,
+    but -1 where a token is given and not to be predicted.
 
     Args:
-        cell: a `TopDownCell` that reads the parent.
-        num_tokens: int, the size of the vocabulary, token 0 included.
-        embedding_dim: int, the size of the tokens' vectors, which the cell reads.
-        follows: the slots in which a tree node may have children: for a root, then for a node in
-            each slot, a sequence of ints; `"left_right"` or `"first_child"` for the slots of
+        cell: A `TopDownCell` that reads the parent.
+        num_tokens: The size of the vocabulary, token 0 included, an int.
+        embedding_dim: The size of the tokens' vectors, which the cell reads, an int.
+        follows: The slots in which a tree node may have children: for a root, then for a node in
+            each slot, a sequence of ints; or `"left_right"` or `"first_child"` for the slots of
             `kerasrec.datasets.encode_left_right` or `encode_first_child`. By default all.
-        max_depth: int, the most levels of a tree that grows; nodes on the last have no children.
-        dropout: fraction of the tokens' vectors and of the predicting states to drop in training.
-        embeddings_initializer: the initializer of the tokens' vectors.
-        **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
+        max_depth: The largest number of levels of a tree that grows, an int; nodes on the last
+            level have no children.
+        dropout: The fraction of the tokens' vectors, and of the states that predict, to drop in
+            training.
+        embeddings_initializer: The initializer of the tokens' vectors.
+        **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
 
     Call arguments:
-        tokens: int `[batch, nodes]`; token 0 is padding and stands at no tree node.
-        children: int `[batch, nodes, arity]`, as for `TopDown`.
-        initial_state: the roots' states, as for `TopDown`.
-        training: bool, whether dropout is on.
+        tokens: The tokens, int `[batch, nodes]`; token 0 is padding and stands at no tree node.
+        children: The children, int `[batch, nodes, arity]`, as for `TopDown`.
+        initial_state: The roots' states, as for `TopDown`.
+        training: Whether dropout is on, a bool.
 
     Output shape:
-        float32 `[batch, nodes, 2]`, two terms of the log-likelihood for each tree node, of its
-        token and of its children; zero for padding.
+        Two terms of the log-likelihood for each tree node, of its token and of its children,
+        float32 `[batch, nodes, 2]`; zero for padding.
 
     Example:
 
@@ -142,7 +144,7 @@ class TopDownDecoder(keras.layers.Layer):
         self._generate: MadeOnce[Any] = MadeOnce(self)
 
     def __call__(self, tokens: Any, children: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """`decoder(tokens, children)` or `decoder([tokens, children])`."""
+        """Calls the decoder: `decoder(tokens, children)` or `decoder([tokens, children])`."""
         inputs = both_inputs(self.name, tokens, children)
         with SentenceFirst():
             return super().__call__(*inputs, *args, **kwargs)
@@ -157,7 +159,7 @@ class TopDownDecoder(keras.layers.Layer):
     def call(
         self, tokens: Any, children: Any, initial_state: Any = None, training: bool = False
     ) -> Any:
-        """Terms of the log-likelihood of given trees; see the class."""
+        """Returns terms of the log-likelihood of given trees; see the class."""
         self._check_inputs(tokens, children)
         if in_symbolic_scope():
             return tf.zeros([*tf.unstack(tf.shape(tokens)), 2])
@@ -171,7 +173,7 @@ class TopDownDecoder(keras.layers.Layer):
         x = self.drop(self.embedding(tokens), training=training)
         states = self.top_down(x, children, initial_state=initial_state)
         allowed, has_child = tf.gather(self._allowed, slots + 1), children >= 0
-        # Slots have a meaning only for what `top_down` has found to be trees.
+        # Slots have a meaning only in what `top_down` has found to be trees.
         with tf.control_dependencies([states]):
             self._check_slots(has_child & ~allowed)
         # Padding is left out before the softmax over all tokens, the largest part of the work.
@@ -216,7 +218,7 @@ class TopDownDecoder(keras.layers.Layer):
         )
 
     def _decide(self, states: Any, choose: Choices) -> tuple[Choice, Choice]:
-        """`decide`, checked."""
+        """Calls `decide` and checks its result."""
         found = self.decide(states, choose)
         is_pair = isinstance(found, tuple) and all(isinstance(item, Choice) for item in found)
         dtypes = [item.value.dtype for item in found] if is_pair else None
@@ -231,10 +233,11 @@ class TopDownDecoder(keras.layers.Layer):
         """Chooses the tokens of tree nodes, and which children they have.
 
         Args:
-            states: the nodes' outputs of the cell, `[nodes, units]`.
-            choose: `choose.token(layer, features)` and `choose.children(logits)` give the values of
-                a given tree or of one that grows, and their log-likelihoods; see `Choices`. What
-                the second call gets may be computed from the value of the first.
+            states: The cell's outputs at the nodes, `[nodes, units]`.
+            choose: The way to choose: `choose.token(layer, features)` and `choose.children(logits)`
+                give the values of a given tree or of one that grows, and their log-likelihoods; see
+                `Choices`. The arguments of the second call may be computed from the value of the
+                first.
 
         Returns:
             The tokens and the children, as `choose` gave them.
@@ -251,20 +254,21 @@ class TopDownDecoder(keras.layers.Layer):
         """Grows a tree from each root, in one static graph that is traced once.
 
         Args:
-            roots: int `[batch]`, the roots' tokens, -1 where the model is to choose; or the number
-                of trees, and the model chooses all roots.
-            seed: int; the same seed, weights and place in the batch give the same tree.
-            temperature: float, divides all logits: 1 draws from the model, 0 takes the likeliest.
-            initial_state: the roots' states, `[batch, units]` each; zeros by default.
+            roots: The roots' tokens, int `[batch]`, -1 where the model is to choose; or the number
+                of trees, for which the model chooses all roots.
+            seed: An int; the same seed, weights and place in the batch give the same tree.
+            temperature: A float that divides all logits: 1 draws from the model, 0 chooses the
+                likeliest values.
+            initial_state: The roots' states, `[batch, units]` each; zeros by default.
 
         Returns:
-            `GrownTrees`. Its `log_likelihood` is what calling the decoder on these trees gives, all
-            terms of a tree summed, the roots' tokens among them.
+            A `GrownTrees`. Its `log_likelihood` equals the result of calling the decoder on these
+            trees, with all terms of a tree added up, the roots' tokens among them.
 
         Raises:
-            ValueError: if the decoder was not built, or `roots` or `seed` are not integers.
-            tf.errors.InvalidArgumentError: for a root that is not a token, a negative number of
-                trees or temperature, or an `initial_state` of another number of trees.
+            ValueError: If the decoder was not built, or if `roots` or `seed` are not integers.
+            tf.errors.InvalidArgumentError: If a root is not a token, the number of trees or the
+                temperature is negative, or `initial_state` has another number of trees.
         """
         self._check_built()
         expected = "integers [batch], tokens or -1, or the number of trees"
@@ -285,7 +289,7 @@ class TopDownDecoder(keras.layers.Layer):
         return tf.function(partial(self._grow), self.generate_signature(), autograph=False)
 
     def _checked_roots(self, roots: Any) -> Any:
-        """The roots that `generate` gets, int32 `[batch]`."""
+        """The checked roots of `generate`, int32 `[batch]`."""
         if roots.shape.rank == 0:
             sentence = "`roots`, the number of trees, must be at least 0, received {}"
             with tf.control_dependencies(check(roots >= 0, sentence, roots)):
@@ -294,7 +298,7 @@ class TopDownDecoder(keras.layers.Layer):
             return tf.cast(roots, tf.int32)
 
     def generate_signature(self) -> list[tf.TensorSpec | list[tf.TensorSpec]]:
-        """Specs of all arguments of `generate`, as an exported function needs them."""
+        """Returns the specs of all arguments of `generate`, for an exported function."""
         return [
             tf.TensorSpec([None], tf.int32, "roots"),
             tf.TensorSpec([], tf.int64, "seed"),
@@ -304,7 +308,7 @@ class TopDownDecoder(keras.layers.Layer):
 
     @property
     def num_traces(self) -> int:
-        """How many times `generate` has been traced."""
+        """The number of times `generate` has been traced."""
         return sum(run.experimental_get_tracing_count() for run in self._generate.values())
 
     def _grow(self, roots: Any, seed: Any, temperature: Any, initial_state: Any) -> GrownTrees:
@@ -337,7 +341,7 @@ class TopDownDecoder(keras.layers.Layer):
         return Decision(token.value, growth.value, self.embedding(token.value), log_likelihood)
 
     def tagged_graph(self) -> TaggedGraph:
-        """The static tagged graph in which trees grow; the decoder must be built."""
+        """Returns the static tagged graph in which trees grow; the decoder must be built."""
         self._check_built()
         decide = partial(self._grown, tf.constant([-1]), tf.constant(1.0))
         states = self.top_down.initial_states(None, 1)
@@ -353,16 +357,16 @@ class TopDownDecoder(keras.layers.Layer):
     def compute_output_shape(
         self, tokens_shape: Any, children_shape: Any, initial_state_shape: Any = None
     ) -> Any:
-        """Shape of what `call` returns."""
+        """Returns the shape of what `call` returns."""
         return (*tokens_shape, 2)
 
     def compute_output_spec(self, tokens: Any, children: Any, *_: Any, **__: Any) -> Any:
-        """Symbolic output, so that a functional model is built without compiling."""
+        """Returns a symbolic output, so that a functional model is built without compiling."""
         self._check_inputs(tokens, children)
         return keras.KerasTensor((*tokens.shape, 2), "float32")
 
     def get_config(self) -> dict[str, Any]:
-        """Constructor arguments, as Keras saves them."""
+        """Returns the constructor arguments, as Keras saves them."""
         return {
             **super().get_config(),
             "cell": config_of_held(self.cell),
@@ -378,12 +382,12 @@ class TopDownDecoder(keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> TopDownDecoder:
-        """A decoder from what `get_config` gave."""
+        """Returns a decoder made from the result of `get_config`."""
         return cls(**{**config, "cell": keras.saving.deserialize_keras_object(config["cell"])})
 
 
 def _allowed_slots(follows: str | Sequence[Sequence[int]] | None, arity: int) -> Any:
-    """Which slots may have children, bool `[1 + arity, arity]`: of roots, of nodes by slot."""
+    """The slots that may have children, bool `[1 + arity, arity]`: of roots, of nodes by slot."""
     if follows is None:
         return np.ones([1 + arity, arity], bool)
     rows = FOLLOWS.get(follows, ()) if isinstance(follows, str) else follows
@@ -399,7 +403,7 @@ def _allowed_slots(follows: str | Sequence[Sequence[int]] | None, arity: int) ->
 
 
 def _integers(name: str, given: Any, expected: str, ranks: Sequence[int]) -> Any:
-    """A tensor of integers, of one of the ranks."""
+    """A tensor of integers whose rank is one of those given."""
     found = None if given is None else tf.convert_to_tensor(given)
     if found is None or not found.dtype.is_integer or found.shape.rank not in ranks:
         shown = given if found is None else f"{found.dtype.name} of shape {found.shape}"

@@ -20,14 +20,14 @@ from kerasrec.layers.types import Activation, Constraint, Engine, Initializer, R
 class TopDownTreeLSTMCell(LSTMCell, TopDownCell):
     """The top-down Tree-LSTM of Zhang et al. 2016, section 3, from one tree node to a child.
 
-    A child in slot k is reached by the LSTM number k. With
-    z = x kernel_k + h recurrent_kernel_k + bias_k, its columns split into i, f, u, o:
+    A child in slot k is computed by LSTM number k. With z = x kernel_k + h recurrent_kernel_k +
+    bias_k, whose columns are the gates i, f, u, o:
 
         c' = sigmoid(f) * c + sigmoid(i) * tanh(u)
         h' = sigmoid(o) * tanh(c')
 
-    where h and c are the parent's and x is what the parent (or, with `reads="node"`, the child)
-    has for inputs.
+    where h and c are the parent's states and x the parent's inputs (with `reads="node"`, the
+    child's).
 
     With the four slots of `kerasrec.datasets.encode_left_right` these are the paper's GEN-L, GEN-R,
     GEN-NX-L and GEN-NX-R: first dependents and next siblings, to the left and to the right.
@@ -35,44 +35,45 @@ class TopDownTreeLSTMCell(LSTMCell, TopDownCell):
     Weights: `kernel` `[arity * features, 4 * units]` and `recurrent_kernel`
     `[arity * units, 4 * units]`, rows by slot, columns in the order i, f, u, o; `bias`
     `[arity * 4 * units]`, by slot, each in this order. With `shares_weights` there is one LSTM for
-    all slots, and one instead of arity here. States: h, c.
+    all slots, and arity is one in these shapes. The states are h and c.
 
     Args:
-        units: positive int, the size of h and c.
-        activation: the activation of the new state, as `keras.layers.Activation` takes it; None for
-            none.
-        recurrent_activation: the activation of the gates i, o and f.
-        use_bias: whether the cell has a bias.
-        kernel_initializer: the initializer of `kernel`, which the inputs are multiplied by.
-        recurrent_initializer: the initializer of `recurrent_kernel`, which the states are
-            multiplied by.
-        bias_initializer: the initializer of `bias`.
-        unit_forget_bias: whether the bias of the forget gates begins at one, whatever
+        units: The size of h and c, a positive int.
+        activation: The activation of the new state, in any form that `keras.layers.Activation`
+            accepts; None for no activation.
+        recurrent_activation: The activation of the gates i, o and f.
+        use_bias: Whether the cell has a bias.
+        kernel_initializer: The initializer of `kernel`, which multiplies the inputs.
+        recurrent_initializer: The initializer of `recurrent_kernel`, which multiplies the states.
+        bias_initializer: The initializer of `bias`.
+        unit_forget_bias: Whether the bias of the forget gates begins at one, whatever
             `bias_initializer` is.
-        kernel_regularizer: the regularizer of `kernel`.
-        recurrent_regularizer: the regularizer of `recurrent_kernel`.
-        bias_regularizer: the regularizer of `bias`.
-        kernel_constraint: the constraint on `kernel`.
-        recurrent_constraint: the constraint on `recurrent_kernel`.
-        bias_constraint: the constraint on `bias`.
-        arity: how many slots, the places of children, a tree node has; by default as many as the
-            `children` that the layer is built with.
-        reads: `"parent"`: the state of a tree node is made from the inputs of its ancestors alone,
-            so that the node itself can be predicted from it. `"node"`: from its own inputs, too,
+        kernel_regularizer: The regularizer of `kernel`.
+        recurrent_regularizer: The regularizer of `recurrent_kernel`.
+        bias_regularizer: The regularizer of `bias`.
+        kernel_constraint: The constraint on `kernel`.
+        recurrent_constraint: The constraint on `recurrent_kernel`.
+        bias_constraint: The constraint on `bias`.
+        arity: The number of slots (places of children) of a tree node; by default that of the
+            `children` with which the layer is built.
+        reads: What a node's state is made from. `"parent"`: the inputs of its ancestors alone, so
+            that the node itself can be predicted from its state. `"node"`: its own inputs, too,
             except at the root.
-        shares_weights: whether all slots share one LSTM; then `arity` is not needed.
-        dropout: fraction of the input features to drop in training, separately for each tree node.
-        recurrent_dropout: fraction of h to drop in training where a child reads it.
-        seed: int, the seed of the dropout.
-        **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
+        shares_weights: Whether all slots share one LSTM; then `arity` is not needed.
+        dropout: The fraction of the input features to drop in training, separately for each tree
+            node.
+        recurrent_dropout: The fraction of h to drop in training where a child reads it.
+        seed: The seed of the dropout, an int.
+        **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
 
     Call arguments:
-        inputs: float `[nodes, features]`, of the parents; of the children with `reads="node"`.
-        states: the parents' h and c, `[nodes, units]` each.
-        slot: int, which child; 0 for all with `shares_weights`.
+        inputs: The inputs of the parents, float `[nodes, features]`; of the children with
+            `reads="node"`.
+        states: The parents' h and c, `[nodes, units]` each.
+        slot: The slot, an int; 0 for all slots with `shares_weights`.
 
     Output shape:
-        h `[nodes, units]`, the output, and a list of the states h and c.
+        The output h, `[nodes, units]`, and a list of the states h and c.
 
     Example:
 
@@ -154,7 +155,7 @@ class TopDownTreeLSTMCell(LSTMCell, TopDownCell):
         return ops.concatenate(parts, axis=0)
 
     def call(self, inputs: Any, states: Sequence[Any], slot: int = 0) -> tuple[Any, list[Any]]:
-        """The children in one slot; see `TopDownCell.call`."""
+        """Computes the children in one slot; see `TopDownCell.call`."""
         hidden, memory = states
         total = ops.matmul(inputs, _rows(self.kernel, slot, self._num_features))
         total = total + ops.matmul(hidden, _rows(self.recurrent_kernel, slot, self.units))
@@ -171,65 +172,65 @@ class TopDownTreeLSTMCell(LSTMCell, TopDownCell):
 class TopDownTreeLSTM(CellLayer, TopDown):
     """The top-down Tree-LSTM of Zhang et al. 2016 over given trees (TD-TreeLSTM).
 
-    `TopDownTreeLSTMCell` has the equations. The state of a
-    tree node is made from its ancestors in the encoding alone, so it may predict the node itself.
+    The equations are in `TopDownTreeLSTMCell`. The state of a tree node is made only from its
+    ancestors in the encoding, so it can be used to predict the node itself.
 
     Args:
-        units: positive int, the size of h and c.
-        activation: the activation of the new state, as `keras.layers.Activation` takes it; None for
-            none.
-        recurrent_activation: the activation of the gates i, o and f.
-        use_bias: whether the cell has a bias.
-        kernel_initializer: the initializer of `kernel`, which the inputs are multiplied by.
-        recurrent_initializer: the initializer of `recurrent_kernel`, which the states are
-            multiplied by.
-        bias_initializer: the initializer of `bias`.
-        unit_forget_bias: whether the bias of the forget gates begins at one, whatever
+        units: The size of h and c, a positive int.
+        activation: The activation of the new state, in any form that `keras.layers.Activation`
+            accepts; None for no activation.
+        recurrent_activation: The activation of the gates i, o and f.
+        use_bias: Whether the cell has a bias.
+        kernel_initializer: The initializer of `kernel`, which multiplies the inputs.
+        recurrent_initializer: The initializer of `recurrent_kernel`, which multiplies the states.
+        bias_initializer: The initializer of `bias`.
+        unit_forget_bias: Whether the bias of the forget gates begins at one, whatever
             `bias_initializer` is.
-        kernel_regularizer: the regularizer of `kernel`.
-        recurrent_regularizer: the regularizer of `recurrent_kernel`.
-        bias_regularizer: the regularizer of `bias`.
-        kernel_constraint: the constraint on `kernel`.
-        recurrent_constraint: the constraint on `recurrent_kernel`.
-        bias_constraint: the constraint on `bias`.
-        arity: how many slots, the places of children, a tree node has; by default as many as the
-            `children` that the layer is built with.
-        reads: `"parent"`: the state of a tree node is made from the inputs of its ancestors alone,
-            so that the node itself can be predicted from it. `"node"`: from its own inputs, too,
+        kernel_regularizer: The regularizer of `kernel`.
+        recurrent_regularizer: The regularizer of `recurrent_kernel`.
+        bias_regularizer: The regularizer of `bias`.
+        kernel_constraint: The constraint on `kernel`.
+        recurrent_constraint: The constraint on `recurrent_kernel`.
+        bias_constraint: The constraint on `bias`.
+        arity: The number of slots (places of children) of a tree node; by default that of the
+            `children` with which the layer is built.
+        reads: What a node's state is made from. `"parent"`: the inputs of its ancestors alone, so
+            that the node itself can be predicted from its state. `"node"`: its own inputs, too,
             except at the root.
-        shares_weights: whether all slots share one LSTM; then `arity` is not needed.
-        dropout: fraction of the input features to drop in training, separately for each tree node.
-        recurrent_dropout: fraction of h to drop in training where a child reads it.
-        seed: int, the seed of the dropout.
-        return_sequences: whether to return the outputs of all tree nodes, not of the root alone.
-        return_state: whether to return the root's h and c, as given, in addition to the output.
-        recompute: whether the backward pass computes the cells again instead of keeping what they
-            computed: less memory, more time, the same gradients.
-        engine: "waves" runs all tree nodes that are ready at once; "auto" takes it. "compiled" runs
-            them in blocks, in loops that XLA compiles; results are the same up to rounding. It may
-            be faster for one tree with small states on a CPU, and is slower for many trees:
-            compare by `python -m benchmarks speed --peers kerasrec "kerasrec compiled"`. XLA
-            compiles once for each size, rounded up to a power of two, in two to five seconds. A
-            gradient without `training=True` runs the layer again. With it,
-            `model.compile(jit_compile=True)` compiles the whole training step by XLA, once for each
-            shape of a batch; not with `shares_weights`.
-        embedding: a Keras layer such as `keras.layers.Embedding`. With it, `x` are words, and each
-            different word of a batch is looked up once. See `Recursive`.
-        instances: names of devices, each of which computes a part of the tree nodes that are ready
-            at once. See `Recursive`.
-        **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
+        shares_weights: Whether all slots share one LSTM; then `arity` is not needed.
+        dropout: The fraction of the input features to drop in training, separately for each tree
+            node.
+        recurrent_dropout: The fraction of h to drop in training where a child reads it.
+        seed: The seed of the dropout, an int.
+        return_sequences: Whether to return the outputs of all tree nodes, not only those of roots.
+        return_state: Whether to return the root's h and c, as given, in addition to the output.
+        recompute: Whether the backward pass computes the values inside cells again instead of
+            keeping them. That takes less memory and more time; gradients are the same.
+        engine: The way to run the recursion. "waves" runs all tree nodes that are ready at once;
+            "auto" chooses it. "compiled" runs them in blocks, in loops that XLA compiles; results
+            are the same up to rounding. It may be faster for one tree with small states on a CPU,
+            and is slower for many trees: compare with `python -m benchmarks speed --peers kerasrec
+            "kerasrec compiled"`. XLA compiles once for each size, rounded up to a power of two, in
+            two to five seconds. A gradient without `training=True` runs the layer again. With
+            "compiled", `model.compile(jit_compile=True)` compiles the whole training step with XLA,
+            once for each shape of a batch; but not with `shares_weights`.
+        embedding: A Keras layer such as `keras.layers.Embedding`. If it is given, `x` contains
+            words, and each different word of a batch is looked up once. See `Recursive`.
+        instances: Names of devices. Each computes a part of the tree nodes that are ready at once.
+            See `Recursive`.
+        **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
 
     Call arguments:
-        x: float `[batch, nodes, features]`, the inputs of tree nodes; with `embedding` int `[batch,
-            nodes]`, their words.
-        children: int `[batch, nodes, arity]`, the indices of each tree node's children, -1 for
-            none; `arity` are the slots. Node 0 is the root, and padding comes last.
-        initial_state: a list of the root's h and c, `[batch, units]` each; zeros by default.
-        training: bool, whether dropout is on.
+        x: The inputs of tree nodes, float `[batch, nodes, features]`; with `embedding` their words,
+            int `[batch, nodes]`.
+        children: The indices of each tree node's children, int `[batch, nodes, arity]`, where
+            `arity` is the number of slots; -1 for none. Node 0 is the root, and padding comes last.
+        initial_state: A list of the root's h and c, `[batch, units]` each; zeros by default.
+        training: Whether dropout is on, a bool.
 
     Output shape:
-        `[batch, nodes, units]`, h of all tree nodes, zero and masked for padding. Without
-        `return_sequences` `[batch, units]`, the root's h. With `return_state` a list: this, then
+        The h of all tree nodes, `[batch, nodes, units]`, zero and masked for padding. Without
+        `return_sequences` the root's h, `[batch, units]`. With `return_state` a list: this, then
         the root's h and c, `[batch, units]` each, as given.
 
     Example:

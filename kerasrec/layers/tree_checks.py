@@ -1,4 +1,4 @@
-"""Checks that `children` are trees, and their words allowed, when the graph runs."""
+"""Checks, when the graph runs, that `children` are trees and that their words are allowed."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from kerasrec.row_ids import row_ids
 
 @dataclass(frozen=True)
 class WordRules:
-    """Which words tree nodes may have.
+    """The words that tree nodes may have.
 
     Args:
-        num_words: words that are read must be 0 or more and below this; None if it is unknown.
-        inner_inputs: True if inner nodes read words; False if their words are left out; None if
-            they must have 0, which stands for no word.
+        num_words: The number of words; those that are read must be at least 0 and less than this.
+            None if it is unknown.
+        inner_inputs: True if inner nodes read words; False if their words are ignored; None if they
+            must have 0, which stands for no word.
     """
 
     num_words: int | None
@@ -30,16 +31,16 @@ class WordRules:
     def allow(self, words: tf.Tensor, links: Links, is_ragged: bool) -> tf.Tensor:
         """Whether each node may have its word.
 
-        Padding may have any. In ragged trees a node that is not called is no padding and can have
-        no word, since it would be lost.
+        Padding may have any word. In ragged trees a node that is not called is not padding, and
+        must have no word, since it would be lost.
 
         Args:
-            words: int or string `[size]`.
-            links: of the nodes.
-            is_ragged: whether the trees are.
+            words: The words, int or string `[size]`.
+            links: The links of the nodes.
+            is_ragged: Whether the trees are ragged.
 
         Returns:
-            bool `[size]`.
+            Whether each word is allowed, bool `[size]`.
         """
         uncalled = has_no_word(words) if is_ragged else tf.ones_like(links.is_called)
         return tf.where(links.is_called, self._allow(words, links.has_children), uncalled)
@@ -64,7 +65,7 @@ class WordRules:
 
 
 def has_no_word(words: tf.Tensor) -> tf.Tensor:
-    """Whether each is what stands for no word; words int or string `[size]`, result bool."""
+    """Whether each stands for no word; words int or string `[size]`, result bool."""
     return words == ("" if words.dtype == tf.string else tf.constant(0, words.dtype))
 
 
@@ -72,12 +73,12 @@ def check(is_right: tf.Tensor, sentence: str, *values: Any) -> list[tf.Operation
     """Raises InvalidArgumentError when the graph runs, or at once in eager code.
 
     Args:
-        is_right: bool scalar.
-        sentence: says what is wrong, with `{}` for each of the values.
-        values: tensors.
+        is_right: A bool scalar.
+        sentence: The sentence that says what is wrong, with `{}` for each of the values.
+        values: The tensors to put into the sentence.
 
     Returns:
-        Operations that whatever needs the check must have as control dependencies.
+        Operations on which every op that needs the check must have a control dependency.
     """
     if tf.executing_eagerly() and is_right:
         return []
@@ -86,14 +87,14 @@ def check(is_right: tf.Tensor, sentence: str, *values: Any) -> list[tf.Operation
 
 
 def same_sizes(x: tf.Tensor, children: tf.Tensor) -> tf.Tensor:
-    """Bool scalar, whether `x` and `children` may be of the same trees."""
+    """Whether `x` and `children` may be of the same trees, a bool scalar."""
     return tf.reduce_all(tf.shape(x)[:2] == tf.shape(children)[:2])
 
 
 def check_sizes(x: Any, children: Any) -> list[tf.Operation]:
     """Checks, when the graph runs, that `x` and `children` may be of the same trees.
 
-    Both are padded, or both ragged.
+    Both are padded, or both are ragged.
     """
     sentence = "`x` and `children` must have the same numbers of trees and of nodes in a tree. "
     if not isinstance(children, tf.RaggedTensor):
@@ -102,7 +103,7 @@ def check_sizes(x: Any, children: Any) -> list[tf.Operation]:
         return check(is_right, sentence + "[trees, nodes]: {} and {}", mine, theirs)
     sentence += "Nodes in each tree: {} and {}"
     mine, theirs = x.row_lengths(), children.row_lengths()
-    # Other numbers of trees cannot be compared one by one.
+    # Different numbers of trees cannot be compared one by one.
     is_right = tf.cond(
         tf.size(mine) == tf.size(theirs),
         lambda: tf.reduce_all(mine == theirs),
@@ -130,11 +131,11 @@ def check_indices(children: tf.Tensor) -> list[tf.Operation]:
 
 
 def check_rows(children: tf.RaggedTensor, arity: int | None) -> list[tf.Operation]:
-    """Checks, when the graph runs, rows of indices, as `check_indices` does those of a table.
+    """Checks rows of indices when the graph runs, as `check_indices` checks those of a table.
 
     Args:
-        children: int32 or int64 `[batch, (nodes), (children)]`.
-        arity: the most children of a tree node, None for any number.
+        children: The children, int32 or int64 `[batch, (nodes), (children)]`.
+        arity: The largest number of children of a tree node; None for any number.
     """
     rows, given = children.values, children.flat_values
     nodes_of, trees = children.row_lengths(), row_ids(children.row_lengths())
@@ -185,9 +186,9 @@ class Problem:
     """Something that may be wrong with tree nodes.
 
     Args:
-        sentence: says what is wrong.
-        where: bool `[size]`, the nodes it is wrong with.
-        shows_word: whether the message gives the node's word.
+        sentence: The sentence that says what is wrong.
+        where: The nodes that have the problem, bool `[size]`.
+        shows_word: Whether the message gives the node's word.
     """
 
     sentence: str
@@ -201,9 +202,9 @@ def check_nodes(
     """Fails, when the graph runs, with the first problem and the first node that has it.
 
     Args:
-        problems: in the order in which they are looked for.
-        links: of the nodes.
-        words: int or string `[size]`, needed for problems of words.
+        problems: The problems, in the order in which they are looked for.
+        links: The links of the nodes.
+        words: The words, int or string `[size]`, needed for problems of words.
     """
     found = tf.where(tf.stack([problem.where for problem in problems]), name="found")[:1]
     problem, number = tf.unstack(tf.cast(found, tf.int32), axis=1)
@@ -221,11 +222,11 @@ def check_nodes(
 
 
 def problems_of_links(links: Links, shares: bool = False) -> list[Problem]:
-    """What may be wrong with links: parents, the root, cycles, and padding that does not come last.
+    """The possible problems of links: parents, the root, cycles, and padding that is not last.
 
     Args:
-        links: of the nodes.
-        shares: whether a node may have several parents.
+        links: The links of the nodes.
+        shares: Whether a node may have several parents.
     """
     two_parents = Problem(
         "`children` is not a tree: a node has two parents (-1 stands for no child). If nodes may "
@@ -258,9 +259,9 @@ def problems_of_links(links: Links, shares: bool = False) -> list[Problem]:
 
 
 def in_cycles(links: Links) -> tf.Tensor:
-    """Which nodes have a parent, but not the root among its ancestors; bool `[size]`.
+    """Whether each node has a parent, but not the root among its ancestors; bool `[size]`.
 
-    Follows parents twice as far each time.
+    Each step follows parents twice as far as the one before.
     """
     size = tf.size(links.roots)
     numbers = tf.reshape(links.numbers, [-1, 1])
@@ -275,9 +276,9 @@ def in_cycles(links: Links) -> tf.Tensor:
 
 
 def in_circles(links: Links) -> tf.Tensor:
-    """Which nodes are below themselves, or between two such; bool `[size]`.
+    """Whether each node is below itself, or between two that are; bool `[size]`.
 
-    Goes from node to node as often as the longest path has nodes.
+    The number of steps from node to node is that of the longest path.
     """
     numbers = tf.reshape(links.numbers, [-1])
     size = tf.size(links.roots)
@@ -287,7 +288,7 @@ def in_circles(links: Links) -> tf.Tensor:
 
 
 def _goes_on(ones: tf.Tensor, others: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    """Which nodes a path without an end begins at, bool `[size]`, by the ends of all edges."""
+    """Whether an endless path begins at each node, bool `[size]`, by the ends of all edges."""
 
     def turn(before: tf.Tensor, found: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         follows = tf.cast(tf.gather(found, others), tf.int32)
@@ -303,13 +304,13 @@ def _goes_on(ones: tf.Tensor, others: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
 def problems_of_words(
     words: tf.Tensor, links: Links, rules: WordRules, is_ragged: bool
 ) -> list[Problem]:
-    """What may be wrong with words: one that is not read, or that has no vector.
+    """The possible problems of words: one that is not read, or that has no vector.
 
     Args:
-        words: int or string `[size]`, of all nodes of the batch; padding may have any.
-        links: of the trees.
-        rules: which words are allowed.
-        is_ragged: whether the trees are, which then have no padding.
+        words: The words of all nodes of the batch, int or string `[size]`; padding may have any.
+        links: The links of the trees.
+        rules: The words that are allowed.
+        is_ragged: Whether the trees are ragged; then they have no padding.
     """
     wrong = ~rules.allow(words, links, is_ragged)
     lost = wrong & ~links.is_called
@@ -347,23 +348,23 @@ def tree_checks(
     arity: int | None = None,
     shares: bool = False,
 ) -> Callable[..., tf.Tensor]:
-    """A `tf.function` that fails with the first thing that is wrong with trees.
+    """Returns a `tf.function` that fails with the first thing that is wrong with trees.
 
-    It is traced once, and not for each layer, because it has more than a hundred ops, which hardly
-    ever run.
+    It is traced only once, and not for each layer, because it has more than a hundred ops, which
+    hardly ever run.
 
     Args:
-        children_spec: of the children, int32 or int64 `[batch, nodes, arity]`, or ragged
+        children_spec: The spec of the children, int32 or int64 `[batch, nodes, arity]`, or ragged
             `[batch, (nodes), (children)]`.
-        links_spec: of the tensors of their links.
-        word_dtype: of the words, int or string `[size]`, of all nodes of the batch; None if it
-            takes none.
-        rules: which words are allowed.
-        arity: the most children in a row, if they are ragged; None for any number.
-        shares: whether a node may have several parents.
+        links_spec: The specs of the tensors of their links.
+        word_dtype: The dtype of the words, int or string `[size]`, of all nodes of the batch; None
+            if it takes none.
+        rules: The words that are allowed.
+        arity: The largest number of children in a row, if they are ragged; None for any number.
+        shares: Whether a node may have several parents.
 
     Returns:
-        A function of the children, the tensors of their links, and words, if any; it gives True.
+        A function of the children, the tensors of their links, and words, if any; it returns True.
     """
 
     def run(

@@ -18,39 +18,42 @@ from kerasrec.layers.types import Initializer
 
 @keras.saving.register_keras_serializable("kerasrec")
 class TreeDecoder(TopDownDecoder):
-    """A distribution over trees with a token at each node: Zhang et al. 2016.
+    """A distribution over trees with a token at each node (Zhang et al. 2016).
 
-    A node's state, made by `cell` from the tokens above it, says which token stands there; state
-    and token say for each slot whether a child grows in it (sections 3.1 and 4.3):
+    `cell` makes a node's state from the tokens above it. The state predicts the token at the node;
+    the state and the token predict for each slot whether a child grows in it (sections 3.1 and
+    4.3):
 
         log p(tree) = sum over nodes: log softmax(h W + b)[token]
                       + sum over slots: log sigmoid(+-growth([h, embedding(token)]))[slot]
 
-    `TopDownDecoder` says what it reads and returns, and how trees grow.
+    See `TopDownDecoder` for its inputs and outputs, and for how trees grow.
 
     Args:
-        cell: a `TopDownCell` that reads the parent.
-        num_tokens: int, the size of the vocabulary, token 0 included.
-        embedding_dim: int, the size of the tokens' vectors, which the cell reads.
-        growth: a Keras layer from `[nodes, units + embedding_dim]` to logits `[nodes, arity]`; by
+        cell: A `TopDownCell` that reads the parent.
+        num_tokens: The size of the vocabulary, token 0 included, an int.
+        embedding_dim: The size of the tokens' vectors, which the cell reads, an int.
+        growth: A Keras layer from `[nodes, units + embedding_dim]` to logits `[nodes, arity]`; by
             default one Dense layer whose initial bias makes untrained trees end.
-        follows: the slots in which a tree node may have children: for a root, then for a node in
-            each slot, a sequence of ints; `"left_right"` or `"first_child"` for the slots of
+        follows: The slots in which a tree node may have children: for a root, then for a node in
+            each slot, a sequence of ints; or `"left_right"` or `"first_child"` for the slots of
             `kerasrec.datasets.encode_left_right` or `encode_first_child`. By default all.
-        max_depth: int, the most levels of a tree that grows; nodes on the last have no children.
-        dropout: fraction of the tokens' vectors and of the predicting states to drop in training.
-        embeddings_initializer: the initializer of the tokens' vectors.
-        **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
+        max_depth: The largest number of levels of a tree that grows, an int; nodes on the last
+            level have no children.
+        dropout: The fraction of the tokens' vectors, and of the states that predict, to drop in
+            training.
+        embeddings_initializer: The initializer of the tokens' vectors.
+        **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
 
     Call arguments:
-        tokens: int `[batch, nodes]`; token 0 is padding and stands at no tree node.
-        children: int `[batch, nodes, arity]`, as for `TopDown`.
-        initial_state: the roots' states, as for `TopDown`.
-        training: bool, whether dropout is on.
+        tokens: The tokens, int `[batch, nodes]`; token 0 is padding and stands at no tree node.
+        children: The children, int `[batch, nodes, arity]`, as for `TopDown`.
+        initial_state: The roots' states, as for `TopDown`.
+        training: Whether dropout is on, a bool.
 
     Output shape:
-        float32 `[batch, nodes, 2]`, two terms of the log-likelihood for each tree node, of its
-        token and of its children; zero for padding.
+        Two terms of the log-likelihood for each tree node, of its token and of its children,
+        float32 `[batch, nodes, 2]`; zero for padding.
 
     Example:
 
@@ -112,13 +115,13 @@ class TreeDecoder(TopDownDecoder):
         super().build(tokens_shape, children_shape)
 
     def decide(self, states: tf.Tensor, choose: Choices) -> tuple[Choice, Choice]:
-        """First the token, then where children grow; see `TopDownDecoder.decide`."""
+        """Chooses the token, then the slots where children grow; see `TopDownDecoder.decide`."""
         token = choose.token(self.words, states)
         x = self.embedding(token.value)
         return token, choose.children(self.growth(tf.concat([states, x], -1)))
 
     def get_config(self) -> dict[str, Any]:
-        """Constructor arguments, as Keras saves them."""
+        """Returns the constructor arguments, as Keras saves them."""
         return {
             **super().get_config(),
             "growth": keras.saving.serialize_keras_object(self.growth),
@@ -126,6 +129,6 @@ class TreeDecoder(TopDownDecoder):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> TopDownDecoder:
-        """A decoder from what `get_config` gave."""
+        """Returns a decoder made from the result of `get_config`."""
         growth = keras.saving.deserialize_keras_object(config["growth"])
         return super().from_config({**config, "growth": growth})

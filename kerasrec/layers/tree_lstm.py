@@ -19,54 +19,56 @@ from kerasrec.layers.types import Activation, Constraint, Engine, Initializer, R
 class TreeLSTMCell(LSTMCell):
     """The N-ary Tree-LSTM of Tai et al. 2015, section 3.2, at one tree node.
 
-    With z = [h_1, .., h_arity] recurrent_kernel + x kernel + bias, its columns split into the gates
-    i, o, u and one forget gate f_k for each child:
+    With z = [h_1, .., h_arity] recurrent_kernel + x kernel + bias, whose columns are the gates i,
+    o, u and one forget gate f_k for each child:
 
         c = sigmoid(i) * tanh(u) + sum over k of sigmoid(f_k) * c_k
         h = sigmoid(o) * tanh(c)
 
     A leaf has no children, so its gates depend on x alone. An inner node has an x only with
-    `inner_inputs` (in a constituency tree words stand at the leaves). All forget gates share one
+    `inner_inputs` (in a constituency tree, words stand at the leaves). All forget gates share one
     kernel and one bias, as in equation 10.
 
     Weights: `kernel` `[features, 3 * units]` in the order i, o, u (with `inner_inputs`
     `[features, 4 * units]`, f last); `recurrent_kernel` `[arity * units, (3 + arity) * units]` in
-    the order i, o, u, f_1 .. f_arity; `bias` `[4 * units]` in the order i, o, u, f. States: h, c.
+    the order i, o, u, f_1 .. f_arity; `bias` `[4 * units]` in the order i, o, u, f. The states are
+    h and c.
 
     Args:
-        units: positive int, the size of h and c.
-        activation: the activation of the new state, as `keras.layers.Activation` takes it; None for
-            none.
-        recurrent_activation: the activation of the gates i, o and f.
-        use_bias: whether the cell has a bias.
-        kernel_initializer: the initializer of `kernel`, which the inputs are multiplied by.
-        recurrent_initializer: the initializer of `recurrent_kernel`, which the states are
-            multiplied by.
-        bias_initializer: the initializer of `bias`.
-        unit_forget_bias: whether the bias of the forget gates begins at one, whatever
+        units: The size of h and c, a positive int.
+        activation: The activation of the new state, in any form that `keras.layers.Activation`
+            accepts; None for no activation.
+        recurrent_activation: The activation of the gates i, o and f.
+        use_bias: Whether the cell has a bias.
+        kernel_initializer: The initializer of `kernel`, which multiplies the inputs.
+        recurrent_initializer: The initializer of `recurrent_kernel`, which multiplies the states.
+        bias_initializer: The initializer of `bias`.
+        unit_forget_bias: Whether the bias of the forget gates begins at one, whatever
             `bias_initializer` is.
-        kernel_regularizer: the regularizer of `kernel`.
-        recurrent_regularizer: the regularizer of `recurrent_kernel`.
-        bias_regularizer: the regularizer of `bias`.
-        kernel_constraint: the constraint on `kernel`.
-        recurrent_constraint: the constraint on `recurrent_kernel`.
-        bias_constraint: the constraint on `bias`.
-        arity: positive int, how many children a tree node has at most. A missing child has zero
-            states.
-        inner_inputs: whether inner nodes read inputs, too. False ignores their inputs. None accepts
-            only trees whose inner nodes have no inputs, as far as that is known: a word other than
-            0 at an inner node is an error, and so are the states of another tree layer.
-        dropout: fraction of the input features to drop in training, separately for each tree node.
-        recurrent_dropout: fraction of h to drop in training where the parent reads it.
-        seed: int, the seed of the dropout.
-        **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
+        kernel_regularizer: The regularizer of `kernel`.
+        recurrent_regularizer: The regularizer of `recurrent_kernel`.
+        bias_regularizer: The regularizer of `bias`.
+        kernel_constraint: The constraint on `kernel`.
+        recurrent_constraint: The constraint on `recurrent_kernel`.
+        bias_constraint: The constraint on `bias`.
+        arity: The largest number of children of a tree node, a positive int. A missing child has
+            zero states.
+        inner_inputs: Whether inner nodes read inputs, too. False ignores the inputs of inner nodes.
+            None accepts only trees whose inner nodes have no inputs, as far as that is known: a
+            word other than 0 at an inner node is an error, and so are the states of another tree
+            layer.
+        dropout: The fraction of the input features to drop in training, separately for each tree
+            node.
+        recurrent_dropout: The fraction of h to drop in training where the parent reads it.
+        seed: The seed of the dropout, an int.
+        **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
 
     Call arguments:
-        inputs: float `[nodes, features]`, or None without `inner_inputs`.
-        states: a list for each child: its h and c, `[nodes, units]` each.
+        inputs: The inputs, float `[nodes, features]`, or None without `inner_inputs`.
+        states: A list with an entry for each child: its h and c, `[nodes, units]` each.
 
     Output shape:
-        h `[nodes, units]`, the output, and a list of the states h and c.
+        The output h, `[nodes, units]`, and a list of the states h and c.
 
     Example:
 
@@ -139,7 +141,7 @@ class TreeLSTMCell(LSTMCell):
         return ops.concatenate([others, ops.ones((self.units,), dtype=dtype)], axis=0)
 
     def call(self, inputs: Any, states: Sequence[Sequence[Any]]) -> tuple[Any, list[Any]]:
-        """An inner node; see `RecursiveCell.call`."""
+        """Computes inner nodes; see `RecursiveCell.call`."""
         units = self.units
         hidden = ops.concatenate([child[0] for child in states], -1)
         total = ops.matmul(hidden, self.recurrent_kernel)
@@ -153,7 +155,7 @@ class TreeLSTMCell(LSTMCell):
         return self._new_state(out_in, update, carry)
 
     def call_leaf(self, inputs: Any, **kwargs: Any) -> tuple[Any, list[Any]]:
-        """A leaf; see `RecursiveCell.call_leaf`."""
+        """Computes leaves; see `RecursiveCell.call_leaf`."""
         units = self.units
         kernel = self.kernel[:, : 3 * units] if self.inner_inputs else self.kernel
         total = ops.matmul(inputs, kernel)
@@ -169,7 +171,7 @@ class TreeLSTMCell(LSTMCell):
         return hidden, [hidden, memory]
 
     def _for_each_child(self, gates: Any) -> Any:
-        """Columns i, o, u, f as i, o, u and f once for each child."""
+        """Repeats f for each child in columns i, o, u, f."""
         others, forget = tf.split(gates, [3 * self.units, self.units], -1)
         return ops.concatenate([others] + [forget] * self.arity, -1)
 
@@ -178,66 +180,67 @@ class TreeLSTMCell(LSTMCell):
 class TreeLSTM(CellLayer):
     """The N-ary Tree-LSTM of Tai et al. 2015, section 3.2, over trees.
 
-    `TreeLSTMCell` has the equations.
+    The equations are in `TreeLSTMCell`.
 
     Args:
-        units: positive int, the size of h and c.
-        activation: the activation of the new state, as `keras.layers.Activation` takes it; None for
-            none.
-        recurrent_activation: the activation of the gates i, o and f.
-        use_bias: whether the cell has a bias.
-        kernel_initializer: the initializer of `kernel`, which the inputs are multiplied by.
-        recurrent_initializer: the initializer of `recurrent_kernel`, which the states are
-            multiplied by.
-        bias_initializer: the initializer of `bias`.
-        unit_forget_bias: whether the bias of the forget gates begins at one, whatever
+        units: The size of h and c, a positive int.
+        activation: The activation of the new state, in any form that `keras.layers.Activation`
+            accepts; None for no activation.
+        recurrent_activation: The activation of the gates i, o and f.
+        use_bias: Whether the cell has a bias.
+        kernel_initializer: The initializer of `kernel`, which multiplies the inputs.
+        recurrent_initializer: The initializer of `recurrent_kernel`, which multiplies the states.
+        bias_initializer: The initializer of `bias`.
+        unit_forget_bias: Whether the bias of the forget gates begins at one, whatever
             `bias_initializer` is.
-        kernel_regularizer: the regularizer of `kernel`.
-        recurrent_regularizer: the regularizer of `recurrent_kernel`.
-        bias_regularizer: the regularizer of `bias`.
-        kernel_constraint: the constraint on `kernel`.
-        recurrent_constraint: the constraint on `recurrent_kernel`.
-        bias_constraint: the constraint on `bias`.
-        arity: positive int, how many children a tree node has at most. A missing child has zero
-            states.
-        inner_inputs: whether inner nodes read inputs, too. False ignores their inputs. None accepts
-            only trees whose inner nodes have no inputs, as far as that is known: a word other than
-            0 at an inner node is an error, and so are the states of another tree layer.
-        dropout: fraction of the input features to drop in training, separately for each tree node.
-        recurrent_dropout: fraction of h to drop in training where the parent reads it.
-        seed: int, the seed of the dropout.
-        return_sequences: whether to return the outputs of all tree nodes, not of the root alone.
-        return_state: whether to return the root's states in addition to the output.
-        recompute: whether the backward pass computes the cells again instead of keeping what they
-            computed: less memory, more time, the same gradients.
-        engine: "waves" runs all tree nodes that are ready at once; "auto" takes it. "compiled" runs
-            them in blocks, in loops that XLA compiles; results are the same up to rounding. It may
-            be faster for one tree with small states on a CPU, and is slower for many trees:
-            compare by `python -m benchmarks speed --peers kerasrec "kerasrec compiled"`. XLA
-            compiles once for each size, rounded up to a power of two, in two to five seconds. A
-            gradient without `training=True` runs the layer again. With it,
-            `model.compile(jit_compile=True)` compiles the whole training step by XLA, once for each
-            shape of a batch.
-        embedding: a Keras layer such as `keras.layers.Embedding`. With it, `x` are words, and each
-            different word of a batch is looked up once. See `Recursive`.
-        instances: names of devices, each of which computes a part of the tree nodes that are ready
-            at once. See `Recursive`.
-        shared_nodes: whether a tree node may have several parents, as in syntax trees with equal
-            subtrees merged. It is computed once, and the gradients from its parents are added up.
+        kernel_regularizer: The regularizer of `kernel`.
+        recurrent_regularizer: The regularizer of `recurrent_kernel`.
+        bias_regularizer: The regularizer of `bias`.
+        kernel_constraint: The constraint on `kernel`.
+        recurrent_constraint: The constraint on `recurrent_kernel`.
+        bias_constraint: The constraint on `bias`.
+        arity: The largest number of children of a tree node, a positive int. A missing child has
+            zero states.
+        inner_inputs: Whether inner nodes read inputs, too. False ignores the inputs of inner nodes.
+            None accepts only trees whose inner nodes have no inputs, as far as that is known: a
+            word other than 0 at an inner node is an error, and so are the states of another tree
+            layer.
+        dropout: The fraction of the input features to drop in training, separately for each tree
+            node.
+        recurrent_dropout: The fraction of h to drop in training where the parent reads it.
+        seed: The seed of the dropout, an int.
+        return_sequences: Whether to return the outputs of all tree nodes, not only those of roots.
+        return_state: Whether to return the root's states in addition to the output.
+        recompute: Whether the backward pass computes the values inside cells again instead of
+            keeping them. That takes less memory and more time; gradients are the same.
+        engine: The way to run the recursion. "waves" runs all tree nodes that are ready at once;
+            "auto" chooses it. "compiled" runs them in blocks, in loops that XLA compiles; results
+            are the same up to rounding. It may be faster for one tree with small states on a CPU,
+            and is slower for many trees: compare with `python -m benchmarks speed --peers kerasrec
+            "kerasrec compiled"`. XLA compiles once for each size, rounded up to a power of two, in
+            two to five seconds. A gradient without `training=True` runs the layer again. With
+            "compiled", `model.compile(jit_compile=True)` compiles the whole training step with XLA,
+            once for each shape of a batch.
+        embedding: A Keras layer such as `keras.layers.Embedding`. If it is given, `x` contains
+            words, and each different word of a batch is looked up once. See `Recursive`.
+        instances: Names of devices. Each computes a part of the tree nodes that are ready at once.
             See `Recursive`.
-        **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
+        shared_nodes: Whether a tree node may have several parents, as in syntax trees with equal
+            subtrees merged. Such a node is computed once, and the gradients from its parents are
+            added up. See `Recursive`.
+        **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
 
     Call arguments:
-        x: float `[batch, nodes, features]`, the inputs of tree nodes; with `embedding` int `[batch,
-            nodes]`, their words.
-        children: int `[batch, nodes, arity]`, the indices of each tree node's children, -1 for
+        x: The inputs of tree nodes, float `[batch, nodes, features]`; with `embedding` their words,
+            int `[batch, nodes]`.
+        children: The indices of each tree node's children, int `[batch, nodes, arity]`; -1 for
             none. Node 0 is the root, and padding comes last. See `Recursive`.
-        training: bool, whether dropout is on.
+        training: Whether dropout is on, a bool.
 
     Output shape:
-        `[batch, units]`, the root's h. With `return_sequences` `[batch, nodes, units]`, h of all
-        tree nodes, zero and masked for padding. With `return_state` a list: this, then the root's h
-        and c, `[batch, units]` each.
+        The root's h, `[batch, units]`. With `return_sequences` the h of all tree nodes,
+        `[batch, nodes, units]`, zero and masked for padding. With `return_state` a list: this, then
+        the root's h and c, `[batch, units]` each.
 
     Example:
 

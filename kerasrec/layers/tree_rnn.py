@@ -21,42 +21,43 @@ class TreeRNNCell(KernelCell):
         leaf:   h = activation(x kernel + bias)
         inner:  h = activation([h_1, .., h_arity] recurrent_kernel + bias)
 
-    With `inner_inputs`, `x kernel` is added at inner nodes too.
+    With `inner_inputs`, `x kernel` is added at inner nodes, too.
 
     Weights: `kernel` `[features, units]`, `recurrent_kernel` `[arity * units, units]`, `bias`
-    `[units]`. Its only state is its output.
+    `[units]`. The only state is the output.
 
     Args:
-        units: positive int, the size of the output.
-        activation: the activation of the new state, as `keras.layers.Activation` takes it; None for
-            none.
-        use_bias: whether the cell has a bias.
-        kernel_initializer: the initializer of `kernel`, which the inputs are multiplied by.
-        recurrent_initializer: the initializer of `recurrent_kernel`, which the states are
-            multiplied by.
-        bias_initializer: the initializer of `bias`.
-        kernel_regularizer: the regularizer of `kernel`.
-        recurrent_regularizer: the regularizer of `recurrent_kernel`.
-        bias_regularizer: the regularizer of `bias`.
-        kernel_constraint: the constraint on `kernel`.
-        recurrent_constraint: the constraint on `recurrent_kernel`.
-        bias_constraint: the constraint on `bias`.
-        arity: positive int, how many children a tree node has at most. A missing child has zero
-            states.
-        inner_inputs: whether inner nodes read inputs, too. False ignores their inputs. None accepts
-            only trees whose inner nodes have no inputs, as far as that is known: a word other than
-            0 at an inner node is an error, and so are the states of another tree layer.
-        dropout: fraction of the input features to drop in training, separately for each tree node.
-        recurrent_dropout: fraction of the output to drop in training where the parent reads it.
-        seed: int, the seed of the dropout.
-        **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
+        units: The size of the output, a positive int.
+        activation: The activation of the new state, in any form that `keras.layers.Activation`
+            accepts; None for no activation.
+        use_bias: Whether the cell has a bias.
+        kernel_initializer: The initializer of `kernel`, which multiplies the inputs.
+        recurrent_initializer: The initializer of `recurrent_kernel`, which multiplies the states.
+        bias_initializer: The initializer of `bias`.
+        kernel_regularizer: The regularizer of `kernel`.
+        recurrent_regularizer: The regularizer of `recurrent_kernel`.
+        bias_regularizer: The regularizer of `bias`.
+        kernel_constraint: The constraint on `kernel`.
+        recurrent_constraint: The constraint on `recurrent_kernel`.
+        bias_constraint: The constraint on `bias`.
+        arity: The largest number of children of a tree node, a positive int. A missing child has
+            zero states.
+        inner_inputs: Whether inner nodes read inputs, too. False ignores the inputs of inner nodes.
+            None accepts only trees whose inner nodes have no inputs, as far as that is known: a
+            word other than 0 at an inner node is an error, and so are the states of another tree
+            layer.
+        dropout: The fraction of the input features to drop in training, separately for each tree
+            node.
+        recurrent_dropout: The fraction of the output to drop in training where the parent reads it.
+        seed: The seed of the dropout, an int.
+        **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
 
     Call arguments:
-        inputs: float `[nodes, features]`, or None without `inner_inputs`.
-        states: a list for each child: its output, `[nodes, units]`.
+        inputs: The inputs, float `[nodes, features]`, or None without `inner_inputs`.
+        states: A list with an entry for each child: its output, `[nodes, units]`.
 
     Output shape:
-        The output `[nodes, units]`, and a list that holds it as the only state.
+        The output, `[nodes, units]`, and a list with the output as the only state.
 
     Example:
 
@@ -118,18 +119,18 @@ class TreeRNNCell(KernelCell):
         self.built = True
 
     def call(self, inputs: Any, states: Sequence[Sequence[Any]]) -> tuple[Any, list[Any]]:
-        """An inner node; see `RecursiveCell.call`."""
+        """Computes inner nodes; see `RecursiveCell.call`."""
         total = self._combined(ops.concatenate([child[0] for child in states], -1))
         if inputs is not None:
             total = total + ops.matmul(inputs, self.kernel)
         return self._activated(total)
 
     def call_leaf(self, inputs: Any, **kwargs: Any) -> tuple[Any, list[Any]]:
-        """A leaf; see `RecursiveCell.call_leaf`."""
+        """Computes leaves; see `RecursiveCell.call_leaf`."""
         return self._activated(ops.matmul(inputs, self.kernel))
 
     def _combined(self, hidden: Any) -> Any:
-        """What the children's outputs, `[nodes, arity * units]`, add to the new one."""
+        """What the children's outputs, `[nodes, arity * units]`, add to the new output."""
         return ops.matmul(hidden, self.recurrent_kernel)
 
     def _activated(self, total: Any) -> tuple[Any, list[Any]]:
@@ -143,63 +144,64 @@ class TreeRNNCell(KernelCell):
 class TreeRNN(CellLayer):
     """The recursive network of Socher et al. 2013, section 4.1, over trees.
 
-    `TreeRNNCell` has the equations.
+    The equations are in `TreeRNNCell`.
 
     Args:
-        units: positive int, the size of the output.
-        activation: the activation of the new state, as `keras.layers.Activation` takes it; None for
-            none.
-        use_bias: whether the cell has a bias.
-        kernel_initializer: the initializer of `kernel`, which the inputs are multiplied by.
-        recurrent_initializer: the initializer of `recurrent_kernel`, which the states are
-            multiplied by.
-        bias_initializer: the initializer of `bias`.
-        kernel_regularizer: the regularizer of `kernel`.
-        recurrent_regularizer: the regularizer of `recurrent_kernel`.
-        bias_regularizer: the regularizer of `bias`.
-        kernel_constraint: the constraint on `kernel`.
-        recurrent_constraint: the constraint on `recurrent_kernel`.
-        bias_constraint: the constraint on `bias`.
-        arity: positive int, how many children a tree node has at most. A missing child has zero
-            states.
-        inner_inputs: whether inner nodes read inputs, too. False ignores their inputs. None accepts
-            only trees whose inner nodes have no inputs, as far as that is known: a word other than
-            0 at an inner node is an error, and so are the states of another tree layer.
-        dropout: fraction of the input features to drop in training, separately for each tree node.
-        recurrent_dropout: fraction of the output to drop in training where the parent reads it.
-        seed: int, the seed of the dropout.
-        return_sequences: whether to return the outputs of all tree nodes, not of the root alone.
-        return_state: whether to return the root's states in addition to the output.
-        recompute: whether the backward pass computes the cells again instead of keeping what they
-            computed: less memory, more time, the same gradients.
-        engine: "waves" runs all tree nodes that are ready at once; "auto" takes it. "compiled" runs
-            them in blocks, in loops that XLA compiles; results are the same up to rounding. It may
-            be faster for one tree with small states on a CPU, and is slower for many trees:
-            compare by `python -m benchmarks speed --peers kerasrec "kerasrec compiled"`. XLA
-            compiles once for each size, rounded up to a power of two, in two to five seconds. A
-            gradient without `training=True` runs the layer again. With it,
-            `model.compile(jit_compile=True)` compiles the whole training step by XLA, once for each
-            shape of a batch.
-        embedding: a Keras layer such as `keras.layers.Embedding`. With it, `x` are words, and each
-            different word of a batch is looked up once. See `Recursive`.
-        instances: names of devices, each of which computes a part of the tree nodes that are ready
-            at once. See `Recursive`.
-        shared_nodes: whether a tree node may have several parents, as in syntax trees with equal
-            subtrees merged. It is computed once, and the gradients from its parents are added up.
+        units: The size of the output, a positive int.
+        activation: The activation of the new state, in any form that `keras.layers.Activation`
+            accepts; None for no activation.
+        use_bias: Whether the cell has a bias.
+        kernel_initializer: The initializer of `kernel`, which multiplies the inputs.
+        recurrent_initializer: The initializer of `recurrent_kernel`, which multiplies the states.
+        bias_initializer: The initializer of `bias`.
+        kernel_regularizer: The regularizer of `kernel`.
+        recurrent_regularizer: The regularizer of `recurrent_kernel`.
+        bias_regularizer: The regularizer of `bias`.
+        kernel_constraint: The constraint on `kernel`.
+        recurrent_constraint: The constraint on `recurrent_kernel`.
+        bias_constraint: The constraint on `bias`.
+        arity: The largest number of children of a tree node, a positive int. A missing child has
+            zero states.
+        inner_inputs: Whether inner nodes read inputs, too. False ignores the inputs of inner nodes.
+            None accepts only trees whose inner nodes have no inputs, as far as that is known: a
+            word other than 0 at an inner node is an error, and so are the states of another tree
+            layer.
+        dropout: The fraction of the input features to drop in training, separately for each tree
+            node.
+        recurrent_dropout: The fraction of the output to drop in training where the parent reads it.
+        seed: The seed of the dropout, an int.
+        return_sequences: Whether to return the outputs of all tree nodes, not only those of roots.
+        return_state: Whether to return the root's states in addition to the output.
+        recompute: Whether the backward pass computes the values inside cells again instead of
+            keeping them. That takes less memory and more time; gradients are the same.
+        engine: The way to run the recursion. "waves" runs all tree nodes that are ready at once;
+            "auto" chooses it. "compiled" runs them in blocks, in loops that XLA compiles; results
+            are the same up to rounding. It may be faster for one tree with small states on a CPU,
+            and is slower for many trees: compare with `python -m benchmarks speed --peers kerasrec
+            "kerasrec compiled"`. XLA compiles once for each size, rounded up to a power of two, in
+            two to five seconds. A gradient without `training=True` runs the layer again. With
+            "compiled", `model.compile(jit_compile=True)` compiles the whole training step with XLA,
+            once for each shape of a batch.
+        embedding: A Keras layer such as `keras.layers.Embedding`. If it is given, `x` contains
+            words, and each different word of a batch is looked up once. See `Recursive`.
+        instances: Names of devices. Each computes a part of the tree nodes that are ready at once.
             See `Recursive`.
-        **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
+        shared_nodes: Whether a tree node may have several parents, as in syntax trees with equal
+            subtrees merged. Such a node is computed once, and the gradients from its parents are
+            added up. See `Recursive`.
+        **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
 
     Call arguments:
-        x: float `[batch, nodes, features]`, the inputs of tree nodes; with `embedding` int `[batch,
-            nodes]`, their words.
-        children: int `[batch, nodes, arity]`, the indices of each tree node's children, -1 for
+        x: The inputs of tree nodes, float `[batch, nodes, features]`; with `embedding` their words,
+            int `[batch, nodes]`.
+        children: The indices of each tree node's children, int `[batch, nodes, arity]`; -1 for
             none. Node 0 is the root, and padding comes last. See `Recursive`.
-        training: bool, whether dropout is on.
+        training: Whether dropout is on, a bool.
 
     Output shape:
-        `[batch, units]`, the root's output. With `return_sequences` `[batch, nodes, units]`, all
-        outputs, zero and masked for padding. With `return_state` a list: this, then the root's
-        state `[batch, units]`, which is its output.
+        The root's output, `[batch, units]`. With `return_sequences` the outputs of all tree nodes,
+        `[batch, nodes, units]`, zero and masked for padding. With `return_state` a list: this, then
+        the root's state, `[batch, units]`, which is its output.
 
     Example:
 

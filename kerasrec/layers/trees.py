@@ -16,17 +16,18 @@ LEAF, INNER, MISSING = 0, 1, 2
 
 @dataclass
 class NodeTables:
-    """A batch of trees whose tree nodes are numbered consecutively. `size` are all nodes.
+    """A batch of trees whose nodes are numbered consecutively. `size` counts all nodes.
 
     Args:
-        children: int32 `[size + 1, arity]`, numbers of children; the last number stands for a
-          missing child, and the last row is its own. Of ragged children of any number a
-          RaggedTensor `[size + 1, (children)]`, without those that are missing.
-        kinds: int32 `[size + 1]`: LEAF, INNER, or MISSING for the last.
-        roots: int32 `[batch]`.
-        is_node: bool `[batch, nodes]`, False for padding; `[size]` if children are ragged.
-        are_right: bool scalar, whether they are trees, whose words are allowed. Only inside of XLA,
-          where nothing can raise an error, may it be False.
+        children: The numbers of children, int32 `[size + 1, arity]`; the last number stands for a
+          missing child, whose own row is the last. If children are ragged and of any number, a
+          RaggedTensor `[size + 1, (children)]` without missing children.
+        kinds: The kind of each node, int32 `[size + 1]`: LEAF, INNER, or MISSING for the last.
+        roots: The numbers of the roots, int32 `[batch]`.
+        is_node: Whether each place holds a tree node, bool `[batch, nodes]`, False for padding;
+          `[size]` if children are ragged.
+        are_right: Whether they are trees whose words are allowed, a bool scalar. It may be False
+          only inside XLA, where nothing can raise an error.
     """
 
     children: Any
@@ -36,12 +37,12 @@ class NodeTables:
     are_right: tf.Tensor
 
     def most_calls(self, calls_missing: bool) -> tf.Tensor | None:
-        """How many calls a tree takes at most, int32 scalar.
+        """Returns the largest number of calls that a tree may take, an int32 scalar.
 
-        None where nobody asks: outside of XLA, and for children in rows.
+        It returns None where the number is not needed: outside XLA, and for children in rows.
 
         Args:
-            calls_missing: whether missing children are called, too.
+            calls_missing: Whether missing children are called, too.
         """
         arity = self.children.shape[1]
         if not (in_xla() and arity):
@@ -50,7 +51,7 @@ class NodeTables:
         return 1 + arity * nodes if calls_missing else nodes
 
     def rows(self) -> tf.RaggedTensor:
-        """`children` without those that are missing, int32 `[size + 1, (children)]`."""
+        """`children` without missing children, int32 `[size + 1, (children)]`."""
         if isinstance(self.children, tf.RaggedTensor):
             return self.children
         is_child = self.children < tf.shape(self.children)[0] - 1
@@ -60,7 +61,7 @@ class NodeTables:
 
 
 def as_indices(numbers: tf.Tensor) -> tf.Tensor:
-    """Integers of any dtype as int32, or as int64 where int32 might not hold them."""
+    """Converts integers of any dtype to int32, or to int64 if int32 might not hold them."""
     dtype = numbers.dtype
     if dtype in (tf.int32, tf.int64):
         return numbers
@@ -78,7 +79,7 @@ def tables_of(
     arity: int | None = None,
     shares: bool = False,
 ) -> NodeTables:
-    """`node_tables` of padded children, `tables_of_rows` of ragged ones."""
+    """Calls `node_tables` for padded children and `tables_of_rows` for ragged ones."""
     if isinstance(children, tf.RaggedTensor):
         return tables_of_rows(children, words, rules, arity, shares)
     return node_tables(children, words, rules, shares)
@@ -90,18 +91,19 @@ def node_tables(
     rules: WordRules | None = None,
     shares: bool = False,
 ) -> NodeTables:
-    """Tables for trees, which are checked while the graph runs.
+    """Returns tables for trees, which are checked while the graph runs.
 
     Args:
-        children: int32 or int64 `[batch, nodes, arity]`.
-        words: int `[batch, nodes]`, if they are to be checked, too; padding may have any words.
-        rules: which words are allowed.
-        shares: whether a node may have several parents.
+        children: The children, int32 or int64 `[batch, nodes, arity]`.
+        words: The words, int `[batch, nodes]`, if they are to be checked, too; padding may have any
+          word.
+        rules: The words that are allowed.
+        shares: Whether a node may have several parents.
 
     Raises:
-        tf.errors.InvalidArgumentError: a child index is out of range, a node has two parents,
-          node 0 is not the root, nodes form a cycle, or a tree has no nodes; or a word breaks the
-          rules.
+        tf.errors.InvalidArgumentError: If a child index is out of range, a node has two parents,
+          node 0 is not the root, nodes form a cycle, or a tree has no nodes; or if a word breaks
+          the rules.
     """
     links = links_of(children)
     nodes, is_called = links.nodes, links.is_called
@@ -138,17 +140,17 @@ def tables_of_rows(
     arity: int | None = None,
     shares: bool = False,
 ) -> NodeTables:
-    """Tables for trees whose children are in rows; their size is that of nodes and children.
+    """Returns tables, as large as nodes and children, for trees whose children are in rows.
 
     Args:
-        children: int32 or int64 `[batch, (nodes), (children)]`, -1 for none.
-        words: int `[batch, (nodes)]`, if they are to be checked, too.
-        rules: which words are allowed.
-        arity: the most children of a tree node; None for any number.
-        shares: whether a node may have several parents.
+        children: The children, int32 or int64 `[batch, (nodes), (children)]`, -1 for none.
+        words: The words, int `[batch, (nodes)]`, if they are to be checked, too.
+        rules: The words that are allowed.
+        arity: The largest number of children of a tree node; None for any number.
+        shares: Whether a node may have several parents.
 
     Raises:
-        tf.errors.InvalidArgumentError: as `node_tables`, or for a row of more than `arity`.
+        tf.errors.InvalidArgumentError: As for `node_tables`, and for a row of more than `arity`.
     """
     links = links_of_rows(children)
     given, rows = children.flat_values, children.values
@@ -180,7 +182,7 @@ def tables_of_rows(
 def _right_nodes(
     links: Links, words: tf.Tensor | None, rules: WordRules | None, shares: bool
 ) -> tuple[tf.Tensor, tf.Tensor | None]:
-    """Which nodes have one caller, or are padding, and an allowed word; and flat words, if any."""
+    """Whether each node is right (one caller or padding, an allowed word); and its word, if any."""
     is_called = links.is_called
     is_right = is_called | ~(links.has_children | links.is_skipped)
     if not shares:
@@ -202,7 +204,7 @@ def _raise_unless(
     arity: int | None = None,
     shares: bool = False,
 ) -> tf.Tensor:
-    """Runs the slow checks where something is wrong or unusual; see `tree_checks`."""
+    """Runs the slow checks if something is wrong or unusual; see `tree_checks`."""
     of_links = links.tensors()
     of_links_spec = tuple(tf.TensorSpec([None] * one.shape.rank, one.dtype) for one in of_links)
     word_dtype = None if words is None else words.dtype

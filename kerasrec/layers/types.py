@@ -1,4 +1,4 @@
-"""What constructor arguments may be, as Keras takes them."""
+"""The types of constructor arguments, as Keras accepts them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Activation: TypeAlias = str | Callable[[Any], Any] | dict[str, Any] | None
 Initializer: TypeAlias = str | Callable[..., Any] | dict[str, Any]
 Regularizer: TypeAlias = str | Callable[[Any], Any] | dict[str, Any] | None
 Constraint: TypeAlias = str | Callable[[Any], Any] | dict[str, Any] | None
-# "scalar" runs plain numbers, and cells compute on rows.
+# "scalar" runs plain numbers, but cells compute on rows.
 Engine: TypeAlias = Literal["auto", "waves", "compiled"]
 
 
