@@ -1,6 +1,6 @@
 """Training under every strategy; losses and metrics for trees; an optimizer per layer.
 
-It stands alone: it imports neither the compiler nor the layers.
+The package stands alone: it imports neither the compiler nor the layers.
 """
 
 from kerasrec.training.fit import evaluate, fit

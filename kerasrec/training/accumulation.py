@@ -1,7 +1,7 @@
 """Accumulation of gradients where a batch is computed in parts.
 
 Keras' optimizers accumulate in a conditional, in which replicas cannot exchange gradients. Here the
-choice is made before the step, which is one of two functions.
+choice is made before the step, and each choice has its own function.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _SUMS = weakref.WeakKeyDictionary()
 class Accumulation:
     """Adds up gradients as an optimizer with `gradient_accumulation_steps` does.
 
-    Each replica adds up its own, and all-reduces them in the steps that move weights; or the
-    coordinator adds up those of the whole batch.
+    Each replica adds up its own gradients, and all-reduces them in the steps that move weights; or
+    the coordinator adds up those of the whole batch.
 
     Args:
-        model: for which `accumulates`; in the scope of its strategy.
+        model: A model for which `accumulates` is True; given in the scope of its strategy.
 
     Attributes:
-        sums: the variables that gradients are added up in.
+        sums: The variables in which gradients are added up.
     """
 
     def __init__(self, model: keras.Model):
@@ -66,7 +66,7 @@ class Accumulation:
         return means
 
     def apply(self, gradients: Sequence[Any], weights: Sequence[keras.Variable]) -> None:
-        """Moves weights by gradients."""
+        """Moves weights by the gradients."""
         taken = tf.identity(self._counter)
         self._counter.assign(taken // self._steps)
         with self._switched_off():
@@ -75,7 +75,7 @@ class Accumulation:
 
     @contextlib.contextmanager
     def _switched_off(self) -> Iterator[None]:
-        """The optimizer, while it does not accumulate by itself."""
+        """Within it the optimizer does not accumulate by itself."""
         self._optimizer.gradient_accumulation_steps = None
         try:
             yield
@@ -96,10 +96,10 @@ def _sums(model: keras.Model) -> list[tf.Variable]:
 
 
 def accumulates(model: keras.Model) -> bool:
-    """Whether gradients of a model are to be added up by `Accumulation`.
+    """Whether `Accumulation` must add up the gradients of a model.
 
     Raises:
-        ValueError: if its optimizer accumulates in a way that this cannot follow.
+        ValueError: If the model's optimizer accumulates in a way that this class cannot follow.
     """
     if not splits_batches(model.distribute_strategy):
         return False
@@ -122,7 +122,7 @@ def accumulates(model: keras.Model) -> bool:
 
 
 def optimizers_in(optimizer: Any) -> Iterator[Any]:
-    """An optimizer and those inside of it."""
+    """An optimizer and those inside it."""
     yield optimizer
     for value in keras.tree.flatten(list(vars(optimizer).values())):
         if isinstance(value, keras.optimizers.Optimizer):

@@ -1,4 +1,4 @@
-"""The data that Keras' `fit`, `evaluate` and `predict` take, as datasets of batches."""
+"""Turns the data that Keras' `fit`, `evaluate` and `predict` take into datasets of batches."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from kerasrec.training.batches import Reader
 
 
 def inputs(batch: Any) -> Any:
-    """The inputs of a model, from a batch of a dataset."""
+    """Returns the inputs of a model, from a batch of a dataset."""
     return keras.utils.unpack_x_y_sample_weight(batch)[0]
 
 
 def joined(batches: Sequence[np.ndarray]) -> np.ndarray | tf.RaggedTensor:
-    """Predictions of all batches, as Keras gives them: ragged where batches differ in size."""
+    """Joins the predictions of all batches, as Keras does: ragged where batches differ in size."""
     if len({batch.shape[1:] for batch in batches}) == 1:
         return np.concatenate(batches)
     return tf.concat([tf.RaggedTensor.from_tensor(batch) for batch in batches], 0)
@@ -32,10 +32,11 @@ def dataset(
     batch_size: int | None = None,
     seed: int | None = None,
 ) -> tf.data.Dataset | Reader:
-    """Batches of arrays, shuffled if there is a seed; or `x` itself, if it is what `Batches` takes.
+    """Batches of arrays, shuffled if there is a seed; or `x` itself, if `Batches` accepts it.
 
     Raises:
-        ValueError: if `x` is neither, or is a dataset and there are `y` or `sample_weight` as well.
+        ValueError: If `x` is neither, or if it is a dataset and there are `y` or `sample_weight` as
+            well.
     """
     if isinstance(x, tf.data.Dataset) or callable(x):
         if y is not None or sample_weight is not None:

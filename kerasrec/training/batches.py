@@ -13,20 +13,20 @@ import tensorflow as tf
 
 from kerasrec.training.strategies import is_of_workers, of_all_workers, replicas_here
 
-# Reads the parts of the replicas of one process; the context says which these are.
+# Reads the parts for the replicas of one process, which the context names.
 Reader: TypeAlias = Callable[[tf.distribute.InputContext], tf.data.Dataset]
 
 
 class Batches:
-    """What a user passes as data.
+    """Data as a user passes it.
 
     Args:
-        name: of the argument, for errors.
-        data: batches for all replicas together, as a dataset; or a function that reads parts of
+        name: The argument's name, for errors.
+        data: A dataset of batches for all replicas together, or a function that reads parts of
             them.
 
     Raises:
-        ValueError: if the data is neither, or has no end.
+        ValueError: If the data is neither, or has no end.
     """
 
     def __init__(self, name: str, data: tf.data.Dataset | Reader):
@@ -45,7 +45,7 @@ class Batches:
             )
 
     def map(self, function: Callable[..., Any]) -> Batches:
-        """The same batches after a function, which each reader calls for what it reads."""
+        """The same batches after a function, which each reader calls on what it reads."""
         mapped, reader = copy.copy(self), self.reader
         mapped.whole = self.whole.map(function)
         if reader:
@@ -59,7 +59,7 @@ class Batches:
 
     @property
     def number(self) -> int | None:
-        """How many there are; None if that is not known."""
+        """The number of batches; None if that is not known."""
         number = int(self.whole.cardinality())
         return number if number >= 0 else None
 
@@ -74,17 +74,17 @@ def _read(reader: Reader) -> Any:
 
 
 class Parts:
-    """Parts of batches: of each batch a tuple of what the replicas of this process get.
+    """Parts of batches: for each batch a tuple of the parts for the replicas of this process.
 
-    Every replica gets one, which may have no examples.
+    Every replica gets a part, which may have no examples.
 
     `tf.distribute` is not used, because its iterator asks all workers before each batch whether
-    there is another. Here all have equally many, which is checked at the first batch.
+    there is another. Here all have the same number, which is checked at the first batch.
 
     Raises:
-        ValueError: in the first batch of an epoch, if workers have different numbers of them, or
-            all read whole batches and have drawn different ones; if replicas have different numbers
-            of parts.
+        ValueError: In the first batch of an epoch: if workers have different numbers of batches, if
+            all read whole batches and have drawn different ones, or if replicas have different
+            numbers of parts.
     """
 
     def __init__(self, batches: Batches, strategy: tf.distribute.Strategy):
@@ -144,9 +144,9 @@ class Parts:
 
 
 def _split(whole: tf.data.Dataset, context: tf.distribute.InputContext) -> tf.data.Dataset:
-    """The parts of batches for one process: for each batch, one part after another by replica.
+    """The parts of batches for one process: for each batch, the parts of its replicas in turn.
 
-    On several workers a fingerprint of the whole batch comes with each part.
+    With several workers, a fingerprint of the whole batch comes with each part.
     """
     number = context.num_replicas_in_sync
     here = number // context.num_input_pipelines

@@ -1,4 +1,4 @@
-"""Callbacks that several workers have: which of them write files, and which read metrics."""
+"""Which of several workers' callbacks write files, and which read metrics."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ def of_this_worker(
     strategy: tf.distribute.Strategy,
     goes_on: bool,
 ) -> list[keras.callbacks.Callback]:
-    """The callbacks that a worker is to call.
+    """Returns the callbacks that a worker is to call.
 
-    Those of the chief write files. Other workers save models at the same time, because all of them
-    must take part in reading distributed variables, but to a temporary directory. They write no
-    logs.
+    The chief's callbacks write files. Other workers save models at the same time, because all
+    workers must take part in reading distributed variables, but to a temporary directory. They
+    write no logs.
 
     Args:
-        callbacks: the user's, the same in every worker.
-        strategy: the model's.
-        goes_on: whether training goes on from a checkpoint, so that logs go on, too.
+        callbacks: The user's callbacks, the same in every worker.
+        strategy: The model's strategy.
+        goes_on: Whether training goes on from a checkpoint, so that logs go on, too.
 
     Raises:
-        ValueError: if one of them restores training, which `fit` does itself.
+        ValueError: If a callback restores training, which `fit` does itself.
     """
     callbacks = list(keras.tree.flatten(callbacks or []))
     if any(isinstance(callback, keras.callbacks.BackupAndRestore) for callback in callbacks):
@@ -53,12 +53,12 @@ def want_metrics(
 ) -> bool:
     """Whether a callback, of any worker, may look at the metrics of each batch.
 
-    To read them all workers must exchange theirs, so either all do or none.
+    To read them, all workers must exchange theirs, so either all do or none.
 
     Args:
-        callbacks: those of this worker.
-        strategy: the model's.
-        methods: by which a callback would get them.
+        callbacks: The callbacks of this worker.
+        strategy: The model's strategy.
+        methods: The methods by which a callback would get the metrics.
     """
     wanted = any(
         getattr(getattr(callback, method), "__func__", None)
@@ -72,7 +72,7 @@ def want_metrics(
 
 
 def _appending(callback: keras.callbacks.Callback) -> keras.callbacks.Callback:
-    """The same callback; a log is appended to and not overwritten."""
+    """The same callback, which appends to its log instead of overwriting it."""
     if isinstance(callback, keras.callbacks.CSVLogger):
         callback = copy.copy(callback)
         callback.append = True

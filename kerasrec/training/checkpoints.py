@@ -15,31 +15,31 @@ import tensorflow as tf
 from kerasrec.training.lock import locked
 from kerasrec.training.strategies import is_chief, is_of_workers, of_all_workers
 
-# How many are kept: if the newest is damaged, training resumes from the one before.
+# The number that is kept: if the newest is damaged, training resumes from the one before.
 NUM_KEPT = 2
 NAME = "ckpt"
 # TensorFlow writes data and index to a folder, moves the data out of it, writes the index, removes
-# the folder, and last replaces this text file, which names the newest checkpoint.
+# the folder, and finally replaces this text file, which names the newest checkpoint.
 NEWEST = "checkpoint"
 FILE = re.compile(rf"{NAME}-(\d+)(_temp|\.index|\.data-\d+-of-\d+)")
-# All that TensorFlow raises when it reads damaged files.
+# Every error that TensorFlow raises when it reads damaged files.
 UNREADABLE = (tf.errors.OpError, IndexError, ValueError, RuntimeError, MemoryError)
 
 
 class Checkpoints(contextlib.AbstractContextManager["Checkpoints"]):
     """Writes checkpoints to a directory, keeps the last two, and finds the newest that is whole.
 
-    The number of a checkpoint says which is the newest; TensorFlow's checksums of index and data
-    say whether it is whole. The file `checkpoint` is not needed for this. The chief keeps the
-    directory locked inside the context, and removes the remains of a save that was cut short.
+    A checkpoint's number says which is the newest; TensorFlow's checksums of index and data say
+    whether it is whole. The file `checkpoint` is not needed for this. Inside the context the chief
+    keeps the directory locked, and removes the remains of a save that was cut short.
 
     Args:
-        directory: made if it does not exist; None for no checkpoints.
-        strategy: the model's.
+        directory: The directory, which is made if it does not exist; None for no checkpoints.
+        strategy: The model's strategy.
 
     Attributes:
-        directory: None for no checkpoints.
-        newest: the newest checkpoint that can be read; None if there is none.
+        directory: The directory; None for no checkpoints.
+        newest: The newest checkpoint that can be read; None if there is none.
     """
 
     def __init__(self, directory: str | os.PathLike[str] | None, strategy: tf.distribute.Strategy):
@@ -54,9 +54,10 @@ class Checkpoints(contextlib.AbstractContextManager["Checkpoints"]):
         """Locks the directory and looks for the newest checkpoint.
 
         Raises:
-            ValueError: if it has checkpoints, but none can be read.
-            OSError: if it is not a directory, or cannot be written.
-            RuntimeError: if another program trains with it, or another worker cannot use it.
+            ValueError: If the directory has checkpoints, but none can be read.
+            OSError: If `directory` is not a directory, or cannot be written.
+            RuntimeError: If another program trains with the directory, or another worker cannot use
+                it.
         """
         if self.directory is None:
             return self
@@ -64,7 +65,7 @@ class Checkpoints(contextlib.AbstractContextManager["Checkpoints"]):
             with _together(self._strategy, self.directory):
                 self._written = self._place_to_write(until_the_end)
                 interrupted = self._choose()
-            # Not before all workers have chosen.
+            # Only after all workers have chosen.
             self._remove(interrupted, self.directory)
             self._until_the_end = until_the_end.pop_all()
         return self
@@ -76,9 +77,9 @@ class Checkpoints(contextlib.AbstractContextManager["Checkpoints"]):
         """Writes a checkpoint, and removes all except this one and the one before.
 
         Raises:
-            OSError: if it cannot be written; the one before stays unchanged.
+            OSError: If the checkpoint cannot be written; the one before stays unchanged.
         """
-        # Numbers go on from the largest there is, also if that checkpoint is damaged.
+        # Numbers go on from the largest that exists, even if that checkpoint is damaged.
         checkpoint.save_counter.assign(self._last_number)
         try:
             self.newest = checkpoint.save(os.path.join(self._written, NAME))
@@ -117,7 +118,7 @@ class Checkpoints(contextlib.AbstractContextManager["Checkpoints"]):
         """Finds the newest checkpoint; returns the numbers of those that were never whole.
 
         Raises:
-            ValueError: if there are checkpoints, but none can be read.
+            ValueError: If there are checkpoints, but none can be read.
         """
         assert self.directory is not None
         files = _files(self.directory)
@@ -151,12 +152,12 @@ class Checkpoints(contextlib.AbstractContextManager["Checkpoints"]):
         return [*interrupted, *self._kept]
 
     def _remove(self, numbers: Any, directory: str) -> None:
-        """Removes checkpoints that are not kept, and temporary files that saving has left."""
+        """Removes checkpoints that are not kept, and temporary files that a save has left."""
         if not is_chief(self._strategy) and directory == self.directory:
             return
         files = _files(directory)
         for number in set(numbers) & files.keys():
-            # The folder last: it marks the other files as those of a save that was cut short.
+            # The folder goes last: it marks the other files as those of a save that was cut short.
             for name in sorted(files[number], key=lambda name: name.endswith("_temp")):
                 path = os.path.join(directory, name)
                 if name.endswith("_temp"):
@@ -184,7 +185,7 @@ def _files(directory: str) -> dict[int, list[str]]:
 
 
 def _damage(directory: str, number: int, files: list[str]) -> str | None:
-    """What is wrong with a checkpoint; None if all of it can be read."""
+    """The damage to a checkpoint; None if all of it can be read."""
     index = f"{_name(number)}.index"
     if index not in files:
         return f"the file {index} is missing"
@@ -209,7 +210,7 @@ def _damage(directory: str, number: int, files: list[str]) -> str | None:
 
 
 def _damage_of_newest(directory: str, files: dict[int, list[str]]) -> list[str]:
-    """What is wrong with the file that names the newest checkpoint, given what files there are."""
+    """The damage to the file that names the newest checkpoint, given the files that exist."""
     try:
         with tf.io.gfile.GFile(os.path.join(directory, NEWEST), "rb") as file:
             found = re.match(rb'model_checkpoint_path: "(?:[^"]*/)?ckpt-(\d+)"\n', file.read())
@@ -231,7 +232,7 @@ def _first_line(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def _together(strategy: tf.distribute.Strategy, directory: str) -> Any:
-    """Raises in all workers if one has raised, since the others would wait for it."""
+    """Raises an error in all workers if one has raised one, since the others would wait for it."""
     failed = True
     try:
         yield

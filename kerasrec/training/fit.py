@@ -36,53 +36,55 @@ def fit(
 
     This is `model.fit`, for every strategy: none, one device, `MirroredStrategy`,
     `MultiWorkerMirroredStrategy` (call it in every worker, with the same data) and
-    `ParameterServerStrategy` (call it in the coordinator). Batches are those of the whole cluster:
-    each replica gets its part of one, and the loss and its gradient are those of the whole batch.
-    So the same seeds and data give the same weights under each strategy, to rounding. Losses that
-    cannot be computed from those of parts are refused. If a word is looked up several times,
-    its gradients are added up before the optimizer squares or clips them, as if the gradient of the
-    table were dense. Keras' own `fit` does not do that.
+    `ParameterServerStrategy` (call it in the coordinator). Each batch is one of the whole cluster:
+    each replica gets its part, and the loss and its gradient are those of the whole batch. So the
+    same seeds and data give the same weights under each strategy, up to rounding. A loss that
+    cannot be computed from the losses of the parts is refused. If a word is looked up several
+    times, its gradients are added up before the optimizer squares or clips them, as if the gradient
+    of the table were dense. Keras' own `fit` does not do that.
 
-    Optimizer, loss, metrics, `steps_per_execution`, `run_eagerly` (except under
-    `ParameterServerStrategy`) and `jit_compile` (on one replica) are those of `model.compile`;
-    clipping, which applies to the gradient of the whole batch, accumulation and loss scaling
-    are those of the optimizer.
+    `model.compile` sets the optimizer, loss, metrics, `steps_per_execution`, `run_eagerly` (except
+    under `ParameterServerStrategy`) and `jit_compile` (on one replica). The optimizer sets
+    accumulation, loss scaling, and clipping, which applies to the gradient of the whole batch.
 
     Args:
-        model: compiled, made in the scope of its strategy.
-        data: batches of `(x, y)` or `(x, y, sample_weight)`: a dataset, which each worker reads, or
-            a function of a `tf.distribute.InputContext` that returns the parts of batches for the
-            replicas that the context names, as `kerasrec.datasets.tree_file_batches` reads them.
-            It is also called once for all replicas, to learn the spec and the number of batches.
-        validation_data: batches to evaluate after each epoch, as `data`.
-        epochs: the number of the last epoch.
-        callbacks: of Keras, which get the metrics of the whole cluster. Of several workers the
-            chief writes the files of `CSVLogger`, `TensorBoard` and `ModelCheckpoint`.
-        verbose: of Keras' progress bar, which the chief shows: 0, 1, 2 or "auto".
-        initial_epoch: the number of the first epoch.
-        backup_dir: the directory of checkpoints. If it has one, training goes on from there, and
-            reaches the weights of an uninterrupted run if the data come in the same order again
-            (`shuffle` with a seed). The last two are kept; if the newest is damaged, training goes
-            on from the one before. None is written while a weight is NaN or infinite. At SIGTERM
-            one is written; then the signal ends the process, or calls the program's own handler. On
-            a cluster all workers must be able to read it; the chief writes and locks the directory.
-        save_freq: "epoch" for a checkpoint after each epoch; or a number of steps, after which one
-            is written as well.
+        model: A compiled model that was made in the scope of its strategy.
+        data: Batches of `(x, y)` or `(x, y, sample_weight)`. Either a dataset, which each worker
+            reads; or a function of a `tf.distribute.InputContext` that returns the parts of batches
+            for the replicas that the context names, as those from
+            `kerasrec.datasets.tree_file_batches` do. The function is also called once for all
+            replicas, to learn the spec and the number of batches.
+        validation_data: Batches to evaluate after each epoch, as for `data`.
+        epochs: The number of the last epoch.
+        callbacks: Keras callbacks; they get the metrics of the whole cluster. With several workers,
+            the chief writes the files of `CSVLogger`, `TensorBoard` and `ModelCheckpoint`.
+        verbose: The mode of Keras' progress bar, which the chief shows: 0, 1, 2 or "auto".
+        initial_epoch: The number of the first epoch.
+        backup_dir: The directory of checkpoints. If it contains one, training goes on from there,
+            and reaches the weights of an uninterrupted run if the data come in the same order again
+            (`shuffle` with a seed). The last two checkpoints are kept; if the newest is damaged,
+            training goes on from the one before. None is written while a weight is NaN or infinite.
+            At SIGTERM one is written; then the signal ends the process, or calls the program's own
+            handler. On a cluster all workers must be able to read the directory; the chief writes
+            and locks it.
+        save_freq: "epoch" to write a checkpoint after each epoch; or a number of steps, after which
+            one is written as well.
 
     Returns:
-        Loss and metrics of all epochs, as `model.fit` gives them.
+        The loss and metrics of all epochs, as `model.fit` returns them.
 
     Raises:
-        ValueError: if the model is not compiled in the scope of its strategy, `data` is neither a
-            dataset nor reads one, `save_freq` is neither "epoch" nor a positive number, the
-            checkpoint is of another model or of other data, or replicas cannot follow the loss or
-            the optimizer as one device does; if no checkpoint of `backup_dir` can be read.
-        tf.errors.InvalidArgumentError: if a label is NaN, as float labels are where there is none,
-            and the loss is one of Keras: take `TreeSquaredError`. Or if one is negative, and the
+        ValueError: If the model was not compiled in the scope of its strategy; if `data` is neither
+            a dataset nor a function that reads one; if `save_freq` is neither "epoch" nor a
+            positive number; if no checkpoint of `backup_dir` can be read, or the newest is of
+            another model or of other data; or if replicas cannot follow the loss or the optimizer
+            as one device does.
+        tf.errors.InvalidArgumentError: If a label is NaN, as float labels are where there is none,
+            and the loss is one of Keras: use `TreeSquaredError`. Or if a label is negative, and the
             loss is a binary cross-entropy of Keras, without sample weights.
-        OSError: if a checkpoint cannot be written.
-        RuntimeError: if another program uses `backup_dir`; if a worker of a
-            `MultiWorkerMirroredStrategy` is lost or asked to end, or a parameter server is. Workers
+        OSError: If a checkpoint cannot be written.
+        RuntimeError: If another program uses `backup_dir`; or if a worker of a
+            `MultiWorkerMirroredStrategy`, or a parameter server, is lost or asked to end. Workers
             of a `ParameterServerStrategy` may be lost.
     """
     if save_freq != "epoch" and not (isinstance(save_freq, int) and save_freq > 0):
@@ -147,17 +149,17 @@ def fit(
 
 
 def evaluate(model: keras.Model, data: tf.data.Dataset | Reader) -> dict[str, Any]:
-    """Loss and metrics of a compiled model, under the strategy in whose scope it was made.
+    """Computes loss and metrics of a compiled model, under the strategy in whose scope it was made.
 
     Args:
-        model: compiled, made in the scope of its strategy.
-        data: batches of `(x, y)` or `(x, y, sample_weight)`, as for `fit`.
+        model: A compiled model that was made in the scope of its strategy.
+        data: Batches of `(x, y)` or `(x, y, sample_weight)`, as for `fit`.
 
     Raises:
-        ValueError: if the model is not compiled in the scope of its strategy, or `data` is neither
-            a dataset nor reads one.
-        tf.errors.InvalidArgumentError: if a label is missing and the loss would take it for one, as
-            in `fit`.
+        ValueError: If the model was not compiled in the scope of its strategy, or if `data` is
+            neither a dataset nor a function that reads one.
+        tf.errors.InvalidArgumentError: If a label is missing and the loss would take it for a
+            label, as in `fit`.
     """
     runner = runner_of(model, Batches("data", data))
     with SentenceFirst():
@@ -209,7 +211,7 @@ def _test(
     reads: bool = False,
     between_steps: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
-    """Runs through the data once and returns the metrics; `reads` is as for `_train`."""
+    """Runs through the data once and returns the metrics; `reads` is the same as for `_train`."""
     taken = 0
     callbacks.on_test_begin()
     model.reset_metrics()
@@ -228,7 +230,7 @@ def _test(
 def _executions(batches: Iterator[Any], size: int) -> Iterator[list[Any]]:
     """Lists of `size` batches; the last may be shorter.
 
-    They are not drawn inside of a step: at the end of the data a part of the step would still run.
+    They are not drawn inside a step: at the end of the data a part of the step would still run.
     """
     while drawn := list(itertools.islice(batches, size)):
         yield drawn
@@ -247,7 +249,7 @@ def _saved_when_interrupted(runner: Runner, progress: Progress) -> Iterator[None
 
 @contextlib.contextmanager
 def _clear_error_of_loss(epoch: int, backup_dir: str | os.PathLike[str] | None) -> Iterator[None]:
-    """Replaces TensorFlow's error for a lost process with one that says what to do."""
+    """Finds the newest checkpoint; returns the numbers of those that were never whole."""
     try:
         yield
     except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:

@@ -1,4 +1,4 @@
-"""Running steps under the strategies whose replicas take every step together."""
+"""Runs steps under the strategies whose replicas take every step together."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class InStep:
     """Runs a model's steps on all replicas at once: one device, Mirrored, MultiWorkerMirrored.
 
     Args:
-        model: compiled, made in the scope of its strategy.
-        batches: the batches that it will be given.
+        model: A compiled model that was made in the scope of its strategy.
+        batches: The batches that the model will get.
 
     Attributes:
-        data: the batches in parts, as `train` and `test` take them.
-        step: the variable that counts the steps of an epoch, as a part of each.
-        accumulation: of gradients; None if each step moves weights.
+        data: The batches in parts, as `train` and `test` take them.
+        step: The variable that counts the steps of an epoch, as a part of each step.
+        accumulation: Adds up gradients; None if each step moves weights.
     """
 
     def __init__(self, model: keras.Model, batches: Batches):
@@ -52,22 +52,22 @@ class InStep:
             self._add(parts)
 
     def metrics(self) -> dict[str, Any]:
-        """Loss and metrics so far."""
+        """Returns the loss and metrics so far."""
         return self._metrics()
 
     @property
     def can_save_alone(self) -> bool:
-        """Whether a checkpoint after any step is whole, without what other processes do."""
+        """Whether a checkpoint after any step is whole, without the help of other processes."""
         return not (self._model.run_eagerly or is_of_workers(self._strategy))
 
     def _reduced_metrics(self) -> dict[str, Any]:
-        """Loss and metrics of all replicas, which exchange all of them at once."""
+        """The loss and metrics of all replicas, which exchange all of them at once."""
         variables = self._model.metrics_variables
         if self._strategy.num_replicas_in_sync == 1:
             return self._model.get_metrics_result()
 
         def on_replica() -> list[tf.Tensor]:
-            # Copies stand on the replica's device, as what is reduced must.
+            # The copies are on the replica's device, as an all-reduce requires.
             values = [tf.identity(variable.value) for variable in variables]
             return tf.distribute.get_replica_context().all_reduce("sum", values)
 
@@ -90,7 +90,7 @@ class InStep:
         def on_replica(data: Any) -> None:
             step(self._model, data)
 
-        # What XLA compiles cannot communicate with other replicas.
+        # Code that XLA compiles cannot communicate with other replicas.
         is_alone = self._strategy.num_replicas_in_sync == 1
         if self._model.jit_compile and is_alone and not self._model.run_eagerly:
             on_replica = tf.function(on_replica, jit_compile=True, reduce_retracing=True)

@@ -16,11 +16,12 @@ def checked_inputs(model: keras.Model, given: Any) -> Any:
     """Returns the inputs of a model, with numbers cast to the integers that it expects.
 
     Args:
-        model: of any kind; if it has no `inputs`, as subclassed ones, nothing is cast or checked.
-        given: a nest of tensors and arrays, as the model takes it.
+        model: A model of any kind; if it has no `inputs`, as subclassed models, nothing is cast or
+            checked.
+        given: A nest of tensors and arrays, as the model takes it.
 
     Raises:
-        tf.errors.InvalidArgumentError: when the step runs, if a number does not fit into the dtype
+        tf.errors.InvalidArgumentError: When the step runs, if a number does not fit into the dtype
             of its input; the message has the number, its place and the name of the input.
     """
     inputs = keras.tree.flatten(getattr(model, "inputs", None) or [])
@@ -38,7 +39,7 @@ def checked_inputs(model: keras.Model, given: Any) -> Any:
 
 
 def _checked(value: Any, of: keras.KerasTensor) -> Any:
-    """The value for an input of a model, cast to its dtype if that is an integer's."""
+    """The value for an input of a model, cast to the input's dtype if that is an integer."""
     if isinstance(value, keras.KerasTensor) or not hasattr(value, "dtype"):
         return value
     dtype, wanted = tf.as_dtype(value.dtype), tf.as_dtype(of.dtype)

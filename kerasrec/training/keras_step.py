@@ -11,13 +11,13 @@ from kerasrec.training.missing_labels import with_checked_labels
 
 
 class KerasStep:
-    """A mixin whose `train_step` comes before that of Keras in the order of base classes."""
+    """A mixin whose `train_step` precedes Keras' `train_step` in the order of base classes."""
 
     def train_step(self: keras.Model, data: Any) -> dict[str, Any]:
-        """As `keras.Model.train_step`, but with each row once in the gradients of tables.
+        """Runs `keras.Model.train_step`, but with each row only once in the gradients of tables.
 
         Raises:
-            tf.errors.InvalidArgumentError: as `with_checked_labels` says.
+            tf.errors.InvalidArgumentError: As for `with_checked_labels`.
         """
         data = with_checked_labels(self, data)
         replica.train_step(self, data, lambda gradients: replica.move(self, gradients, None))

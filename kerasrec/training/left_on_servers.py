@@ -1,4 +1,4 @@
-"""What the workers of a cluster leave on its servers, for the coordinator to combine."""
+"""Values that the workers of a cluster leave on its servers, for the coordinator to combine."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import tensorflow as tf
 
 
 class LeftOnServers:
-    """A nest of tensors for each part of a batch, in variables of the servers.
+    """Keeps a nest of tensors for each part of a batch, in variables on the servers.
 
     A place has one writer at a time, and writing twice has the effect of writing once. Tensors are
     stored as strings, because parts differ in numbers of rows, and a remote variable needs a fixed
     shape.
 
     Args:
-        number: how many parts there are.
+        number: The number of parts.
     """
 
     def __init__(self, number: int):
@@ -24,7 +24,7 @@ class LeftOnServers:
         self._places: list[tf.Variable] = []
 
     def leave(self, part: tf.Tensor, values: Any) -> None:
-        """Keeps the values of a part, int32 scalar; parts may differ in numbers of rows only."""
+        """Keeps the values of a part, an int32 scalar; parts may differ only in numbers of rows."""
         tensors = tf.nest.flatten(values, expand_composites=True)
         if not self._places:
             self._like = values
@@ -36,7 +36,7 @@ class LeftOnServers:
             place.scatter_update(tf.IndexedSlices(row[tf.newaxis], part[tf.newaxis]))
 
     def collect(self) -> list[Any]:
-        """The values of all parts."""
+        """Returns the values of all parts."""
         like = tf.nest.flatten(self._like, expand_composites=True)
         strings = [tf.unstack(place.value(), self._number) for place in self._places]
         return [
@@ -48,6 +48,6 @@ class LeftOnServers:
 
 
 def _parsed(string: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
-    """A tensor of the dtype of another, and of its shape except for the number of rows."""
+    """A tensor with the dtype of another, and with its shape except for the number of rows."""
     shape = [None, *like.shape[1:]] if like.shape.rank else []
     return tf.ensure_shape(tf.io.parse_tensor(string, like.dtype), shape)

@@ -1,4 +1,4 @@
-"""Loss and metric of models that give the log-likelihood of trees, as `TreeDecoder` does."""
+"""Loss and metric for models that compute the log-likelihood of trees, as `TreeDecoder` does."""
 
 import math
 from typing import Any, Literal
@@ -16,27 +16,27 @@ class TreeNegativeLogLikelihood(keras.losses.Loss):
 
         loss(tree) = - sum over nodes: token term, where it counts, + growth term
 
-    This is maximum likelihood as in Zhang et al. 2016, section 3.2, with the decisions of section
-    4.3 about where a tree grows. The loss of a batch is the mean over its trees.
+    This is maximum likelihood as in Zhang et al. 2016, section 3.2, including the decisions of
+    section 4.3 about where a tree grows. The loss of a batch is the mean over its trees.
 
     Args:
-        reduction: as in every Keras loss; `None` for one value a tree.
-        name: name of the loss.
-        dtype: as in every Keras loss.
+        reduction: The reduction, as in every Keras loss; `None` for one value for each tree.
+        name: The loss's name.
+        dtype: The dtype, as in every Keras loss.
 
     Call arguments:
-        y_true: int `[batch, nodes]`; -1 where a token was given and is not to be predicted, as that
-            of an artificial root, and at padding. With any other number the token term counts.
-        y_pred: terms, float `[batch, nodes, 2]`, of the token and of the growth of each tree node,
-            as `kerasrec.layers.TreeDecoder` gives them; 0 at padding.
-        sample_weight: optional weights of trees, `[batch, 1]`. `[batch]` is refused, since
-            Keras passes its `class_weight` in that shape.
+        y_true: Labels, int `[batch, nodes]`; -1 where a token was given and is not to be predicted,
+            as at an artificial root, and at padding. With any other number the token's term counts.
+        y_pred: Terms of the log-likelihood, float `[batch, nodes, 2]`, of the token and of the
+            growth of each tree node, as `kerasrec.layers.TreeDecoder` returns them; 0 at padding.
+        sample_weight: Optional weights of trees, `[batch, 1]`. The shape `[batch]` is refused,
+            since Keras passes its `class_weight` in that shape.
 
     Returns:
         The loss, a scalar, or `[batch]` with `reduction=None`.
 
     Raises:
-        ValueError: when the shapes do not fit.
+        ValueError: If the shapes do not fit.
 
     Example:
 
@@ -60,7 +60,7 @@ class TreeNegativeLogLikelihood(keras.losses.Loss):
         _refuse_ragged(y_true, y_pred, type(self).__name__)
         if sample_weight is not None:
             sample_weight = _tree_weights(sample_weight, y_true, type(self).__name__)
-        # Without the mask of y_pred, which is of tree nodes: labels say what counts.
+        # Without the mask of y_pred, which is one of tree nodes: labels say which terms count.
         return super().__call__(y_true, tf.identity(y_pred), sample_weight)
 
     def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
@@ -75,22 +75,22 @@ class TreePerplexity(keras.metrics.Mean):
 
         exp(- sum of token terms / number of tokens that count)
 
-    With `growth=True` the sum has the growth terms, too: what a token costs together with the
-    decisions where trees go on and end. It is NaN where no token counted.
+    With `growth=True` the sum includes the growth terms: the cost of a token together with the
+    decisions about where trees go on and end. It is NaN if no token counted.
 
     Args:
-        growth: whether to add the growth terms.
-        name: name of the metric.
-        dtype: dtype of the result.
+        growth: Whether to add the growth terms.
+        name: The metric's name.
+        dtype: The dtype of the result.
 
     Call arguments:
-        y_true: int `[batch, nodes]`, as for `TreeNegativeLogLikelihood`.
-        y_pred: terms, float `[batch, nodes, 2]`, as for `TreeNegativeLogLikelihood`.
-        sample_weight: optional weights of trees, `[batch, 1]`. `[batch]` is refused, since
-            Keras passes its `class_weight` in that shape.
+        y_true: Labels, int `[batch, nodes]`, as for `TreeNegativeLogLikelihood`.
+        y_pred: Terms, float `[batch, nodes, 2]`, as for `TreeNegativeLogLikelihood`.
+        sample_weight: Optional weights of trees, `[batch, 1]`. The shape `[batch]` is refused,
+            since Keras passes its `class_weight` in that shape.
 
     Raises:
-        ValueError: when the shapes do not fit.
+        ValueError: If the shapes do not fit.
 
     Example:
 
@@ -136,7 +136,7 @@ def _refuse_ragged(y_true: Any, y_pred: Any, asked_by: str) -> None:
 
 
 def _tree_weights(sample_weight: tf.Tensor, y_true: tf.Tensor, asked_by: str) -> tf.Tensor:
-    """Returns weights of trees, float32 `[batch]`, of `[batch, 1]`."""
+    """Returns weights of trees, float32 `[batch]`, from `[batch, 1]`."""
     return tf.reshape(checked_weights(sample_weight, asked_by), tf.shape(y_true)[:1])
 
 

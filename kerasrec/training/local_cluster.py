@@ -1,4 +1,4 @@
-"""A cluster on one machine, to try out what is to run on many.
+"""A cluster on one machine, to try out a program for many machines.
 
     python -m kerasrec.training.local_cluster --workers 2 -- python train.py
     python -m kerasrec.training.local_cluster --workers 2 --ps 1 -- python train.py
@@ -6,7 +6,7 @@
 Each process finds its place in the environment variable TF_CONFIG, as on a real cluster. Without
 parameter servers the command runs once for each worker, for `MultiWorkerMirroredStrategy`. With
 them it runs once, as the coordinator of `ParameterServerStrategy`, and the workers and servers wait
-for what it sends them.
+for work from it.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-# How long a process may take to end: after another has failed; and after SIGTERM, when it may still
-# save a checkpoint, as long as Slurm and Kubernetes allow.
+# The time that a process may take to end: after another has failed; and after SIGTERM, when it may
+# still save a checkpoint, as long as Slurm and Kubernetes allow.
 TERMINATION_SECONDS = 5
 SAVING_SECONDS = 30
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Starts the cluster, waits for the command, stops all others; returns its exit status."""
+    """Starts the cluster, waits for the command, stops all others; returns the exit status."""
     options = parse_options(argv)
     if options.serve:
         serve()
@@ -106,7 +106,7 @@ def wait(
 ) -> int:
     """Waits until all have ended, or one has failed, since the others would wait for it.
 
-    Or until all workers have ended that a coordinator would wait for.
+    It also returns when all workers for which a coordinator would wait have ended.
     """
     while True:
         codes = [process.poll() for process in processes]
@@ -124,7 +124,7 @@ def wait(
 def stop(
     processes: Sequence[subprocess.Popen[bytes]], seconds: float = TERMINATION_SECONDS
 ) -> None:
-    """Ends all processes that still run, and waits up to this many seconds."""
+    """Ends all processes that still run, and waits at most this many seconds."""
     for process in processes:
         process.terminate()
     deadline = time.monotonic() + seconds
@@ -137,7 +137,7 @@ def stop(
 
 
 def serve() -> Any:
-    """Runs what the coordinator sends, until the process is stopped."""
+    """Runs the coordinator's requests, until the process is stopped."""
     import tensorflow as tf
 
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()

@@ -11,23 +11,23 @@ import warnings
 from collections.abc import Iterator
 
 LOCK = "training.lock"
-# Errors that say that a file system has no locks.
+# The errors by which a file system says that it has no locks.
 NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
 
 
 @contextlib.contextmanager
 def locked(directory: str) -> Iterator[None]:
-    """Keeps other programs from the same directory.
+    """Locks a directory against other programs.
 
     The lock is the operating system's (`flock`), so a process that was killed leaves none. The file
-    stays: if it were removed, two programs could lock two files of one name. A process that was
-    forked from this one, and outlives it, keeps the lock.
+    stays: if it were removed, two programs could lock two files of the same name. If a process is
+    forked from this one and outlives it, it keeps the lock.
 
     Args:
-        directory: exists and can be written.
+        directory: A directory that exists and can be written.
 
     Raises:
-        RuntimeError: if another program has locked it.
+        RuntimeError: If another program has locked it.
     """
     if sys.platform == "win32":
         warnings.warn(

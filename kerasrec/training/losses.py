@@ -21,43 +21,45 @@ class TreeCrossentropy(TreeLoss):
         loss(tree) = - sum over nodes j with a label:
                          class_weight[label[j]] log softmax(logits[j])[label[j]]
 
-    where a class weighs 1 unless `class_weight` says otherwise. The loss of a batch is the mean
-    over its trees, which, without weights, is the objective of Tai et al. 2015, section 4.1
-    (without its L2 term: Keras adds regularizers by itself). So a long sentence weighs more than a
-    short one; `normalize="nodes"` divides by the number of labeled nodes instead.
+    where a class has weight 1 unless `class_weight` says otherwise. The loss of a batch is the mean
+    over its trees. Without weights this is the objective of Tai et al. 2015, section 4.1 (without
+    its L2 term: Keras adds regularizers by itself). So a long sentence has more weight than a short
+    one; `normalize="nodes"` divides by the number of labeled nodes instead.
 
-    The labels alone say which nodes count. A Keras mask on the predictions changes nothing, neither
-    the terms nor the scale. The sum is computed in float32, whatever dtype the model computes in.
+    Only the labels say which nodes count. A Keras mask on the predictions changes nothing, neither
+    the terms nor the scale. The sum is computed in float32, whatever dtype the model uses.
 
     Args:
-        normalize: `"trees"` (default) divides the sum by the number of trees that have a label,
-            `"nodes"` by the number of labeled nodes.
-        reduction: `"sum_over_batch_size"` (default; `"mean"` is the same) as said above,
-            `"sum"` for the sum over all trees, or `None` for one value a tree, undivided for
-            `"trees"` and divided by the tree's own number of labeled nodes for `"nodes"`.
-        name: name of the loss.
-        dtype: as in every Keras loss; the computation is float32 and the result is cast to it.
-        class_weight: optional weights of classes, such as `{0: 2.0, 4: 0.5}`; other classes weigh
-            1. They multiply the terms and leave the divisor as it is, in training and in
-            evaluation. The argument `class_weight` of Keras' `fit` is refused: it would weigh a
-            tree by the number of the node that has its largest label.
+        normalize: The divisor of the sum: with `"trees"` (default) the number of trees that have a
+            label, with `"nodes"` the number of labeled nodes.
+        reduction: The reduction: `"sum_over_batch_size"` (default; `"mean"` is the same) as said
+            above; `"sum"` for the sum over all trees; or `None` for one value for each tree,
+            undivided for `"trees"` and divided by the tree's own number of labeled nodes for
+            `"nodes"`.
+        name: The loss's name.
+        dtype: The dtype of the result, as in every Keras loss; the computation is in float32.
+        class_weight: Optional weights of classes, such as `{0: 2.0, 4: 0.5}`; all other classes
+            have weight 1. The weights multiply the terms but do not change the divisor, in training
+            and in evaluation. The argument `class_weight` of Keras' `fit` is refused: it would
+            weight a tree by the number of the node that has its largest label.
 
     Call arguments:
-        y_true: labels, int `[batch, nodes]`; -1 where a tree node has none, as in padding.
-        y_pred: logits, float `[batch, nodes, classes]`. Both may be ragged in their nodes.
-        sample_weight: optional weights of trees `[batch, 1]` or of tree nodes `[batch, nodes]`,
-            float. They multiply the terms and leave the divisor as it is. `[batch]` is refused,
-            since Keras passes its `class_weight` in that shape.
+        y_true: Labels, int `[batch, nodes]`; -1 where a tree node has none, as in padding.
+        y_pred: Logits, float `[batch, nodes, classes]`. Both `y_true` and `y_pred` may be ragged in
+            their nodes.
+        sample_weight: Optional weights of trees, float `[batch, 1]`, or of tree nodes, float
+            `[batch, nodes]`. They multiply the terms but do not change the divisor. The shape
+            `[batch]` is refused, since Keras passes its `class_weight` in that shape.
 
     Returns:
-        The loss, a scalar, or `[batch]` with `reduction=None`. Under a `tf.distribute` strategy
-        the scalar is divided by the number of replicas, as in every Keras loss, since the
-        gradients of replicas are summed.
+        The loss, a scalar, or `[batch]` with `reduction=None`. Under a `tf.distribute` strategy the
+        scalar is divided by the number of replicas, as in every Keras loss, since the gradients of
+        replicas are added up.
 
     Raises:
-        ValueError: when the shapes do not fit, or `class_weight` has a key that is not a class or a
-            weight that is not 0 or more.
-        tf.errors.InvalidArgumentError: for a label that is neither -1 nor a class.
+        ValueError: If the shapes do not fit, or if `class_weight` has a key that is not a class or
+            a weight that is not 0 or more.
+        tf.errors.InvalidArgumentError: If a label is neither -1 nor a class.
 
     Example:
 
@@ -96,7 +98,7 @@ class TreeCrossentropy(TreeLoss):
         return terms * weights
 
     def _weights_of_labels(self, labels: tf.Tensor, num_classes: int | None) -> tf.Tensor:
-        """Returns the weights of the classes of labels, float32, of their shape; any for -1."""
+        """Returns the weight of each label's class, float32 in the labels' shape; any for -1."""
         last = max(self.class_weight)
         if num_classes is not None and last >= num_classes:
             raise ValueError(
@@ -104,7 +106,7 @@ class TreeCrossentropy(TreeLoss):
                 f"{num_classes} classes, 0 to {num_classes - 1}. Remove that class, or give the "
                 "Dense layer of the logits more units."
             )
-        # The last entry is that of all other classes.
+        # The last entry is the weight of all other classes.
         table = tf.constant([self.class_weight.get(number, 1.0) for number in range(last + 2)])
         return tf.gather(table, tf.clip_by_value(labels, 0, last + 1))
 

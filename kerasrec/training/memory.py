@@ -11,7 +11,7 @@ from typing import Any
 import keras
 import numpy as np
 
-# What stands in JSON for a tuple, and for a dict, whose keys may be anything.
+# The marks in JSON of a tuple, and of a dict, whose keys may be anything.
 _TUPLE, _ITEMS = "kerasrec.tuple", "kerasrec.items"
 
 
@@ -19,10 +19,10 @@ class Memory:
     """Attributes of callbacks that have changed since training began.
 
     They may be numbers, strings, small arrays, lists, tuples or dicts of these, or lists of arrays,
-    such as the best weights; other attributes are left out.
+    such as the best weights. Other attributes are left out.
 
     Args:
-        callbacks: before training begins.
+        callbacks: The callbacks, before training begins.
     """
 
     def __init__(self, callbacks: Sequence[keras.callbacks.Callback]):
@@ -30,7 +30,7 @@ class Memory:
         self._at_first = {key: _attributes(of) for key, of in self._callbacks.items()}
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """What is remembered, by name."""
+        """Returns the remembered values, by name."""
         changed = {
             key: {
                 name: value
@@ -94,7 +94,7 @@ def _is_kept(callback: keras.callbacks.Callback, name: str) -> bool:
 
 
 def _as_json(value: Any) -> Any:
-    """What JSON can hold in the place of a value; TypeError if it is none that is remembered."""
+    """The JSON form of a value; TypeError if such a value is not remembered."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray):

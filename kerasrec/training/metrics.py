@@ -15,21 +15,21 @@ from kerasrec.training.tree_labels import node_weights, tree_labels
 
 
 class TreeAccuracy(keras.metrics.Mean):
-    """Base of the accuracies: the weighted share of tree nodes that are predicted right.
+    """Base class of the accuracies: the weighted share of correct predictions at tree nodes.
 
     Args:
-        name: name of the metric.
-        dtype: dtype of the result.
+        name: The metric's name.
+        dtype: The dtype of the result.
 
     Call arguments:
-        y_true: labels, int `[batch, nodes]`; -1 where a tree node has none. Node 0 is the root.
-        y_pred: logits, float `[batch, nodes, classes]`.
-        sample_weight: optional weights of trees `[batch, 1]` or of tree nodes `[batch, nodes]`.
-            `[batch]` is refused, since Keras passes its `class_weight` in that shape.
+        y_true: Labels, int `[batch, nodes]`; -1 where a tree node has none. Node 0 is the root.
+        y_pred: Logits, float `[batch, nodes, classes]`.
+        sample_weight: Optional weights of trees, `[batch, 1]`, or of tree nodes, `[batch, nodes]`.
+            The shape `[batch]` is refused, since Keras passes its `class_weight` in that shape.
 
     Raises:
-        ValueError: when the shapes do not fit.
-        tf.errors.InvalidArgumentError: for a label that is neither -1 nor a class.
+        ValueError: If the shapes do not fit.
+        tf.errors.InvalidArgumentError: If a label is neither -1 nor a class.
     """
 
     roots_only = False
@@ -55,7 +55,7 @@ def _is_right(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
 
 
 def _is_right_side(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-    """Whether the right side is predicted, of the shape of the labels.
+    """Whether the right side is predicted, in the shape of the labels.
 
     The lower half of the classes is negative, the upper positive. The predicted side is the one
     with the larger summed probability, so that a neutral prediction still takes a side: for 5
@@ -70,7 +70,7 @@ def _is_right_side(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
 
 
 def _has_side(labels: tf.Tensor, labelled: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
-    """Whether there is a label, and it is not that of the middle; of the shape of the labels."""
+    """Whether there is a label that is not the middle one; in the shape of the labels."""
     num_classes = _number_of_classes(logits)
     half = num_classes // 2
     return labelled & ((labels >= num_classes - half) | (labels < half))
@@ -91,13 +91,13 @@ class RootAccuracy(TreeAccuracy):
     """Share of trees whose root is given its label.
 
     Args:
-        name: name of the metric.
-        dtype: dtype of the result.
+        name: The metric's name.
+        dtype: The dtype of the result.
 
     Call arguments:
-        y_true: labels, int `[batch, nodes]`; -1 where a tree node has none. Node 0 is the root.
-        y_pred: logits, float `[batch, nodes, classes]`.
-        sample_weight: optional weights of trees `[batch, 1]` or of tree nodes `[batch, nodes]`.
+        y_true: Labels, int `[batch, nodes]`; -1 where a tree node has none. Node 0 is the root.
+        y_pred: Logits, float `[batch, nodes, classes]`.
+        sample_weight: Optional weights of trees, `[batch, 1]`, or of tree nodes, `[batch, nodes]`.
 
     Output shape:
         A scalar.
@@ -118,16 +118,16 @@ class RootAccuracy(TreeAccuracy):
 
 @keras.saving.register_keras_serializable(package="kerasrec")
 class NodeAccuracy(TreeAccuracy):
-    """Share of labeled tree nodes, of all trees together, that are given their label.
+    """Share of labeled tree nodes, over all trees together, that are given their label.
 
     Args:
-        name: name of the metric.
-        dtype: dtype of the result.
+        name: The metric's name.
+        dtype: The dtype of the result.
 
     Call arguments:
-        y_true: labels, int `[batch, nodes]`; -1 where a tree node has none. Node 0 is the root.
-        y_pred: logits, float `[batch, nodes, classes]`.
-        sample_weight: optional weights of trees `[batch, 1]` or of tree nodes `[batch, nodes]`.
+        y_true: Labels, int `[batch, nodes]`; -1 where a tree node has none. Node 0 is the root.
+        y_pred: Logits, float `[batch, nodes, classes]`.
+        sample_weight: Optional weights of trees, `[batch, 1]`, or of tree nodes, `[batch, nodes]`.
 
     Output shape:
         A scalar.
@@ -146,19 +146,19 @@ class NodeAccuracy(TreeAccuracy):
 
 @keras.saving.register_keras_serializable(package="kerasrec")
 class BinaryRootAccuracy(TreeAccuracy):
-    """Share of trees with a root that is not neutral for which the right side is predicted.
+    """Among trees with a root that is not neutral, the share whose side is predicted correctly.
 
     For five classes, trees with root label 2 are dropped, and the prediction is positive where
     the probabilities p[3] + p[4] exceed p[0] + p[1].
 
     Args:
-        name: name of the metric.
-        dtype: dtype of the result.
+        name: The metric's name.
+        dtype: The dtype of the result.
 
     Call arguments:
-        y_true: labels, int `[batch, nodes]`; -1 where a tree node has none. Node 0 is the root.
-        y_pred: logits, float `[batch, nodes, classes]`.
-        sample_weight: optional weights of trees `[batch, 1]` or of tree nodes `[batch, nodes]`.
+        y_true: Labels, int `[batch, nodes]`; -1 where a tree node has none. Node 0 is the root.
+        y_pred: Logits, float `[batch, nodes, classes]`.
+        sample_weight: Optional weights of trees, `[batch, 1]`, or of tree nodes, `[batch, nodes]`.
 
     Output shape:
         A scalar.
@@ -180,19 +180,19 @@ class BinaryRootAccuracy(TreeAccuracy):
 
 @keras.saving.register_keras_serializable(package="kerasrec")
 class BinaryNodeAccuracy(TreeAccuracy):
-    """Share of labeled tree nodes that are not neutral for which the right side is predicted.
+    """Among labeled tree nodes that are not neutral, the share with a correctly predicted side.
 
     For five classes, nodes with label 2 are dropped, and the prediction is positive where the
     probabilities p[3] + p[4] exceed p[0] + p[1].
 
     Args:
-        name: name of the metric.
-        dtype: dtype of the result.
+        name: The metric's name.
+        dtype: The dtype of the result.
 
     Call arguments:
-        y_true: labels, int `[batch, nodes]`; -1 where a tree node has none. Node 0 is the root.
-        y_pred: logits, float `[batch, nodes, classes]`.
-        sample_weight: optional weights of trees `[batch, 1]` or of tree nodes `[batch, nodes]`.
+        y_true: Labels, int `[batch, nodes]`; -1 where a tree node has none. Node 0 is the root.
+        y_pred: Logits, float `[batch, nodes, classes]`.
+        sample_weight: Optional weights of trees, `[batch, 1]`, or of tree nodes, `[batch, nodes]`.
 
     Output shape:
         A scalar.

@@ -18,14 +18,15 @@ def with_checked_labels(model: keras.Model, batch: Any) -> Any:
     """Returns a batch whose labels are read only after a check of them, if they need one.
 
     Args:
-        model: compiled.
-        batch: `(x, y)` or `(x, y, sample_weight)`.
+        model: A compiled model.
+        batch: A batch `(x, y)` or `(x, y, sample_weight)`.
 
     Raises:
-        tf.errors.InvalidArgumentError: when it runs, if a label is NaN and its loss one of Keras,
-            which would be NaN, and all weights after a step; or if one is negative and its loss is
-            a binary cross-entropy of Keras, which would have no lower bound. The latter may have
-            the sample weight 0. XLA drops this check, as it drops every assertion.
+        tf.errors.InvalidArgumentError: When the check runs: if a label is NaN and its loss is one
+            of Keras, which would make the loss, and all weights after a step, NaN; or if a label is
+            negative and its loss is a binary cross-entropy of Keras, which would have no lower
+            bound. A negative label may have the sample weight 0. XLA drops this check, as it drops
+            every assertion.
     """
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(batch)
     labels = keras.tree.flatten(y)
@@ -48,7 +49,7 @@ def with_checked_labels(model: keras.Model, batch: Any) -> Any:
 
 
 def checked_batches(model: keras.Model, batches: Batches) -> Batches:
-    """The same batches, each checked by `with_checked_labels` when it is read."""
+    """The same batches; `with_checked_labels` checks each when it is read."""
     labels = keras.tree.flatten(keras.utils.unpack_x_y_sample_weight(batches.spec)[1])
     losses = [of for of in keras.tree.flatten(model.loss) if _is_of_keras(of)]
     has_floats = any(of is not None and of.dtype.is_floating for of in labels)
@@ -100,9 +101,9 @@ def _is_binary(loss: Any) -> bool:
 
 
 def _is_of_keras(loss: Any) -> bool:
-    """Whether a loss, an object, a function or its name, is one that Keras defines.
+    """Whether a loss (an object, a function or its name) is one that Keras defines.
 
-    A user's own may know NaN and -1.
+    A user's own loss may handle NaN and -1.
     """
     loss = keras.losses.get(loss)
     is_object = isinstance(loss, keras.losses.Loss)

@@ -19,9 +19,9 @@ from kerasrec.training.likelihood import TreeNegativeLogLikelihood
 from kerasrec.training.strategies import is_served, splits_batches
 from kerasrec.training.tree_loss import TreeLoss
 
-# What `model.fit` and `model.evaluate` have as well, by the same name.
+# The arguments of `model.fit` and `model.evaluate` that have the same names here.
 FIT_ARGUMENTS = {"epochs", "verbose", "callbacks", "initial_epoch"}
-# What Keras' `fit` does not have.
+# The arguments that Keras' `fit` does not have.
 BACKUP_ARGUMENTS = ("backup_dir", "save_freq")
 # The arguments that are data.
 DATA = ("x", "y", "sample_weight", "batch_size")
@@ -32,10 +32,10 @@ _Keras: Any = object
 
 
 class _AnyStrategy(KerasStep, _Keras):
-    """The methods of the models below, before those of Keras."""
+    """The methods of the models below, which come before those of Keras."""
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """`keras.Model.compile`, in the scope of the strategy that the model was made in."""
+        """Runs `keras.Model.compile`, in the scope of the strategy in which the model was made."""
         with self.distribute_strategy.scope():
             super().compile(*args, **kwargs)
 
@@ -46,14 +46,14 @@ class _AnyStrategy(KerasStep, _Keras):
             self.optimizer.build(self.trainable_variables)
 
     def fit(self, *args: Any, **kwargs: Any) -> keras.callbacks.History:
-        """`keras.Model.fit`, or `kerasrec.training.fit` where batches are computed in parts.
+        """Runs `keras.Model.fit`, or `kerasrec.training.fit` where batches are computed in parts.
 
-        The latter also takes arrays here, which must be the same in every worker. It is called on
-        one device, too, if `backup_dir` is given.
+        Here `kerasrec.training.fit` also takes arrays, which must be the same in every worker. It
+        is called on one device, too, if `backup_dir` is given.
 
         Raises:
-            ValueError: if `kerasrec.training.fit` has no such argument, or `class_weight` is given
-                for labels of tree nodes, which Keras would misread.
+            ValueError: If `kerasrec.training.fit` has no such argument, or if `class_weight` is
+                given for labels of tree nodes, which Keras would misread.
         """
         taken = _taken(kwargs, *BACKUP_ARGUMENTS)
         backup = {name: value for name, value in taken.items() if value is not None}
@@ -64,7 +64,8 @@ class _AnyStrategy(KerasStep, _Keras):
         if not splits and not backup:
             return super().fit(**_with_datasets(given))
         batch_size = given.get("batch_size")
-        # All workers must have the same order, or some would miss examples; calls have others.
+        # All workers must have the same order, or some would miss examples; other calls have
+        # others.
         seed = int(self.optimizer.iterations.numpy()) if given.pop("shuffle", True) else None
         data = dataset(**_taken(given, *DATA), seed=seed)
         held_out = given.pop("validation_data", None)
@@ -76,10 +77,10 @@ class _AnyStrategy(KerasStep, _Keras):
         return fit(self, data, held_out, **given, **backup)
 
     def evaluate(self, *args: Any, **kwargs: Any) -> Any:
-        """`keras.Model.evaluate`, or `kerasrec.training.evaluate`, chosen as for `fit`.
+        """Runs `keras.Model.evaluate` or `kerasrec.training.evaluate`, chosen as for `fit`.
 
         Raises:
-            ValueError: if `kerasrec.training.evaluate` has no such argument.
+            ValueError: If `kerasrec.training.evaluate` has no such argument.
         """
         given = _given(keras.Model.evaluate, args, kwargs)
         if not splits_batches(self.distribute_strategy):
@@ -91,10 +92,11 @@ class _AnyStrategy(KerasStep, _Keras):
         return metrics if return_dict else in_order_of_metrics(self, metrics)
 
     def predict(self, *args: Any, **kwargs: Any) -> Any:
-        """`keras.Model.predict`; by the coordinator under `ParameterServerStrategy`.
+        """Runs `keras.Model.predict`; under `ParameterServerStrategy` in the coordinator.
 
         Raises:
-            ValueError: there, if an argument is none of `x`, `batch_size` and `verbose`.
+            ValueError: Under `ParameterServerStrategy`, if an argument is none of `x`, `batch_size`
+                and `verbose`.
         """
         given = _given(keras.Model.predict, args, kwargs)
         if not is_served(self.distribute_strategy):
@@ -110,18 +112,18 @@ class _OfKnownInputs(_AnyStrategy):
     """For models whose inputs have known dtypes."""
 
     def call(self, inputs: Any, training: Any = None, mask: Any = None, **kwargs: Any) -> Any:
-        """As `keras.Model.call`, but numbers that do not fit the inputs' dtypes are an error.
+        """Runs `keras.Model.call`, but numbers that do not fit the inputs' dtypes are an error.
 
         Raises:
-            tf.errors.InvalidArgumentError: if a number does not fit into the dtype of its input, as
-                1.5 does not into that of integers.
+            tf.errors.InvalidArgumentError: If a number does not fit into the dtype of its input, as
+                1.5 does not fit into an integer dtype.
         """
         return super().call(checked_inputs(self, inputs), training=training, mask=mask, **kwargs)
 
 
 @keras.saving.register_keras_serializable("kerasrec")
 class Functional(_OfKnownInputs, keras.Model):
-    """What `Model` makes of inputs and outputs.
+    """The class that `Model` creates from inputs and outputs.
 
     It is a separate class, because Keras changes the bases of a class that it makes functional.
     """
@@ -130,21 +132,22 @@ class Functional(_OfKnownInputs, keras.Model):
 class Model(_AnyStrategy, keras.Model):
     """A `keras.Model` with which `fit` and `evaluate` work under every strategy.
 
-    Under `MultiWorkerMirroredStrategy` and `ParameterServerStrategy` the methods of Keras 3 do not
-    work, and with several replicas of `MirroredStrategy` they do not weigh the parts of a batch by
-    what these hold. There, this model uses `kerasrec.training.fit` and `evaluate`; elsewhere it
-    uses those of Keras. `fit` also takes `backup_dir` and `save_freq`, under every strategy. It can
-    be a functional model or a base class. A functional one raises an error if a number does not fit
-    into the dtype of its input; Keras would keep only its lower bits.
+    The methods of Keras 3 do not work under `MultiWorkerMirroredStrategy` and
+    `ParameterServerStrategy`, and with several replicas of `MirroredStrategy` they do not weight
+    the parts of a batch by their sizes. There, this model uses `kerasrec.training.fit` and
+    `evaluate`; elsewhere it uses those of Keras. `fit` also takes `backup_dir` and `save_freq`,
+    under every strategy. `Model` can be a functional model or a base class. A functional model
+    raises an error if a number does not fit into the dtype of its input; Keras would keep only the
+    number's lower bits.
 
-    If a batch looks up a row of a table several times, the optimizer gets the sum of its gradients.
-    In Keras' own models the optimizer squares and clips each of them separately, unless the table
-    is the `embedding` of a tree layer and there is one replica. Plain gradient descent is not
-    affected.
+    If a batch looks up a row of a table several times, the optimizer gets the sum of the row's
+    gradients. In Keras' own models the optimizer squares and clips each gradient separately, unless
+    the table is the `embedding` of a tree layer and there is one replica. Plain gradient descent is
+    not affected.
 
     Args:
-        *args: as `keras.Model` takes them, such as `inputs` and `outputs`.
-        **kwargs: as `keras.Model` takes them.
+        *args: The arguments of `keras.Model`, such as `inputs` and `outputs`.
+        **kwargs: The keyword arguments of `keras.Model`.
 
     Example:
 
@@ -168,8 +171,8 @@ class Sequential(_OfKnownInputs, keras.Sequential):
     """A `keras.Sequential` with which `fit` and `evaluate` work under every strategy; see `Model`.
 
     Args:
-        *args: as `keras.Sequential` takes them, a list of layers.
-        **kwargs: as `keras.Sequential` takes them.
+        *args: The arguments of `keras.Sequential`: a list of layers.
+        **kwargs: The keyword arguments of `keras.Sequential`.
 
     Example:
 
@@ -201,8 +204,8 @@ def _is_same(value: Any, default: Any) -> bool:
 def _check_labels(model: keras.Model, given: dict[str, Any]) -> None:
     """Raises a ValueError if Keras would look up `class_weight` by the numbers of nodes.
 
-    It reads labels `[batch, nodes]` as if they were `[batch, classes]`: the place of the largest
-    label is taken for the class.
+    Keras reads labels `[batch, nodes]` as if they were `[batch, classes]`: it takes the place of
+    the largest label for the class.
     """
     labels = given.get("y")
     if isinstance(given.get("x"), tf.data.Dataset):
@@ -226,7 +229,7 @@ def _taken(given: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 def _with_datasets(given: dict[str, Any]) -> dict[str, Any]:
-    """The same arguments, with the dataset that it reads in place of a function of a context."""
+    """The same arguments, with each function of a context replaced by the dataset that it reads."""
     return {
         name: Batches(name, value).whole if name in READ and callable(value) else value
         for name, value in given.items()

@@ -1,4 +1,4 @@
-"""Values of tree nodes, padded or ragged, and how one is brought into the form of the other."""
+"""Values of tree nodes, padded or ragged, and how to convert one form into the other."""
 
 import contextlib
 import math
@@ -11,17 +11,17 @@ from kerasrec.row_ids import row_ids
 
 
 def is_ragged(tensor: Any) -> bool:
-    """Whether rows of a tensor are as long as trees are."""
+    """Whether the rows of a tensor are as long as the trees."""
     return isinstance(tensor, tf.RaggedTensor)
 
 
 def as_tensor(values: Any) -> Any:
-    """Values as a tensor, ragged if they are."""
+    """Returns values as a tensor, ragged if they are ragged."""
     return values if is_ragged(values) else tf.convert_to_tensor(values)
 
 
 def asserted(is_right: tf.Tensor, message: list[Any]) -> AbstractContextManager[Any]:
-    """What is computed in this context waits for an assertion; eager code checks at once."""
+    """Ops in this context wait for an assertion; eager code checks at once."""
     if tf.executing_eagerly():
         tf.debugging.Assert(is_right, message)
         return contextlib.nullcontext()
@@ -32,12 +32,12 @@ def asserted(is_right: tf.Tensor, message: list[Any]) -> AbstractContextManager[
 
 
 def flat(tensor: Any) -> tf.Tensor:
-    """The values of all tree nodes, `[nodes of all trees]`, of `[batch, nodes]`."""
+    """Returns the values of all nodes of all trees, `[nodes]`, from `[batch, nodes]`."""
     return tensor.flat_values if is_ragged(tensor) else tf.reshape(tensor, [-1])
 
 
 def of_roots(tensor: Any) -> tf.Tensor:
-    """The values of tree nodes 0, `[batch]`, of `[batch, nodes]`; 0 of a tree without nodes."""
+    """Returns the values of nodes 0, `[batch]`, from `[batch, nodes]`; 0 if a tree has no nodes."""
     if not is_ragged(tensor):
         return tensor[:, 0]
     values = tf.concat([tensor.values, tf.zeros([1], tensor.dtype)], 0)
@@ -46,7 +46,7 @@ def of_roots(tensor: Any) -> tf.Tensor:
 
 
 def sum_of_trees(tensor: Any) -> tf.Tensor:
-    """The sum over the nodes of each tree, `[batch]`, of float `[batch, nodes]`."""
+    """Returns the sum over the nodes of each tree, `[batch]`, from float `[batch, nodes]`."""
     if not is_ragged(tensor):
         return tf.reduce_sum(tensor, axis=1)
     num_trees = tf.cast(tensor.nrows(), tf.int32)
@@ -58,14 +58,15 @@ def sum_of_trees(tensor: Any) -> tf.Tensor:
 def in_rows_of(
     logits: Any, labels: Any, asked_by: str, nothing: float | None, rows: str = "rows of logits"
 ) -> Any:
-    """Labels or weights that are ragged if the logits are, and padded if they are.
+    """Returns labels or weights that are ragged if the logits are, and otherwise padded.
 
     Args:
-        logits: or others that have as many nodes, `[batch, nodes, ...]`.
-        labels: `[batch, nodes]`; no label of a node is cut off.
-        asked_by: name of the loss or metric, for messages.
-        nothing: what padding has; None for weights, where padding may have any, and gets 0.
-        rows: what the logits are, for messages.
+        logits: Logits, or other values for the same nodes, `[batch, nodes, ...]`.
+        labels: Labels, `[batch, nodes]`; no label of a node is cut off.
+        asked_by: The name of the loss or metric, for messages.
+        nothing: The value of padding; None for weights, where padding may have any value, and gets
+            0.
+        rows: A word for the logits, for messages.
     """
     if not is_ragged(logits) and is_ragged(labels):
         return _padded_as(logits, labels, asked_by, nothing)
@@ -115,7 +116,7 @@ def _ragged_as(
     fit = (shape[0] == tf.size(lengths, tf.int64)) & tf.reduce_all(lengths <= shape[1])
     if nothing is not None:
         is_nothing = tf.math.is_nan(padded) if math.isnan(nothing) else padded == nothing
-        # The last label of each tree ends where its row does, or before.
+        # The last label of each tree is at the end of its row, or before.
         ends = tf.where(is_nothing, 0, tf.range(1, shape[1] + 1))
         lasts = tf.reduce_max(tf.pad(ends, [[0, 0], [0, 1]]), 1)
         fit = tf.cond(fit, lambda: tf.reduce_all(lasts <= lengths), lambda: tf.constant(False))
@@ -134,7 +135,7 @@ def _ragged_as(
 
 
 def _padded_as(padded: tf.Tensor, rows: Any, asked_by: str, nothing: float | None) -> tf.Tensor:
-    """Ragged labels or weights, padded to as many nodes as others are; never cut off."""
+    """Ragged labels or weights, padded to as many nodes as others have; never cut off."""
     shape = tf.shape(padded, tf.int64)[:2]
     given = tf.cast(rows.bounding_shape(), tf.int64)
     checked = asserted(

@@ -11,12 +11,12 @@ from kerasrec.training.tree_labels import node_weights, tree_numbers
 
 
 class TreeError(keras.metrics.Mean):
-    """Base of the errors: the weighted mean of a term over labeled tree nodes.
+    """Base class of the errors: the weighted mean of a term over labeled tree nodes.
 
     Args:
-        roots_only: whether only the roots count, tree nodes 0.
-        name: name of the metric.
-        dtype: dtype of the result.
+        roots_only: Whether only the roots, tree nodes 0, count.
+        name: The metric's name.
+        dtype: The dtype of the result.
     """
 
     def __init__(self, roots_only: bool, name: str, dtype: str | None) -> None:
@@ -24,7 +24,7 @@ class TreeError(keras.metrics.Mean):
         self.roots_only = roots_only
 
     def terms(self, labels: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
-        """Returns the term of each tree node, float32, of the shape of `labels`."""
+        """Returns the term of each tree node, float32, in the shape of `labels`."""
         raise NotImplementedError
 
     @not_converted
@@ -47,21 +47,21 @@ class TreeMeanAbsoluteError(TreeError):
     """Mean absolute error of the labeled nodes of all trees together, or of their roots.
 
     Args:
-        roots_only: whether only the roots count, tree nodes 0.
-        name: name of the metric.
-        dtype: dtype of the result.
+        roots_only: Whether only the roots, tree nodes 0, count.
+        name: The metric's name.
+        dtype: The dtype of the result.
 
     Call arguments:
-        y_true: labels, float `[batch, nodes]`; NaN where a tree node has none. Node 0 is the root.
-        y_pred: outputs, float `[batch, nodes]` or `[batch, nodes, 1]`. Both may be ragged in their
-            nodes.
-        sample_weight: optional weights of trees `[batch, 1]` or of tree nodes `[batch, nodes]`.
+        y_true: Labels, float `[batch, nodes]`; NaN where a tree node has none. Node 0 is the root.
+        y_pred: Outputs, float `[batch, nodes]` or `[batch, nodes, 1]`. Both `y_true` and `y_pred`
+            may be ragged in their nodes.
+        sample_weight: Optional weights of trees, `[batch, 1]`, or of tree nodes, `[batch, nodes]`.
 
     Output shape:
         A scalar.
 
     Raises:
-        ValueError: when the shapes do not fit, or labels are not floats.
+        ValueError: If the shapes do not fit, or if labels are not floats.
 
     Example:
 
@@ -88,21 +88,21 @@ class TreeRootMeanSquaredError(TreeError):
     """Root of the mean squared error of the labeled nodes of all trees together, or of their roots.
 
     Args:
-        roots_only: whether only the roots of trees count, tree nodes 0.
-        name: name of the metric.
-        dtype: dtype of the result.
+        roots_only: Whether only the roots of trees, tree nodes 0, count.
+        name: The metric's name.
+        dtype: The dtype of the result.
 
     Call arguments:
-        y_true: labels, float `[batch, nodes]`; NaN where a tree node has none. Node 0 is the root.
-        y_pred: outputs, float `[batch, nodes]` or `[batch, nodes, 1]`. Both may be ragged in their
-            nodes.
-        sample_weight: optional weights of trees `[batch, 1]` or of tree nodes `[batch, nodes]`.
+        y_true: Labels, float `[batch, nodes]`; NaN where a tree node has none. Node 0 is the root.
+        y_pred: Outputs, float `[batch, nodes]` or `[batch, nodes, 1]`. Both `y_true` and `y_pred`
+            may be ragged in their nodes.
+        sample_weight: Optional weights of trees, `[batch, 1]`, or of tree nodes, `[batch, nodes]`.
 
     Output shape:
         A scalar.
 
     Raises:
-        ValueError: when the shapes do not fit, or labels are not floats.
+        ValueError: If the shapes do not fit, or if labels are not floats.
 
     Example:
 

@@ -17,34 +17,34 @@ OptimizerLike: TypeAlias = str | keras.optimizers.Optimizer | dict[str, Any]
 class OptimizerPerLayer(keras.optimizers.Optimizer):
     """Uses separate optimizers for named layers, and one optimizer for all others.
 
-    Tai, Socher and Manning 2015 (section 5.3, and their program) train word vectors by plain
-    gradient descent and all other weights by AdaGrad; pretrained word vectors need a smaller step
-    than weights that begin at random. Each optimizer is used as it is: its rule, schedule, clipping
-    (a `global_clipnorm` is that of its own layers), weight decay, moving average and accumulation.
+    Tai, Socher and Manning 2015 (section 5.3, and their program) train word vectors with plain
+    gradient descent and all other weights with AdaGrad. Pretrained word vectors need a smaller step
+    than weights that begin at random. Each optimizer keeps its own rule, schedule, clipping
+    (`global_clipnorm` applies to its own layers), weight decay, moving average and accumulation.
     `use_ema` here is for a moving average of all weights.
 
     `learning_rate` is that of `default`. Setting it, as `ReduceLROnPlateau` and
-    `LearningRateScheduler` do, changes all learning rates by the same factor, or none: where an
-    optimizer has a schedule, it raises.
+    `LearningRateScheduler` do, changes all learning rates by the same factor, or none: if an
+    optimizer has a schedule, it raises an error.
 
     For layers that must not move at all, set `layer.trainable = False` instead.
 
     Args:
-        default: a Keras optimizer, or the name of one, for the layers that `layers` does not name.
-        layers: a dict from the name of a layer, or a part of its path (`"encoder/embedding"`), to
+        default: A Keras optimizer, or the name of one, for the layers that `layers` does not name.
+        layers: A dict from the name of a layer, or a part of its path (`"encoder/embedding"`), to
             the Keras optimizer, or the name of one, for it and all layers in it.
-        name: name of the optimizer.
-        use_ema: whether to keep a moving average of all trainable weights, as every optimizer of
+        name: The optimizer's name.
+        use_ema: Whether to keep a moving average of all trainable weights, as every optimizer of
             Keras can; `keras.callbacks.SwapEMAWeights` evaluates and saves it.
-        ema_momentum: of the moving average.
+        ema_momentum: The momentum of the moving average.
 
     Attributes:
-        default: the optimizer of all other layers.
-        layers: the optimizers by layer.
+        default: The optimizer of all other layers.
+        layers: The optimizers by layer.
 
     Raises:
-        ValueError: if `layers` is not a dict from names, or something is not an optimizer; if an
-            optimizer is given twice, or scales the loss; when weights are first seen, if a name
+        ValueError: If `layers` is not a dict from names, or something in it is not an optimizer; if
+            an optimizer is given twice, or scales the loss; when weights are first seen, if a name
             fits no layer with trainable weights, or two names fit the same weight; when the
             learning rate is set, if that of `default` was 0, an optimizer has a schedule, or the
             new one is a schedule.
@@ -122,8 +122,9 @@ class OptimizerPerLayer(keras.optimizers.Optimizer):
                     [trainable_variables[place] for place in places],
                 )
             elif places:
-                # Keras warns if some weights of an optimizer have no gradient, and raises if all
-                # have none. Here they are only some of the model's weights, so a warning is right.
+                # Keras warns if some weights of an optimizer have no gradient, and raises an error
+                # if all have none. Here they are only some of the model's weights, so a warning is
+                # right.
                 paths = [trainable_variables[place].path for place in places]
                 warnings.warn(f"Gradients do not exist for variables {paths}.", stacklevel=2)
         update_averages(self)
@@ -146,7 +147,8 @@ class OptimizerPerLayer(keras.optimizers.Optimizer):
                 "which those of the layers change, too. Pass schedules to the optimizers: "
                 "OptimizerPerLayer(keras.optimizers.SGD(schedule), ...)."
             )
-        # Everything is checked before anything is changed. A schedule is a dict in a configuration.
+        # Everything is checked before anything is changed. In a configuration, a schedule is a
+        # dict.
         places = ["default", *(f"layers[{layer!r}]" for layer in self.layers)]
         for place, optimizer in zip(places, self._all(), strict=True):
             schedule = optimizer.get_config().get("learning_rate")
@@ -218,7 +220,7 @@ def _optimizer(place: str, identifier: Any) -> keras.optimizers.Optimizer:
 
 
 def _is_in(path: str, layer: str) -> bool:
-    """Says whether the variable at `path` belongs to a layer of that name or part of a path."""
+    """Returns whether the variable at `path` belongs to a layer of that name or part of a path."""
     return f"/{layer}/" in f"/{path}"
 
 

@@ -1,4 +1,4 @@
-"""Running steps under `ParameterServerStrategy`: a coordinator, its workers and their servers."""
+"""Runs steps under `ParameterServerStrategy`: a coordinator, its workers and their servers."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from kerasrec.training.sparse_gradients import Gradients, with_rows_once
 class Coordinated:
     """Runs a model's steps on the workers of a cluster, from its coordinator.
 
-    The coordinator reads the data and hands each worker its part of a batch. The workers leave
+    The coordinator reads the data and sends each worker its part of a batch. The workers leave
     gradients and predictions on the servers; then the coordinator takes the step with all of them.
-    So a step is the same on any number of workers, and a part that runs twice, because its worker
-    was lost, counts once, except for what a layer changes as it runs, as `BatchNormalization` does.
+    So a step is the same with any number of workers. A part that runs twice, because its worker was
+    lost, counts once, except for what a layer changes as it runs, as `BatchNormalization` does.
 
     Args:
-        model: compiled, made in the scope of a `ParameterServerStrategy`.
-        batches: the batches that it will be given.
+        model: A compiled model that was made in the scope of a `ParameterServerStrategy`.
+        batches: The batches that the model will get.
 
     Attributes:
-        data: whole batches, as `train` and `test` take them: the coordinator reads them.
-        step: the variable that counts the steps of an epoch, as a part of each.
-        accumulation: of gradients; None if each step moves weights.
+        data: Whole batches, as `train` and `test` take them: the coordinator reads them.
+        step: The variable that counts the steps of an epoch, as a part of each step.
+        accumulation: Adds up gradients; None if each step moves weights.
     """
 
     def __init__(self, model: keras.Model, batches: Batches):
@@ -66,7 +66,7 @@ class Coordinated:
             self._add(batch)
 
     def metrics(self) -> dict[str, Any]:
-        """Loss and metrics so far."""
+        """Returns the loss and metrics so far."""
         return self._model.get_metrics_result()
 
     def _training(self, use: Callable[[Gradients], None]) -> Callable[[Any], None]:
@@ -90,7 +90,7 @@ class Coordinated:
         on_part = self._replicated(
             lambda number, data, counts: left.leave(number, leave(data, counts)), signature
         )
-        # By the coordinator, so that no step is taken twice when a worker is lost.
+        # The coordinator does this, so that no step is taken twice when a worker is lost.
         together = self._replicated(lambda: collect(left.collect()), [])
 
         def step(batch: Any) -> None:
@@ -105,14 +105,14 @@ class Coordinated:
     def _parts(self, batch: Any) -> list[tuple[Any, float]]:
         """A part of a batch for each worker, and its weight.
 
-        A worker for which there is none gets one row, of weight 0.
+        A worker without examples gets one row, of weight 0.
         """
         parts = [part_of(batch, number, self._num_workers) for number in range(self._num_workers)]
         no_part = tf.nest.map_structure(lambda of: of[:1], batch)
         return [(part, 1.0) if len(tf.nest.flatten(part)[0]) else (no_part, 0.0) for part in parts]
 
     def _leave_gradients(self, data: Any, counts: tf.Tensor) -> Any:
-        """The gradients of `_forward`'s loss, and what it leaves."""
+        """The gradients of `_forward`'s loss, and its values to leave."""
         weights = self._model.trainable_weights
         with tf.GradientTape() as tape:
             loss, left = self._forward(data, counts, training=True)
@@ -120,11 +120,11 @@ class Coordinated:
         return with_rows_once(tape.gradient(loss, weights)), left
 
     def _leave_predictions(self, data: Any, counts: tf.Tensor) -> Any:
-        """What `_forward` leaves, without gradients."""
+        """The values that `_forward` leaves, without gradients."""
         return [], self._forward(data, counts, training=False)[1]
 
     def _forward(self, data: Any, counts: tf.Tensor, training: bool) -> tuple[tf.Tensor, Any]:
-        """A part's loss; and to leave: this, what it is a mean over, and the predictions."""
+        """A part's loss; and to leave: this loss, the size of its mean, and the predictions."""
         model = self._model
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         y_pred = replica.predicted(model, x, training)
@@ -158,7 +158,7 @@ def _coordinator_of(
 ) -> tf.distribute.coordinator.ClusterCoordinator:
     """A strategy's coordinator, which is never deleted.
 
-    If TensorFlow's coordinator is deleted, it stops its cluster: when Python ends, it would wait
+    TensorFlow's coordinator stops its cluster when it is deleted: when Python ends, it would wait
     forever for the thread that looks for lost workers.
     """
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
@@ -167,7 +167,7 @@ def _coordinator_of(
 
 
 def _num_workers() -> int:
-    """How many workers the cluster has that this process is the coordinator of."""
+    """The number of workers in the cluster whose coordinator this process is."""
     tasks = (device.name.partition("/device")[0] for device in tf.config.list_logical_devices())
     return len({task for task in tasks if "/job:worker" in task})
 

@@ -1,4 +1,4 @@
-"""How far training is, kept on disk, so that a restart reaches the same weights."""
+"""The progress of training, kept on disk, so that a restart reaches the same weights."""
 
 from __future__ import annotations
 
@@ -28,20 +28,21 @@ from kerasrec.training.strategies import (
 
 
 class Progress:
-    """Epoch, step, and all that the rest of the training depends on.
+    """Epoch, step, and everything on which the rest of the training depends.
 
-    That is: the model's weights and random states, the optimizer's variables, the metrics so far
+    These are the model's weights and random states, the optimizer's variables, the metrics so far,
     and what callbacks remember.
 
     Args:
-        model: compiled, with all its variables.
-        callbacks: whose `Memory` belongs to it.
-        runner: with the variable that counts the steps of an epoch, and its sums of gradients.
-        epoch: the number of the first epoch.
-        checkpoints: where the progress is saved.
+        model: A compiled model, with all its variables.
+        callbacks: The callbacks whose `Memory` is part of the progress.
+        runner: The runner, with the variable that counts the steps of an epoch, and its sums of
+            gradients.
+        epoch: The number of the first epoch.
+        checkpoints: The checkpoints to which the progress is saved.
 
     Attributes:
-        logs: the metrics of the epoch, when all its steps are taken; None before.
+        logs: The metrics of the epoch, when all its steps are taken; None before.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class Progress:
         self._step = runner.step
         self._checkpoints = checkpoints
         self._saved: tuple[int, int, bool] | None = None
-        # Of the start of training; a checkpoint is compared with these.
+        # Values from the start of training, with which a checkpoint is compared.
         self.learning_rate = _learning_rate(model)
         self.first_batch: str | None = None
         self._drew_first = False
@@ -79,14 +80,15 @@ class Progress:
 
     @property
     def step(self) -> int:
-        """How many steps of the epoch were taken."""
+        """The number of steps of the epoch that were taken."""
         return int(self._step.numpy())
 
     def restore(self) -> None:
         """Goes back to the newest checkpoint, if there is one.
 
         Raises:
-            ValueError: if it is of another model or optimizer, or not the same for all workers.
+            ValueError: If the checkpoint is of another model or optimizer, or is not the same for
+                all workers.
         """
         if self._checkpoints.directory is None:
             return
@@ -111,8 +113,9 @@ class Progress:
     def begin_epoch(self, callbacks: keras.callbacks.CallbackList) -> None:
         """Tells callbacks that an epoch begins.
 
-        One that goes on in a restored epoch has begun before: what variables they changed then,
-        such as the learning rate, has its value in the checkpoint, which is read again.
+        If the restored epoch goes on, callbacks have begun it before. The variables that they
+        changed then, such as the learning rate, have their values in the checkpoint, which is read
+        again.
         """
         callbacks.on_epoch_begin(self.epoch)
         if self.step > 0 or self.logs is not None:
@@ -131,7 +134,7 @@ class Progress:
         """Writes a checkpoint, unless a weight is not finite or nothing has changed.
 
         Raises:
-            OSError: if it cannot be written; the one before stays unchanged.
+            OSError: If the checkpoint cannot be written; the one before stays unchanged.
         """
         if self._checkpoints.directory is None or self._place() == self._saved:
             return
@@ -186,7 +189,7 @@ class Progress:
             )
 
     def _compare_first(self, drawn: Any) -> None:
-        """Warns if the first batch is not the one that training began with."""
+        """Warns if the first batch is not the one with which training began."""
         strategy = self.model.distribute_strategy
         if not is_chief(strategy):
             return
@@ -247,7 +250,7 @@ class Progress:
             )
 
 
-# Prefix of the metrics of an epoch, among what is saved besides variables.
+# The prefix of an epoch's metrics, among the saved values that are not variables.
 LOGS = "logs/"
 
 

@@ -1,8 +1,8 @@
-"""What one replica does with its part of a batch.
+"""The work of one replica on its part of a batch.
 
-Keras' losses are means over a batch. A replica's part of it may be smaller than another's, so that
-the mean of the replicas' means is not the mean over the batch. Here every part is weighted by what
-it holds, and the loss is that of the whole batch, on any number of replicas.
+Keras' losses are means over a batch. One replica's part may be smaller than another's, so the mean
+of the replicas' means is not the mean over the batch. Here every part is weighted by its size, and
+the loss is that of the whole batch, on any number of replicas.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from kerasrec.training.uneven_parts import before, mend
 
 
 def create_variables(model: keras.Model, spec: Any) -> None:
-    """Creates what Keras would create in the first step, where replicas cannot.
+    """Creates what Keras would create in the first step, where replicas cannot create it.
 
     Args:
-        model: compiled, in the scope of its strategy.
-        spec: of the batches that it will be given, as `tf.data.Dataset.element_spec`.
+        model: A model that was compiled in the scope of its strategy.
+        spec: The spec of the batches that it will get, as in `tf.data.Dataset.element_spec`.
     """
     symbols = keras.tree.map_structure(lambda of: keras.KerasTensor(of.shape, of.dtype), spec)
     y_pred = _zeros(model(keras.utils.unpack_x_y_sample_weight(symbols)[0]))
@@ -80,9 +80,9 @@ def train_step(model: keras.Model, data: Any, use: Callable[[Gradients], None]) 
     """Updates the metrics with a batch, together with all other replicas.
 
     Args:
-        model: compiled, with all its variables.
-        data: this replica's part of the batch.
-        use: is called with this replica's addends of the gradients.
+        model: A compiled model, with all its variables.
+        data: This replica's part of the batch.
+        use: A function that is called with this replica's addends of the gradients.
     """
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
     found = before(model)
@@ -105,19 +105,19 @@ def train_step(model: keras.Model, data: Any, use: Callable[[Gradients], None]) 
 
 
 def move(model: keras.Model, gradients: Gradients, accumulation: Accumulation | None) -> None:
-    """A step of gradient descent, together with all other replicas.
+    """Takes a step of gradient descent, together with all other replicas.
 
     Args:
-        model: whose weights move.
-        gradients: this replica's addends of the gradients of the whole batch.
-        accumulation: that gradients were added up by, if they were.
+        model: The model whose weights move.
+        gradients: This replica's addends of the gradients of the whole batch.
+        accumulation: The accumulation that added up the gradients, if any.
     """
     weights = model.trainable_weights
     if accumulation:
         gradients = accumulation.mean(gradients)
     if _num_replicas() > 1:
-        # Keras adds up the replicas' gradients after the optimizer has clipped them, and only
-        # concatenates the rows of sparse ones.
+        # Keras adds up the replicas' gradients after the optimizer has clipped them, and for sparse
+        # gradients it only concatenates the rows.
         looks = _looks_at_gradients(model.optimizer)
         gradients = _met(
             gradients, lambda of: isinstance(of, tf.IndexedSlices) or (looks and of is not None)
@@ -143,7 +143,7 @@ def test_step(model: keras.Model, data: Any) -> None:
 
 
 def predicted(model: keras.Model, x: Any, training: bool) -> Any:
-    """The outputs of the model, after a check that integers fit into the dtypes of its inputs."""
+    """Returns the model's outputs, after a check that integers fit into its inputs' dtypes."""
     x = checked_inputs(model, x)
     knows_training = "training" in inspect.signature(model.call).parameters
     return model(x, training=training) if knows_training else model(x)
@@ -152,7 +152,7 @@ def predicted(model: keras.Model, x: Any, training: bool) -> Any:
 def loss_of(
     model: keras.Model, x: Any, y: Any, y_pred: Any, sample_weight: Any, training: bool
 ) -> tf.Tensor:
-    """The model's loss; its `compute_loss` may lack the argument `training`."""
+    """Returns the model's loss; its `compute_loss` may lack the argument `training`."""
     knows_training = "training" in inspect.signature(model.compute_loss).parameters
     options = {"training": training} if knows_training else {}
     return model.compute_loss(x, y, y_pred, sample_weight, **options)
@@ -161,9 +161,10 @@ def loss_of(
 def counted(
     model: keras.Model, x: Any, y: Any, y_pred: Any
 ) -> tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]:
-    """Of a replica, and of the whole batch: examples, and what the loss is a mean over.
+    """Counts of a replica and of the whole batch: examples, and what the loss is a mean over.
 
-    One replica's loss is that of the batch, of any number of outputs: there it is examples, too.
+    With any number of outputs, the loss of a single replica is that of the batch; there, the second
+    count is of examples, too.
     """
     examples = num_examples(x)
     of_loss = divisor(model, x, y, y_pred) if _num_replicas() > 1 else examples
@@ -173,9 +174,10 @@ def counted(
 
 
 def share(model: keras.Model, own: dict[str, tf.Tensor], whole: dict[str, tf.Tensor]) -> tf.Tensor:
-    """What to multiply a replica's loss by, so that the sum over replicas is the batch's loss.
+    """Returns the factor of a replica's loss that makes the sum over replicas the batch's loss.
 
-    Unless it is a sum, Keras has divided it by the number of replicas, as if all held as much.
+    If the loss is not a sum, Keras has divided it by the number of replicas, as if all held as
+    much.
     """
     if all(getattr(of, "reduction", None) == "sum" for of in keras.tree.flatten(model.loss)):
         return tf.ones([])
@@ -183,14 +185,14 @@ def share(model: keras.Model, own: dict[str, tf.Tensor], whole: dict[str, tf.Ten
 
 
 def part_of_whole(own: tf.Tensor, whole: tf.Tensor, otherwise: float) -> tf.Tensor:
-    """The quotient, or what it is otherwise: without labels, the loss is that of regularizers."""
+    """The quotient, or another value without labels: then the loss is that of regularizers."""
     return tf.where(whole > 0, tf.math.divide_no_nan(own, whole), otherwise)
 
 
 def divisor(model: keras.Model, x: Any, y: Any, y_pred: Any) -> tf.Tensor:
-    """What the model's loss is a mean over: what its loss says, unmasked entries, or examples.
+    """The size of the mean that is the loss: what the loss says, unmasked entries, or examples.
 
-    float32.
+    It is float32.
     """
     for loss in keras.tree.flatten(model.loss):
         if hasattr(loss, "divisor"):
@@ -207,7 +209,7 @@ def divisor(model: keras.Model, x: Any, y: Any, y_pred: Any) -> tf.Tensor:
 
 
 def num_examples(x: Any) -> tf.Tensor:
-    """How many examples a replica has, float32."""
+    """The number of examples of a replica, float32."""
     return tf.cast(tf.shape(keras.tree.flatten(x)[0])[0], tf.float32)
 
 
@@ -215,22 +217,22 @@ def track(model: keras.Model, loss: tf.Tensor, own: tf.Tensor, whole: tf.Tensor)
     """Counts the loss of a batch, weighted by its number of examples.
 
     Args:
-        model: whose metric counts it.
-        loss: this replica's addend of it.
-        own: how many examples the replica has.
-        whole: how many the batch has.
+        model: The model whose metric counts it.
+        loss: This replica's addend of the loss.
+        own: The number of examples of the replica.
+        whole: The number of examples of the batch.
     """
     loss = tf.cast(loss, tf.float32)
     tracker(model).update_state(tf.math.divide_no_nan(loss * whole, own), own)
 
 
 def tracker(model: keras.Model) -> keras.metrics.Mean:
-    """The metric that has the mean loss."""
+    """Returns the metric of the mean loss."""
     return next(metric for metric in model.metrics if metric.name == "loss")
 
 
 def _looks_at_gradients(optimizer: Any) -> bool:
-    """Whether an optimizer, or one inside of it, clips gradients or checks if they are finite."""
+    """Whether an optimizer, or one inside it, clips gradients or checks if they are finite."""
     return any(
         isinstance(of, keras.optimizers.LossScaleOptimizer)
         or any(limit is not None for limit in (of.clipnorm, of.clipvalue, of.global_clipnorm))
@@ -239,14 +241,14 @@ def _looks_at_gradients(optimizer: Any) -> bool:
 
 
 def _met(gradients: Gradients, meets: Callable[[Any], bool]) -> Gradients:
-    """Gradients, some of them summed: the first replica has the whole sum, the others have zeros.
+    """Gradients, some of them added up: the first replica has the whole sum, the others zeros.
 
     Entries that are not finite stay on all replicas, since each worker decides by its own gradients
     whether to take the step.
 
     Args:
-        gradients: this replica's share of each gradient.
-        meets: whether a gradient is to be summed here; Keras adds up the others.
+        gradients: This replica's share of each gradient.
+        meets: Whether a gradient is to be added up here; Keras adds up the others.
     """
     meeting = [with_a_row(of) for of in gradients if meets(of)]
     if not meeting:

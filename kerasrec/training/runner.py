@@ -18,14 +18,14 @@ Runner: TypeAlias = InStep | Coordinated
 
 
 def runner_of(model: keras.Model, batches: Batches) -> Runner:
-    """Creates a model's variables, and what runs its steps under its strategy.
+    """Creates a model's variables, and the object that runs its steps under its strategy.
 
     Args:
-        model: compiled, made in the scope of its strategy.
-        batches: the batches that it will be given.
+        model: A compiled model that was made in the scope of its strategy.
+        batches: The batches that the model will get.
 
     Raises:
-        ValueError: if the strategy cannot train the model as it was made or compiled.
+        ValueError: If the strategy cannot train the model as it was made or compiled.
     """
     if not model.compiled:
         raise ValueError("The model is not compiled. Call model.compile(optimizer, loss) first.")

@@ -2,8 +2,8 @@
 
 TensorFlow repeats a row for each time that it was looked up. The gradient is the sum of these, but
 Keras' optimizers square, clip and measure each one separately. If each row occurs once, they take
-the same step as with the dense gradient: rows that were not looked up decay as well, if the
-optimizer has weight decay.
+the same step as with the dense gradient: if the optimizer has weight decay, rows that were not
+looked up decay as well.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ Gradients: TypeAlias = list[tf.Tensor | tf.IndexedSlices | None]
 
 
 def with_rows_once(gradients: Iterable[tf.Tensor | tf.IndexedSlices | None]) -> Gradients:
-    """The same gradients; in sparse ones, rows with the same index are added up.
+    """Returns the same gradients; in sparse ones, rows with the same index are added up.
 
     Args:
-        gradients: tensors, `tf.IndexedSlices` or None; each keeps its kind.
+        gradients: Tensors, `tf.IndexedSlices` or None; each keeps its kind.
     """
     return [_with_rows_once(of) if isinstance(of, tf.IndexedSlices) else of for of in gradients]
 
 
 def with_a_row(gradient: tf.Tensor | tf.IndexedSlices) -> tf.Tensor | tf.IndexedSlices:
-    """The same gradient; if it is sparse and has no row, with a row of zeros for index 0.
+    """Returns the same gradient; if it is sparse and empty, with a row of zeros for index 0.
 
-    TensorFlow ends the process where replicas exchange sparse gradients and none has a row (its
-    issue 65785). So it is if no example of a batch has an entry in some list.
+    TensorFlow ends the process if replicas exchange sparse gradients and none has a row (its issue
+    65785). That happens if no example of a batch has an entry in some list.
     """
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient

@@ -17,41 +17,42 @@ class TreeSquaredError(TreeLoss):
 
         loss(tree) = sum over nodes j with a label: (label[j] - output[j])^2
 
-    The loss of a batch is the mean over its trees, as that of `TreeCrossentropy`. So a tree of many
-    nodes weighs more than one of few; `normalize="nodes"` divides by the number of labeled nodes
-    instead, and is the mean squared error of the labeled nodes.
+    The loss of a batch is the mean over its trees, as for `TreeCrossentropy`. So a tree of many
+    nodes has more weight than a tree of few; `normalize="nodes"` divides by the number of labeled
+    nodes instead, which gives the mean squared error of the labeled nodes.
 
-    A label is NaN where a tree node has none, as `kerasrec.datasets.tree_batches` pads float labels
-    and `kerasrec.datasets.encode` gives them. With a loss of Keras such as `"mse"` all weights
-    become NaN.
+    A label is NaN where a tree node has none, as in the float labels that
+    `kerasrec.datasets.tree_batches` pads and `kerasrec.datasets.encode` returns. With a loss of
+    Keras such as `"mse"`, all weights would become NaN.
 
-    The labels alone say which nodes count. A Keras mask on the predictions changes nothing, neither
-    the terms nor the scale. The sum is computed in float32, whatever dtype the model computes in.
+    Only the labels say which nodes count. A Keras mask on the predictions changes nothing, neither
+    the terms nor the scale. The sum is computed in float32, whatever dtype the model uses.
 
     Args:
-        normalize: `"trees"` (default) divides the sum by the number of trees that have a label,
-            `"nodes"` by the number of labeled nodes.
-        reduction: `"sum_over_batch_size"` (default; `"mean"` is the same) as said above,
-            `"sum"` for the sum over all trees, or `None` for one value a tree, undivided for
-            `"trees"` and divided by the tree's own number of labeled nodes for `"nodes"`.
-        name: name of the loss.
-        dtype: as in every Keras loss; the computation is float32 and the result is cast to it.
+        normalize: The divisor of the sum: with `"trees"` (default) the number of trees that have a
+            label, with `"nodes"` the number of labeled nodes.
+        reduction: The reduction: `"sum_over_batch_size"` (default; `"mean"` is the same) as said
+            above; `"sum"` for the sum over all trees; or `None` for one value for each tree,
+            undivided for `"trees"` and divided by the tree's own number of labeled nodes for
+            `"nodes"`.
+        name: The loss's name.
+        dtype: The dtype of the result, as in every Keras loss; the computation is in float32.
 
     Call arguments:
-        y_true: labels, float `[batch, nodes]`; NaN where a tree node has none.
-        y_pred: outputs, float `[batch, nodes]` or `[batch, nodes, 1]`. Both may be ragged in their
-            nodes.
-        sample_weight: optional weights of trees `[batch, 1]` or of tree nodes `[batch, nodes]`,
-            float. They multiply the terms and leave the divisor as it is. `[batch]` is refused,
-            since Keras passes its `class_weight` in that shape.
+        y_true: Labels, float `[batch, nodes]`; NaN where a tree node has none.
+        y_pred: Outputs, float `[batch, nodes]` or `[batch, nodes, 1]`. Both `y_true` and `y_pred`
+            may be ragged in their nodes.
+        sample_weight: Optional weights of trees, float `[batch, 1]`, or of tree nodes, float
+            `[batch, nodes]`. They multiply the terms but do not change the divisor. The shape
+            `[batch]` is refused, since Keras passes its `class_weight` in that shape.
 
     Returns:
-        The loss, a scalar, or `[batch]` with `reduction=None`. Under a `tf.distribute` strategy
-        the scalar is divided by the number of replicas, as in every Keras loss, since the
-        gradients of replicas are summed.
+        The loss, a scalar, or `[batch]` with `reduction=None`. Under a `tf.distribute` strategy the
+        scalar is divided by the number of replicas, as in every Keras loss, since the gradients of
+        replicas are added up.
 
     Raises:
-        ValueError: when the shapes do not fit, or labels are not floats.
+        ValueError: If the shapes do not fit, or if labels are not floats.
 
     Example:
 

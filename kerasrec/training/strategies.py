@@ -1,4 +1,4 @@
-"""What training needs to know of a strategy of `tf.distribute`."""
+"""The facts that training needs about a strategy of `tf.distribute`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def splits_batches(strategy: tf.distribute.Strategy) -> bool:
 
 
 def replicas_here(strategy: tf.distribute.Strategy) -> tf.distribute.InputContext:
-    """Which of a strategy's replicas belong to this process."""
+    """The replicas of a strategy that belong to this process."""
 
     @tf.function(autograph=False)
     def numbers() -> Any:
@@ -45,14 +45,14 @@ def replicas_here(strategy: tf.distribute.Strategy) -> tf.distribute.InputContex
 
 
 def of_all_workers(strategy: tf.distribute.Strategy, row: tf.Tensor) -> list[list[int]]:
-    """A tensor of one row of each replica, which all workers must ask for together."""
+    """A tensor with one row of each replica; all workers must ask for it together."""
     return strategy.gather(strategy.run(lambda: tf.identity(row)), 0).numpy().tolist()
 
 
 def asking_all_workers(
     strategy: tf.distribute.Strategy, size: int
 ) -> Callable[[list[int]], list[list[int]]]:
-    """As `of_all_workers`, for frequent use: compiled once, for rows of `size` integers."""
+    """Like `of_all_workers`, for frequent use: compiled once, for rows of `size` integers."""
     number = strategy.num_replicas_in_sync
 
     @tf.function(input_signature=[tf.TensorSpec([size], tf.int32)], autograph=False)

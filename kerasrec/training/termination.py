@@ -16,10 +16,10 @@ import tensorflow as tf
 
 from kerasrec.training.strategies import asking_all_workers, is_of_workers
 
-# How often workers ask each other; a step may take longer.
+# The interval at which workers ask each other; a step may take longer.
 SECONDS_BETWEEN_QUESTIONS = 1.0
 MOST_STEPS_BETWEEN_QUESTIONS = 1000
-# What a worker answers.
+# The answers of a worker.
 GOES_ON, ENDS, HAS_A_HANDLER = range(3)
 
 
@@ -30,16 +30,16 @@ class _End(BaseException):
 class Termination(contextlib.AbstractContextManager["Termination"]):
     """Holds SIGTERM back until the end of a step, and saves; then the signal has its usual effect.
 
-    That is: it ends the process, or calls the handler that the program has set; if that returns,
-    training goes on. If the program ignores the signal, that stays so. Python calls handlers only
-    in the main thread: in another thread nothing is changed.
+    The usual effect is that it ends the process, or calls the handler that the program has set; if
+    that returns, training goes on. If the program ignores the signal, it stays ignored. Python
+    calls handlers only in the main thread: in another thread nothing is changed.
 
-    Workers that step together save together, so they ask each other, once a second or after each
+    Workers that step together save together, so they ask each other once a second, or after each
     step that takes longer. When one of them ends, the others cannot go on.
 
     Args:
-        strategy: the model's.
-        is_awaited: whether there is something to save; otherwise nothing is changed.
+        strategy: The model's strategy.
+        is_awaited: Whether there is something to save; otherwise nothing is changed.
     """
 
     def __init__(self, strategy: tf.distribute.Strategy, is_awaited: bool):
@@ -80,18 +80,18 @@ class Termination(contextlib.AbstractContextManager["Termination"]):
         All workers call this between two steps.
 
         Args:
-            save: writes a checkpoint if the weights are finite.
+            save: Writes a checkpoint if the weights are finite.
 
         Raises:
-            RuntimeError: if another worker ends.
+            RuntimeError: If another worker ends.
         """
         answers = self._answers() if self._is_awaited else []
         if not any(answers):
             return
         save()
         if self._of_workers:
-            # No worker ends before all have saved. When the first ends, the question of the others
-            # may fail.
+            # No worker ends before all have saved. When the first ends, the others' question may
+            # fail.
             with contextlib.suppress(tf.errors.OpError):
                 self._ask([0, 0])
         if self._asked and not callable(self._before):
@@ -125,7 +125,7 @@ class Termination(contextlib.AbstractContextManager["Termination"]):
         signal.raise_signal(signal.SIGTERM)
 
     def _answers(self) -> list[int]:
-        """What each worker answers; all workers ask at the same steps."""
+        """The answer of each worker; all workers ask at the same steps."""
         own = (HAS_A_HANDLER if callable(self._before) else ENDS) if self._asked else GOES_ON
         if not self._of_workers:
             return [own]
@@ -135,7 +135,7 @@ class Termination(contextlib.AbstractContextManager["Termination"]):
         now = time.monotonic()
         microseconds = min(int(1e6 * (now - self._since) / self._steps), 2**30)
         answers = self._ask([own, microseconds])
-        # The same number on all workers, since all know how long the slowest takes.
+        # The number is the same on all workers, since all know how long the slowest takes.
         seconds = max(1, *(of for _, of in answers)) / 1e6
         steps = int(SECONDS_BETWEEN_QUESTIONS / seconds)
         self._number_asked = min(max(1, steps), MOST_STEPS_BETWEEN_QUESTIONS)

@@ -20,23 +20,23 @@ def tree_labels(y_true: Any, y_pred: Any, asked_by: str) -> tuple[Any, Any, Any]
     """Returns labels and logits that fit together, and where there is a label.
 
     Args:
-        y_true: labels, `[batch, nodes]`, whole numbers of any dtype; -1 where a tree node has
-            no label, as padding has none.
-        y_pred: logits, `[batch, nodes, classes]`, float of any precision. Either may be ragged in
-            its nodes; the results are ragged where the logits are.
-        asked_by: name of the loss or metric, for messages.
+        y_true: Labels, whole numbers of any dtype `[batch, nodes]`; -1 where a tree node has no
+            label, as in padding.
+        y_pred: Logits, float of any precision `[batch, nodes, classes]`. Both `y_true` and `y_pred`
+            may be ragged in their nodes; the results are ragged if the logits are.
+        asked_by: The name of the loss or metric, for messages.
 
     Returns:
-        `(labels, logits, labelled)`: int32 `[batch, nodes]`, float32 `[batch, nodes, classes]`
-        and bool `[batch, nodes]`.
+        A tuple `(labels, logits, labelled)`: int32 `[batch, nodes]`, float32
+        `[batch, nodes, classes]` and bool `[batch, nodes]`.
 
     Raises:
-        ValueError: when the shapes can be seen not to fit.
-        tf.errors.InvalidArgumentError: when the step runs, for a label that is neither -1 nor a
-            class, or for other numbers of labels than of logits. XLA drops the check of classes, as
-            it drops every assertion.
+        ValueError: If the shapes are known not to fit.
+        tf.errors.InvalidArgumentError: When the step runs, if a label is neither -1 nor a class, or
+            if the numbers of labels and of logits differ. XLA drops the check of classes, as it
+            drops every assertion.
     """
-    # A new tensor carries no Keras mask: the labels alone say which nodes count.
+    # A new tensor carries no Keras mask: only the labels say which nodes count.
     logits = tf.cast(as_tensor(y_pred), tf.float32)
     labels = as_tensor(y_true)
     if logits.shape.rank != 3 or labels.shape.rank != 2:
@@ -63,21 +63,22 @@ def tree_numbers(y_true: Any, y_pred: Any, asked_by: str) -> tuple[Any, Any, Any
     """Returns float labels and outputs that fit together, and where there is a label.
 
     Args:
-        y_true: labels, float `[batch, nodes]`; NaN where a tree node has none, as padding has none.
-        y_pred: outputs, float `[batch, nodes]` or `[batch, nodes, 1]`. Either may be ragged in its
-            nodes; the results are ragged where the outputs are.
-        asked_by: name of the loss or metric, for messages.
+        y_true: Labels, float `[batch, nodes]`; NaN where a tree node has none, as in padding.
+        y_pred: Outputs, float `[batch, nodes]` or `[batch, nodes, 1]`. Both `y_true` and `y_pred`
+            may be ragged in their nodes; the results are ragged if the outputs are.
+        asked_by: The name of the loss or metric, for messages.
 
     Returns:
-        `(labels, outputs, labelled)`: float32, float32 and bool, all `[batch, nodes]`. Labels and
-        outputs are 0 where there is no label, so that neither values nor gradients are NaN there.
+        A tuple `(labels, outputs, labelled)`: float32, float32 and bool, all `[batch, nodes]`.
+        Labels and outputs are 0 where there is no label, so that neither values nor gradients are
+        NaN there.
 
     Raises:
-        ValueError: when the shapes can be seen not to fit, or labels are no floats.
-        tf.errors.InvalidArgumentError: when the step runs, for other numbers of labels than
-            of outputs.
+        ValueError: If the shapes are known not to fit, or if labels are not floats.
+        tf.errors.InvalidArgumentError: When the step runs, if the numbers of labels and of outputs
+            differ.
     """
-    # A new tensor carries no Keras mask: the labels alone say which nodes count.
+    # A new tensor carries no Keras mask: only the labels say which nodes count.
     outputs, labels = tf.cast(as_tensor(y_pred), tf.float32), as_tensor(y_true)
     has_one = outputs.shape.rank == 2 or (outputs.shape.rank == 3 and outputs.shape[2] in (1, None))
     if labels.shape.rank != 2 or not has_one:
@@ -104,7 +105,7 @@ def tree_numbers(y_true: Any, y_pred: Any, asked_by: str) -> tuple[Any, Any, Any
         outputs = tf.ragged.map_flat_values(lambda of: tf.squeeze(of, -1), outputs)
     labels = in_rows_of(outputs, tf.cast(labels, tf.float32), asked_by, NO_NUMBER, "outputs")
     labelled = is_number(labels)
-    # Before they are subtracted: a gradient of 0 times NaN would be NaN.
+    # This comes before the subtraction: a gradient of 0 times NaN would be NaN.
     labels, outputs = (
         tf.ragged.map_flat_values(lambda known, of: tf.where(known, of, 0.0), labelled, of)
         for of in (labels, outputs)
@@ -113,7 +114,7 @@ def tree_numbers(y_true: Any, y_pred: Any, asked_by: str) -> tuple[Any, Any, Any
 
 
 def is_number(labels: Any) -> Any:
-    """Where there is a label, bool, of float labels `[batch, nodes]`, padded or ragged."""
+    """Where there is a label, bool, from float labels `[batch, nodes]`, padded or ragged."""
     return tf.ragged.map_flat_values(lambda of: ~tf.math.is_nan(of), as_tensor(labels))
 
 
@@ -154,19 +155,19 @@ def node_weights(sample_weight: Any, labelled: Any, asked_by: str, of_classes: b
     """Spreads sample weights over tree nodes.
 
     Args:
-        sample_weight: None, or weights of trees `[batch, 1]`, or of tree nodes `[batch, nodes]`.
-        labelled: bool `[batch, nodes]`, padded or ragged.
-        asked_by: name of the loss or metric, for messages.
-        of_classes: whether labels are classes, for messages.
+        sample_weight: None, or weights of trees, `[batch, 1]`, or of tree nodes, `[batch, nodes]`.
+        labelled: Whether each node has a label, bool `[batch, nodes]`, padded or ragged.
+        asked_by: The name of the loss or metric, for messages.
+        of_classes: Whether labels are classes, for messages.
 
     Returns:
-        float32 `[batch, nodes]`, in the form of `labelled`, 0 where there is no label.
+        The weights, float32 `[batch, nodes]`, in the form of `labelled`; 0 where there is no label.
 
     Raises:
-        ValueError: when the weights have another shape, such as `[batch]`, in which Keras passes
-            its `class_weight`.
-        tf.errors.InvalidArgumentError: when the step runs, for weights of other numbers of trees or
-            nodes. XLA drops this check.
+        ValueError: If the weights have another shape, such as `[batch]`, in which Keras passes its
+            `class_weight`.
+        tf.errors.InvalidArgumentError: When the step runs, if the weights are for other numbers of
+            trees or nodes. XLA drops this check.
     """
     weights = tf.cast(labelled, tf.float32)
     if sample_weight is None:
@@ -177,7 +178,7 @@ def node_weights(sample_weight: Any, labelled: Any, asked_by: str, of_classes: b
     if not is_ragged(labelled):
         sample_weight = in_rows_of(labelled, sample_weight, asked_by, None)
         given, wanted = tf.shape(sample_weight), tf.shape(labelled)
-        # Weights of one tree would be taken for those of all.
+        # Weights of one tree would be taken for those of all trees.
         message = [f"{asked_by} expects weights for each of", wanted[0], "trees. Received:", given]
         with asserted(given[0] == wanted[0], message):
             return weights * tf.broadcast_to(sample_weight, wanted)
@@ -193,14 +194,14 @@ def checked_weights(
     """Returns sample weights as float32 `[batch, 1]` or `[batch, nodes]`.
 
     Args:
-        sample_weight: must have rank 2.
-        asked_by: name of the loss or metric, for messages.
-        alternative: what else they may be than weights of trees, for messages.
-        of_classes: whether labels are classes, for messages.
+        sample_weight: The weights, which must have rank 2.
+        asked_by: The name of the loss or metric, for messages.
+        alternative: What else they may be than weights of trees, for messages.
+        of_classes: Whether labels are classes, for messages.
 
     Raises:
-        ValueError: when they have another rank. Keras looks up `class_weight` by the place of the
-            largest label along the last axis, which for labels `[batch, nodes]` is a node. It
+        ValueError: If the weights have another rank. Keras looks up `class_weight` by the place of
+            the largest label along the last axis, which for labels `[batch, nodes]` is a node. It
             passes the result as `[batch]`, which cannot be told from a user's weights.
     """
     weights = tf.cast(as_tensor(sample_weight), tf.float32)

@@ -1,4 +1,4 @@
-"""What the losses of labels of tree nodes share: which trees and tree nodes they are means over."""
+"""The common part of the losses of labels of tree nodes: the trees and nodes of their means."""
 
 from typing import Any, Literal
 
@@ -11,14 +11,15 @@ from kerasrec.training.tree_labels import node_weights
 
 
 class TreeLoss(keras.losses.Loss):
-    """Base of the losses that are a sum over the labeled nodes of each tree.
+    """Base class of the losses that are a sum over the labeled nodes of each tree.
 
     Args:
-        normalize: `"trees"` divides the sum by the number of trees that have a label, `"nodes"` by
-            the number of labeled nodes.
-        reduction: `"sum_over_batch_size"` or `"mean"` as said above, `"sum"`, or `None`.
-        name: name of the loss.
-        dtype: dtype of the result.
+        normalize: The divisor of the sum: with `"trees"` the number of trees that have a label,
+            with `"nodes"` the number of labeled nodes.
+        reduction: The reduction: `"sum_over_batch_size"` or `"mean"` as said above, `"sum"`, or
+            `None`.
+        name: The loss's name.
+        dtype: The dtype of the result.
     """
 
     # Whether labels are classes, not numbers.
@@ -49,11 +50,11 @@ class TreeLoss(keras.losses.Loss):
         raise NotImplementedError
 
     def terms(self, labels: tf.Tensor, outputs: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
-        """Returns what each tree node adds, float32, of the shape of `labels`; 0 for weight 0."""
+        """Returns each tree node's addend, float32, in the shape of `labels`; 0 for weight 0."""
         raise NotImplementedError
 
     def labelled(self, y_true: Any) -> Any:
-        """Returns where there is a label, bool, of the shape of `y_true`."""
+        """Returns where there is a label, bool, in the shape of `y_true`."""
         raise NotImplementedError
 
     @not_converted

@@ -1,4 +1,4 @@
-"""What Keras computes of a replica's part of a batch as if all parts held as much.
+"""Mends values that Keras computes from a replica's part as if all parts were equally large.
 
 Layers' moving statistics become NaN on a replica without examples, and the loss of each output
 counts every part as a batch of its own. Here the values from before the step mend both.
@@ -19,9 +19,9 @@ class Before(NamedTuple):
     """Variables and their values before a step, on one replica.
 
     Args:
-        statistics: floats that are not trained, and that each replica has for itself: those that a
+        statistics: Floats that are not trained, and that each replica has for itself: those that a
           layer assigns, such as moving averages, and weights that are frozen.
-        losses: the means of the outputs' losses; of each its total and its count.
+        losses: The means of the outputs' losses: for each, its total and its count.
     """
 
     statistics: Sequence[tuple[keras.Variable, tf.Tensor]]
@@ -29,10 +29,10 @@ class Before(NamedTuple):
 
 
 def before(model: keras.Model) -> Before:
-    """What `mend` needs of a model; nothing if there is one replica."""
+    """Returns what `mend` needs of a model; nothing if there is one replica."""
     if tf.distribute.get_strategy().num_replicas_in_sync == 1:
         return Before([], [])
-    # Others are the same on all replicas, such as the states of random numbers.
+    # Others, such as the states of random numbers, are the same on all replicas.
     own = [
         variable
         for variable in model.non_trainable_variables
@@ -46,13 +46,12 @@ def before(model: keras.Model) -> Before:
 
 
 def mend(found: Before, share: tf.Tensor, has_examples: tf.Tensor) -> None:
-    """Keeps statistics without examples, and weighs the losses of the outputs.
+    """Keeps statistics without examples, and weights the losses of the outputs.
 
     Args:
-        found: before the step.
-        share: what the replica's loss is multiplied by, so that the mean over replicas is that of
-            the batch.
-        has_examples: whether the replica has any.
+        found: The values before the step.
+        share: The factor of the replica's loss that makes the mean over replicas that of the batch.
+        has_examples: Whether the replica has any examples.
     """
 
     def put_back() -> None:
