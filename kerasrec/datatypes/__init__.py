@@ -1,1 +1,1 @@
-"""Data types of the user's own: declared, encoded as ragged tensors, matched in a recursion."""
+"""A user's own data types: declared, encoded as ragged tensors, matched in a recursion."""

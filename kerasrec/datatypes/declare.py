@@ -19,11 +19,11 @@ if sys.version_info >= (3, 11):
 else:
 
     def dataclass_transform(**options: Any) -> Any:
-        """What only type checkers read; Python 3.10 does not have it."""
+        """A decorator that only type checkers read; Python 3.10 does not have it."""
         return lambda decorated: decorated
 
 
-# Names that a value within a recursive function has for itself.
+# Names that a value within a recursive function needs for itself.
 RESERVED = ("has", "kind", "lookup")
 
 
@@ -36,12 +36,12 @@ class _NoAttribute:
 
 # The metaclass of protocols, and so of abstract classes: data types may be either.
 class _Class(type(Protocol)):  # type: ignore[misc]
-    """The class of data types."""
+    """The metaclass of data types."""
 
     register: Any = _NoAttribute()
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        """`isinstance`, and `case Number(...)`. In a recursive function they would be false."""
+        """For `isinstance` and `case Number(...)`: they would be false in a recursive function."""
         refuse = getattr(type(instance), "_refuse_in_body", None)
         if refuse is not None:
             refuse(instance, f"`isinstance(..., {cls.__name__})`")
@@ -52,8 +52,9 @@ class _Class(type(Protocol)):  # type: ignore[misc]
 class DataType(metaclass=_Class):
     """Base class for data that recursive functions read, such as trees with several kinds of node.
 
-    A class below `DataType` is a type, and the classes below that are its kinds. Their fields are
-    declared as those of a dataclass, and every kind is one: a value is an ordinary Python object.
+    A direct subclass of `DataType` is a type, and its subclasses are the type's kinds. Their fields
+    are declared as those of a dataclass, and every kind is one: a value is an ordinary Python
+    object.
 
     ```python
     class Expr(kerasrec.DataType):
@@ -82,19 +83,19 @@ class DataType(metaclass=_Class):
     | `list[...]` of one of these | a row for each token, `[tokens, (entries)]` |
     | one of these but a list, or None | the same, and zero for None; `e.has("field")` is bool |
 
-    Two fields may refer to one object, which is stored once.
+    Two fields may refer to the same object, which is stored once.
 
-    Within a recursive function, calling a kind makes a value for each token. A field takes what it
-    is in the table above, or a Python value for all tokens; a list also takes a Python list of
-    these. The value has its fields after the run: pass what the function returns to a second one,
-    or to `Schema.decode`.
+    Within a recursive function, calling a kind makes a value for each token. A field accepts the
+    types in the table above, or a Python value for all tokens; a list also accepts a Python list of
+    these. The value has its fields only after the run: pass the function's result to a second
+    function, or to `Schema.decode`.
 
     Raises:
-        TypeError: a field has one of the names `has`, `kind` and `lookup`, or a class is of two
-            types. What fields hold is checked when a `Schema` is made.
+        TypeError: If a field has one of the names `has`, `kind` and `lookup`, or if a class belongs
+            to two types. The types of fields are checked when a `Schema` is made.
     """
 
-    # Of a kind that was inferred from documents; its fields may have any names.
+    # For a kind that was inferred from documents; its fields may have any names.
     _form: ClassVar[str] = "object"
     _inferred_fields: ClassVar[tuple[Field, ...] | None] = None
     _is_declared: ClassVar[bool] = False  # One that was refused may still be listed by Python.
@@ -107,7 +108,7 @@ class DataType(metaclass=_Class):
     if not typing.TYPE_CHECKING:
 
         def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-            """An object; within a recursive function, a value for each token."""
+            """Returns an object; within a recursive function, a value for each token."""
             item = object.__new__(cls)
             tracer = active_tracer()
             if tracer is None:
@@ -143,7 +144,7 @@ class DataType(metaclass=_Class):
 
 
 def _shown(value: Any, depth: int) -> str:
-    """A value for prints, so many levels of it: it may be deep, or lead to itself."""
+    """A value for prints, with this many levels: it may be deep, or lead to itself."""
     if is_object(value):
         items = (f"{name}={_shown(item, depth - 1)}" for name, item in vars(value).items())
         return f"{type(value).__name__}({', '.join(items) if depth else '...'})"
@@ -154,13 +155,13 @@ def _shown(value: Any, depth: int) -> str:
 
 
 def family_of(kind: type[DataType]) -> type[DataType]:
-    """The type that a kind belongs to: the class directly below `DataType` among its bases."""
+    """Returns the type of a kind: the class directly below `DataType` among its bases."""
     *_, family = (base for base in kind.__mro__ if DataType in base.__bases__)
     return family
 
 
 def kinds_of(family: type[DataType]) -> list[type[DataType]]:
-    """The kinds of a type, in the order of declaration: classes without others below them."""
+    """Returns the kinds of a type in the order of declaration: classes that have no subclasses."""
     below: Sequence[type[DataType]] = vars(family).get("_kinds") or family.__subclasses__()
     below = [item for item in below if vars(item).get("_is_declared")]
     found = [kind for item in below for kind in kinds_of(item)] if below else [family]
@@ -168,10 +169,10 @@ def kinds_of(family: type[DataType]) -> list[type[DataType]]:
 
 
 def fields_of(kind: type[DataType]) -> list[Field]:
-    """The fields of a kind, those of the classes above it first.
+    """Returns the fields of a kind, those of the classes above it first.
 
     Raises:
-        TypeError: an annotation cannot be read, or is not one of those that `DataType` lists.
+        TypeError: If an annotation cannot be read, or is not one of those that `DataType` lists.
     """
     if kind._inferred_fields is not None:
         return list(kind._inferred_fields)
@@ -183,7 +184,7 @@ def fields_of(kind: type[DataType]) -> list[Field]:
 
 
 def is_data_type(found: Any) -> TypeGuard[type[DataType]]:
-    """Whether something is a class below `DataType`."""
+    """Whether something is a subclass of `DataType`."""
     return isinstance(found, type) and issubclass(found, DataType) and found is not DataType
 
 
@@ -193,7 +194,7 @@ def is_object(found: Any) -> TypeGuard[DataType]:
 
 
 def _hints(kind: type[DataType]) -> dict[str, Any]:
-    """Annotations, those that are text read in the module of the class and among data types."""
+    """The annotations. Text is evaluated in the module of the class and among data types."""
     hints: dict[str, Any] = {}
     for base in reversed(kind.__mro__):
         scope = kind.__qualname__.rpartition(".")[0]

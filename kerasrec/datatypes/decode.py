@@ -1,4 +1,4 @@
-"""Batches to Python values."""
+"""From batches to Python values."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from kerasrec.datatypes.kinds import KIND, LIST, OBJECT, Kind, Kinds
 
 
 def decode(schema: Kinds, batch: Mapping[str, Any]) -> list[Any]:
-    """The values that a batch was encoded from.
+    """Returns the values from which a batch was encoded.
 
     Args:
-        schema: of the values.
-        batch: as `Schema.encode` gives it.
+        schema: The schema of the values.
+        batch: A batch from `Schema.encode`.
     """
     arrays = {key: _lists(tensor) for key, tensor in batch.items()}
     return [
@@ -29,7 +29,7 @@ def decode(schema: Kinds, batch: Mapping[str, Any]) -> list[Any]:
 
 
 def _lists(tensor: Any) -> list[Any]:
-    """The rows of a RaggedTensor, as its `to_list` gives them, which is slow."""
+    """The rows of a RaggedTensor, as from its `to_list`, which is slow."""
     values = tensor.values
     rows = _lists(values) if isinstance(values, tf.RaggedTensor) else values.numpy().tolist()
     splits = tensor.row_splits.numpy().tolist()
@@ -37,14 +37,15 @@ def _lists(tensor: Any) -> list[Any]:
 
 
 def _example(schema: Kinds, arrays: dict[str, list[Any]]) -> Any:
-    """One value. Its nodes are there before their fields, since an object may have many parents."""
+    """One value. Its nodes are made before their fields, since an object may have many parents."""
     kinds = [schema.kinds[number] for number in arrays[KIND]]
     nodes = [_new(kind) for kind in kinds]
     rows, num_rows = [], [0] * len(schema.kinds)
     for kind in kinds:
         rows.append(num_rows[kind.number])
         num_rows[kind.number] += 1
-    # Numbers and texts are known when what holds them is filled: they have larger numbers.
+    # Numbers and texts are known before the objects that contain them are filled: they have larger
+    # numbers.
     for place in reversed(range(len(nodes))):
         kind = kinds[place]
         fields = {item.name: _value(kind, item, arrays, rows[place], nodes) for item in kind.fields}

@@ -14,7 +14,7 @@ from kerasrec.datatypes.kinds import Kinds
 
 
 class KindConfig(TypedDict):
-    """A kind, by names: its fields as `_field_config` has them, and the form of its documents."""
+    """A kind, by names: its fields as from `_field_config`, and the form of its documents."""
 
     name: str
     family: str
@@ -23,14 +23,14 @@ class KindConfig(TypedDict):
 
 
 def config_of(schema: Kinds) -> dict[str, Any]:
-    """A schema as plain data."""
+    """Returns a schema as plain data."""
     references = [
         item.content.family
         for kind in schema.kinds
         for item in kind.fields
         if isinstance(item.content, Reference)
     ]
-    # Types that are not all of a family.
+    # Types that do not contain all kinds of a family.
     parts = {
         part.__name__: [schema.kinds[number].name for number in schema.numbers(part)]
         for part in [schema.root, *references]
@@ -51,18 +51,18 @@ def config_of(schema: Kinds) -> dict[str, Any]:
 def class_of(
     root: str, kinds: Sequence[KindConfig], parts: Mapping[str, Sequence[str]] | None = None
 ) -> type[DataType]:
-    """The root of new classes for a schema.
+    """Returns the root of new classes for a schema.
 
     Args:
-        root: the name of a type.
-        kinds: all kinds.
-        parts: types that are not all of a family: the kinds of each.
+        root: The name of a type.
+        kinds: All kinds.
+        parts: For each type that does not contain all kinds of a family, its kinds.
     """
     family_names = {kind["name"]: kind["family"] for kind in kinds}
     types = {name: _type(name, (DataType,)) for name in family_names.values()}
     parts = parts or {}
     for name, members in parts.items():
-        # A part that is one kind is that kind, whose class is made below.
+        # A part with a single kind is that kind, whose class is made below.
         if name not in family_names:
             types[name] = _type(name, (types[family_names[members[0]]],))
     made: dict[str, type[DataType]] = {}

@@ -1,7 +1,7 @@
-"""Reads values: objects of data types and documents, that is nested dicts and lists.
+"""Reads values: objects of data types and documents (nested dicts and lists).
 
-A document has one of five forms: object, list, number, text and truth value. A place that holds
-documents of several forms refers to a type with a kind for each.
+A document has one of five forms: object, list, number, text and truth value. A place with documents
+of several forms refers to a type with a kind for each form.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from kerasrec.datatypes.encode import MISSING, Reader, expected
 from kerasrec.datatypes.field import Choice, Field, Numbers, described, holds
 from kerasrec.datatypes.kinds import LIST, NUMBER, OBJECT, TEXT, TRUTH, Kind, Kinds
 
-# The only field of a kind that is no object.
+# The only field of a kind that is not an object.
 ITEM = "value"
-# What says of an object which kind it is, where it has several.
+# The key that says of which kind an object is, if there are several.
 KIND_KEY = "kind"
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,308})(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?")
 
@@ -44,11 +44,11 @@ def as_document(value: Any) -> Any:
 
 
 def refuse_one_document(name: str, documents: Any) -> None:
-    """Raises ValueError for one document where several are expected; it may have entries, too.
+    """Raises ValueError for one document where several are expected, even if it has entries.
 
     Args:
-        name: of what got it, for errors.
-        documents: lists, iterators and the like are several.
+        name: The name of the function that got it, for errors.
+        documents: The documents: lists, iterators and the like are several.
     """
     if isinstance(documents, type) or form_of(as_document(documents)) not in (LIST, None):
         raise ValueError(
@@ -58,15 +58,15 @@ def refuse_one_document(name: str, documents: Any) -> None:
 
 
 def _is_of_dataclass(value: Any) -> bool:
-    """Whether something is an object of a dataclass that is no data type."""
+    """Whether something is an object of a dataclass that is not a data type."""
     return dataclasses.is_dataclass(value) and not isinstance(value, type) and not is_object(value)
 
 
 def _of_ast(value: Any) -> Any:
     """A field of a node of `ast`.
 
-    Constants that are no documents, as `...` and `2j`, are text. In a list None stands for
-    something, such as the key of `**more` in a dict, and is a kind.
+    Constants that are not documents, such as `...` and `2j`, become text. In a list, None stands
+    for something, such as the key of `**more` in a dict, and is a kind.
     """
     if isinstance(value, list):
         return [{KIND_KEY: "None"} if entry is None else entry for entry in value]
@@ -75,7 +75,7 @@ def _of_ast(value: Any) -> Any:
 
 
 def form_of(document: Any) -> str | None:
-    """The form of a document; None if it is none."""
+    """The form of a document; None if it is not one."""
     if isinstance(document, Mapping):
         return OBJECT
     if isinstance(document, str | bytes):
@@ -88,9 +88,10 @@ def form_of(document: Any) -> str | None:
 
 
 def as_number(value: Any) -> float | int | None:
-    """The number that a number or a text is, whole ones as int; None if it is none.
+    """The number that a number or a text stands for, an int if it is whole; None if it is not one.
 
-    A text is one if it is written as in JSON, and if float64 holds it: a long identifier is none.
+    A text stands for a number if it is written as in JSON, and if float64 can hold it: a long
+    identifier is not a number.
     """
     if isinstance(value, bool):
         return int(value)
@@ -118,7 +119,7 @@ def _decoded(value: Any) -> Any:
 
 
 def reader_of(schema: Kinds) -> Reader:
-    """Reads objects of data types and documents as values of a schema."""
+    """Returns a reader of objects of data types and documents as values of a schema."""
 
     def read(value: Any, family: type) -> tuple[Kind, Callable[[Field], Any]]:
         number = schema.number(type(value))
@@ -171,7 +172,7 @@ def reader_of(schema: Kinds) -> Reader:
 
 
 def _has_default(kind: Kind, item: Field) -> bool:
-    """Whether objects of a kind have a value where none was given, other than nothing."""
+    """Whether objects of a kind have a value, other than None, where none was given."""
     if kind.is_inferred:
         return False
     fields = dataclasses.fields(cast(Any, kind.type))
@@ -182,7 +183,7 @@ def _has_default(kind: Kind, item: Field) -> bool:
 
 
 def _of_name(kinds: Sequence[Kind], document: Mapping[str, Any]) -> list[Kind]:
-    """The kinds that an object may be of: if it says which, that one."""
+    """The kinds that an object may have: only one if the object names it."""
     name = document.get(KIND_KEY)
     says = isinstance(name, str) and all(KIND_KEY not in kind.names for kind in kinds)
     if says or len(kinds) > 1:
@@ -191,7 +192,7 @@ def _of_name(kinds: Sequence[Kind], document: Mapping[str, Any]) -> list[Kind]:
 
 
 def _entry(kind: Kind, item: Field, value: Any) -> Any:
-    """The value of a field: numbers may be written as texts, and None is nothing."""
+    """The value of a field: numbers may be written as texts, and None means no value."""
     if value is None:
         return MISSING
     if item.is_list and form_of(value) == LIST:
@@ -200,9 +201,9 @@ def _entry(kind: Kind, item: Field, value: Any) -> Any:
 
 
 def _number(kind: Kind, item: Field, value: Any) -> Any:
-    """A value; where numbers are expected, the number that a text is.
+    """A value; where numbers are expected, the number that a text stands for.
 
-    A truth value is a number where examples had both.
+    A truth value is a number where examples contained both.
     """
     content = item.content
     takes_numbers = (
@@ -223,7 +224,7 @@ def _number(kind: Kind, item: Field, value: Any) -> Any:
 
 
 def not_json(value: Any) -> str | None:
-    """Why a number is none of JSON, for an error, after the value's path; None if it is one."""
+    """Why JSON does not allow a number, for an error, after the value's path; None if it does."""
     if isinstance(value, float) and not math.isfinite(value):
         return f"is {value}, which is no number of JSON; leave the key out"
     return None

@@ -1,4 +1,4 @@
-"""Python values to a batch of ragged tensors."""
+"""From Python values to a batch of ragged tensors."""
 
 from __future__ import annotations
 
@@ -13,26 +13,27 @@ from kerasrec.datatypes.declare import family_of
 from kerasrec.datatypes.field import Field, Reference, described
 from kerasrec.datatypes.kinds import KIND, Kind, Kinds
 
-# Reads one value that stands where a data type is expected: its kind, and a function that gives the
-# value of each field. It raises ValueError with a message that goes on after the value's path.
+# Reads one value that stands where a data type is expected: returns its kind, and a function that
+# returns the value of each field. It raises ValueError with a message that continues the value's
+# path.
 Reader: TypeAlias = Callable[[Any, type], tuple[Kind, Callable[[Field], Any]]]
 
-# What a reader gives for a field that the value does not have.
+# A reader's result for a field that the value does not have.
 MISSING = object()
-# How many kinds an error names; those of a programming language are too many.
+# The number of kinds that an error names; a programming language has too many.
 _MOST_NAMED = 12
 
 
 def encode(schema: Kinds, values: Iterable[Any], reader: Reader) -> dict[str, tf.RaggedTensor]:
-    """Values as a batch.
+    """Returns values as a batch.
 
     Args:
-        schema: of the values.
-        values: an example each.
-        reader: how to read them.
+        schema: The schema of the values.
+        values: The values, one for each example.
+        reader: Reads the values.
 
     Raises:
-        ValueError: a value does not fit the schema; the message has its path.
+        ValueError: If a value does not fit the schema; the message has its path.
     """
     columns = _Columns(schema)
     for number, value in enumerate(values):
@@ -41,7 +42,7 @@ def encode(schema: Kinds, values: Iterable[Any], reader: Reader) -> dict[str, tf
 
 
 def expected(schema: Kinds, family: type) -> str:
-    """What a value of a type may be, for errors."""
+    """The values that a type allows, for errors."""
     *names, last = [schema.kinds[number].name for number in schema.numbers(family)]
     if not names:
         return f"a value of {last}"
@@ -52,13 +53,13 @@ def expected(schema: Kinds, family: type) -> str:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a value stands: in a field of another, with an index if that is a list."""
+    """The place of a value: a field of another value, with an index if that is a list."""
 
     above: _Place | None
     step: str
 
     def error(self, reason: object) -> ValueError:
-        """The error for a wrong value that stands here."""
+        """Returns the error for a wrong value at this place."""
         steps: list[str] = []
         place: _Place = self
         while place.above is not None:
@@ -70,7 +71,7 @@ class _Place:
 
 @dataclass(frozen=True)
 class _Node:
-    """A tree node that was met: its value, how to read it, and where it stands."""
+    """A tree node that was found: its value, its reader and its place."""
 
     value: Any
     kind: Kind
@@ -114,7 +115,7 @@ class _Columns:
             counts.append(count)
 
     def batch(self) -> dict[str, tf.RaggedTensor]:
-        """All examples as ragged tensors."""
+        """Returns all examples as ragged tensors."""
         found = {KIND: _rows(np.array(self._kinds, np.int32), self._num_nodes)}
         for kind, columns, num_rows in zip(
             self._schema.kinds, self._columns, self._num_rows, strict=True
@@ -130,7 +131,7 @@ class _Columns:
 
 
 class _Example:
-    """The tree nodes of an example, by number. An object that is met twice is one of them."""
+    """The tree nodes of an example, by number. An object that is found twice is one tree node."""
 
     def __init__(self, schema: Kinds, reader: Reader):
         self.nodes: list[_Node] = []
@@ -146,7 +147,7 @@ class _Example:
             self._reading += 1
 
     def number_of(self, value: Any, family: type, place: _Place) -> int:
-        """The number of the tree node that a value is, a new one if it was not met before."""
+        """Returns the number of a value's tree node, a new number for a new value."""
         key = id(value), family_of(family)
         number = self._numbers.get(key)
         try:
@@ -192,7 +193,7 @@ class _Example:
 
 
 def _add_field(node: _Node, item: Field, column: _Column, example: _Example) -> None:
-    """Adds what a tree node holds in a field."""
+    """Adds the value of a field of a tree node."""
     place = _Place(node.place, f".{item.name}")
     try:
         value = node.read(item)

@@ -1,4 +1,4 @@
-"""What a field of a data type holds, and how it is declared."""
+"""The content of a field of a data type, and its declaration."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ class Numbers:
     """A value of a fixed shape: a number, a truth value, a text or a vector.
 
     Args:
-        dtype: of the tensor.
-        shape: of one value.
+        dtype: The dtype of the tensor.
+        shape: The shape of one value.
     """
 
     dtype: tf.DType
     shape: tuple[int, ...] = ()
 
     def array(self, value: Any) -> Any:
-        """A value as NumPy has it.
+        """Returns a value as NumPy represents it.
 
         Raises:
-            ValueError: it is none; the message says what it is and what was expected.
+            ValueError: If it is not such a value; the message says what it is and what was
+                expected.
         """
         if self.shape:
             return self._vector(value)
@@ -61,7 +62,7 @@ class Numbers:
 
     @property
     def empty(self) -> Any:
-        """What stands where there is no value."""
+        """Returns what is stored where there is no value."""
         return "" if self.dtype == tf.string else np.zeros(self.shape, self.dtype.as_numpy_dtype)
 
     def _vector(self, value: Any) -> Any:
@@ -89,11 +90,11 @@ class Numbers:
 
 @dataclass(frozen=True)
 class Choice:
-    """One of some values, stored as its number in the order of declaration, int32.
+    """One of several values, stored as its number in the order of declaration, int32.
 
     Args:
-        values: that may stand in the field.
-        takes_others: whether all other values have a number, too, the last one.
+        values: The values that the field may have.
+        takes_others: Whether all other values share a number, the last one.
     """
 
     values: tuple[Any, ...]
@@ -111,14 +112,14 @@ class Choice:
 
     @property
     def size(self) -> int:
-        """How many numbers there are."""
+        """The number of different numbers."""
         return len(self.values) + self.takes_others
 
     def array(self, value: Any) -> int:
-        """The number of a value.
+        """Returns the number of a value.
 
         Raises:
-            ValueError: it is none of them.
+            ValueError: If it is none of the values.
         """
         try:
             number = self._numbers.get(_key(value))
@@ -141,7 +142,7 @@ class Reference:
     """A value of a data type.
 
     Args:
-        family: the data type.
+        family: The data type.
     """
 
     family: Any
@@ -162,10 +163,10 @@ class Field:
     """A field of a kind.
 
     Args:
-        name: of the attribute.
-        content: what it holds, or what each entry of it holds.
-        is_list: whether it holds any number of them.
-        is_optional: whether it may be None.
+        name: The attribute's name.
+        content: The content of the field, or of each entry of its list.
+        is_list: Whether it is a list, with any number of entries.
+        is_optional: Whether it may be None.
     """
 
     name: str
@@ -175,12 +176,12 @@ class Field:
 
     @property
     def is_reference(self) -> bool:
-        """Whether it holds values of a data type."""
+        """Whether it contains values of a data type."""
         return isinstance(self.content, Reference)
 
     @property
     def needs_presence(self) -> bool:
-        """Whether a bool beside it says if there is a value; a reference says so itself."""
+        """Whether a separate bool says if there is a value; a reference says so itself."""
         return self.is_optional and not self.is_reference
 
     def __str__(self) -> str:
@@ -189,18 +190,18 @@ class Field:
 
 
 def field_of(owner: str, name: str, annotation: Any, is_data_type: Any) -> Field:
-    """The field that an annotation declares.
+    """Returns the field that an annotation declares.
 
     Args:
-        owner: the kind, for errors.
-        name: of the field.
-        annotation: `float`, `int`, `bool`, `str`, `Literal[...]`, an `Enum`, a `tf.TensorSpec` or
-            `Annotated[..., tf.TensorSpec(...)]`, a data type, `list[...]` of one of these, or one
-            of all these `| None`.
-        is_data_type: says whether a class is a data type.
+        owner: The kind, for errors.
+        name: The field's name.
+        annotation: One of `float`, `int`, `bool`, `str`, `Literal[...]`, an `Enum`, a
+            `tf.TensorSpec` or `Annotated[..., tf.TensorSpec(...)]`, a data type, `list[...]` of one
+            of these, or one of all these `| None`.
+        is_data_type: Returns whether a class is a data type.
 
     Raises:
-        TypeError: it is something else.
+        TypeError: If it is something else.
     """
     inner, is_optional = _without_none(annotation)
     is_list = typing.get_origin(inner) in _LISTS
@@ -223,7 +224,7 @@ def field_of(owner: str, name: str, annotation: Any, is_data_type: Any) -> Field
 
 
 def holds(dtype: tf.DType, value: float) -> bool:
-    """Whether a dtype keeps the digits of an integer, if it is float64; smaller ones round."""
+    """Whether a dtype keeps the digits of an integer, if it is float64; smaller floats round."""
     if dtype != tf.float64 or not isinstance(value, int | np.integer):
         return True
     return abs(int(value)) <= 1 << 53 or (_fits(value, dtype) and int(float(value)) == value)
@@ -239,13 +240,13 @@ def _fits(value: Any, dtype: tf.DType) -> bool:
 
 @functools.cache
 def _limits(dtype: tf.DType) -> tuple[float, float]:
-    """The least and the largest number; TensorFlow works them out at each question."""
+    """The smallest and the largest number; TensorFlow would compute them at each call."""
     as_python = float if dtype.is_floating else int
     return as_python(dtype.min), as_python(dtype.max)
 
 
 def _key(value: Any) -> tuple[bool, Any]:
-    """What is equal for equal values: 1, 1.0 and np.int64(1) are, and True is none of them."""
+    """A key that is equal for equal values, such as 1, 1.0 and np.int64(1), but not True."""
     return isinstance(value, bool | np.bool_), value
 
 

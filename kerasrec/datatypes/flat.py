@@ -1,7 +1,7 @@
-"""A batch as tables of all its tree nodes, those of one example after those of another.
+"""A batch as tables of all its tree nodes, one example after another.
 
-A schema may have a hundred kinds, and ops take long to trace: fields of one type are looked at
-together, as one tensor that is cut again.
+A schema may have a hundred kinds, and ops take long to trace: fields of one type are processed
+together, as one tensor that is then split again.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ _MEND = "Encode values with Schema.encode."
 
 
 def flat_of(schema: Kinds, batch: Mapping[str, tf.RaggedTensor]) -> tuple[list[Any], tf.Tensor]:
-    """All tree nodes of a batch, numbered through.
+    """Returns all tree nodes of a batch, numbered consecutively.
 
     Args:
-        schema: of the batch.
-        batch: as `encode` gives it.
+        schema: The batch's schema.
+        batch: A batch from `encode`.
 
     Returns:
-        A list: int32 `[nodes]`, the kind of each tree node; int32 `[nodes]`, how many of its kind
-        come before it; and each field, with a row for each tree node of its kind. Lists are
-        RaggedTensors, references are int64 numbers of tree nodes of the batch. Then int64
-        `[batch]`, the roots.
+        A list: the kind of each tree node, int32 `[nodes]`; the number of nodes of its kind before
+        it, int32 `[nodes]`; and each field, with a row for each tree node of its kind. Lists are
+        RaggedTensors, and references are int64 numbers of tree nodes of the batch. Last come the
+        roots, int64 `[batch]`.
 
     Raises:
-        tf.errors.InvalidArgumentError: if tensors of the batch do not fit together: a kind has not
-            a row for each tree node, a reference leads to another example or type, or there is no
-            such choice.
+        tf.errors.InvalidArgumentError: If tensors of the batch do not fit together: if a kind does
+            not have a row for each tree node, a reference leads to another example or type, or
+            there is no such choice.
     """
     nodes = _Nodes.of(schema, batch[KIND])
     references = _entries(schema, batch, Reference)
@@ -86,15 +86,15 @@ def _entries(schema: Kinds, batch: Mapping[str, tf.RaggedTensor], content: type)
 
 @dataclass(frozen=True)
 class _Nodes:
-    """Tree nodes of a batch.
+    """The tree nodes of a batch.
 
     Args:
-        kinds: int32 `[nodes]`.
-        rows: int32 `[nodes]`, how many of its kind come before each.
-        counts: int32 `[batch, kinds]`, how many of each kind an example has.
-        starts: int32 `[batch]`, the first tree node of each example.
-        sizes: int32 `[batch]`, how many tree nodes each example has.
-        by_kind: int32 `[rows]` for each kind, the example of each of its tree nodes.
+        kinds: The kinds, int32 `[nodes]`.
+        rows: The number of nodes of its kind before each, int32 `[nodes]`.
+        counts: The number of nodes of each kind in each example, int32 `[batch, kinds]`.
+        starts: The first tree node of each example, int32 `[batch]`.
+        sizes: The number of tree nodes of each example, int32 `[batch]`.
+        by_kind: For each kind, the example of each of its tree nodes, int32 `[rows]`.
     """
 
     kinds: tf.Tensor
@@ -106,11 +106,11 @@ class _Nodes:
 
     @staticmethod
     def of(schema: Kinds, nodes: tf.RaggedTensor) -> _Nodes:
-        """The tree nodes whose kinds a batch has."""
+        """Returns the tree nodes of a batch."""
         num_kinds = len(schema.kinds)
         kinds = nodes.values
         examples = row_ids(tf.cast(nodes.row_lengths(), tf.int32))
-        # A number of no kind counts as the first, until a check tells of it.
+        # A number that stands for no kind counts as the first kind, until a check reports it.
         known = tf.where((kinds >= 0) & (kinds < num_kinds), kinds, 0)
         sizes = tf.cast(nodes.row_lengths(), tf.int32)
         places = num_kinds * examples + known
@@ -127,7 +127,7 @@ class _Nodes:
         return _Nodes(kinds, rows, counts, starts, sizes, by_kind)
 
     def checks(self, schema: Kinds, batch: Mapping[str, tf.RaggedTensor]) -> list[Any]:
-        """That kinds are known, no example is empty, and each kind has as many rows as nodes."""
+        """Checks that kinds are known, no example is empty, and kinds have a row for each node."""
         are_known = (self.kinds >= 0) & (self.kinds < len(schema.kinds))
         found = [
             _assert(tf.reduce_all(are_known), f"{KIND!r} holds a number of no kind. {_MEND}"),
@@ -164,7 +164,7 @@ def _cut(values: tf.Tensor, entries: Sequence[_Entries]) -> list[tf.Tensor]:
 
 
 def _field_of_each(entries: Sequence[_Entries]) -> tf.Tensor:
-    """The place of its field among some fields, for each of their values."""
+    """For each value of some fields, the place of its field among them."""
     sizes = tf.stack([tf.size(item.values) for item in entries])
     return row_ids(sizes)
 
@@ -176,7 +176,7 @@ def _references_are_right(
     numbers: tf.Tensor,
     examples: tf.Tensor,
 ) -> list[Any]:
-    """That references lead to tree nodes of their example and of their type."""
+    """Whether references lead to tree nodes of their example and of their type."""
     fields = _field_of_each(entries)
     keys = [item.key for item in entries]
     least = tf.constant([-1 if item.field.is_optional else 0 for item in entries])
@@ -184,7 +184,7 @@ def _references_are_right(
     are_nodes = (numbers >= tf.gather(least, fields)) & (numbers < sizes)
     message = "' of the batch holds a number of no tree node of its example. "
     found = [_assert_each(are_nodes, keys, fields, message)]
-    # For each field, which kinds it may lead to; and None, which the line above looks at.
+    # For each field, the kinds to which it may lead; and None, which the line above checks.
     numbers_of = [
         schema.numbers(item.field.content.family)
         for item in entries
@@ -202,7 +202,7 @@ def _references_are_right(
 
 
 def _choices_are_right(entries: Sequence[_Entries]) -> list[Any]:
-    """That numbers of choices are among the choices."""
+    """Whether numbers of choices are among the choices."""
     if not entries:
         return []
     fields = _field_of_each(entries)
@@ -216,7 +216,7 @@ def _choices_are_right(entries: Sequence[_Entries]) -> list[Any]:
 
 
 def _assert_each(are_right: tf.Tensor, keys: Sequence[str], fields: Any, message: str) -> Any:
-    """Raises an error that names the field of the first value that is not right."""
+    """Raises an error that names the field of the first value that is wrong."""
     fields = tf.concat([fields, [0]], 0)
     first = tf.argmin(tf.cast(tf.concat([are_right, [False]], 0), tf.int32))
     name = tf.gather(tf.constant(keys), tf.gather(fields, first))

@@ -1,10 +1,10 @@
-"""A schema from examples of documents.
+"""Infers a schema from examples of documents.
 
-Where an object stands decides its kind, as in Mandlik et al. 2022, "JsonGrinder.jl: Automated
+An object's place decides its kind, as in Mandlik et al. 2022, "JsonGrinder.jl: Automated
 Differentiable Neural Architecture for Embedding Arbitrary JSON Data": objects under one key of one
-kind are alike. Below an object under a key, the same key leads to the same place, so that documents
-that are nested to any depth have few kinds. Objects that say which kind they are have that kind,
-wherever they stand.
+kind have the same kind. Below an object under a key, the same key leads to the same place, so
+documents that are nested to any depth have few kinds. Objects that say which kind they are have
+that kind, wherever they stand.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kerasrec.datatypes.field import described
 from kerasrec.datatypes.kinds import LIST, NUMBER, OBJECT, TEXT, TRUTH
 
 ROOT, NODE = "document", "node"
-# What a field of numbers holds: as many digits as numbers of JSON have.
+# The content of a field of numbers: with as many digits as numbers of JSON have.
 _NUMBERS = {"dtype": "float64", "shape": []}
 
 
@@ -38,17 +38,17 @@ def infer(
     optional: bool | str | Iterable[str],
     numbers: str | Iterable[str],
 ) -> dict[str, Any]:
-    """A schema for documents, as plain data.
+    """Returns a schema for documents, as plain data.
 
     Args:
-        documents: examples.
-        max_choices: how many different texts or integers a field may have to be a choice.
-        optional: fields that other documents may lack, `kind.field`; True for all.
-        numbers: fields of numbers that are no choices, however few they are.
+        documents: The examples.
+        max_choices: The largest number of different texts or integers of a field that is a choice.
+        optional: Fields that other documents may lack, `kind.field`; True for all.
+        numbers: Fields of numbers that are not choices, however few different ones there are.
 
     Raises:
-        ValueError: there are no documents, something in one is no document, there is no such field,
-            or it holds no numbers.
+        ValueError: If there are no documents, if something in one is not a document, or if a named
+            field does not exist or does not contain numbers.
     """
     inference = _Inference(max_choices)
     for number, document in enumerate(documents):
@@ -94,7 +94,7 @@ def _named(
 
 @dataclass
 class _Scalars:
-    """The texts or the numbers that were seen in a place."""
+    """The texts or the numbers that were seen at a place."""
 
     max_choices: int
     num_seen: int = 0
@@ -117,7 +117,7 @@ class _Scalars:
         return few and 2 * len(self.different) <= self.num_seen
 
     def content(self, form: str) -> dict[str, Any]:
-        """What a field of one of these forms holds."""
+        """Returns the content of a field of one of these forms."""
         if form == TRUTH:
             return {"dtype": "bool", "shape": []}
         if form == NUMBER:
@@ -135,7 +135,7 @@ def _choices(values: list[Any]) -> dict[str, Any]:
 
 @dataclass
 class _Object:
-    """Objects of one kind: how many there are, and what each key leads to, and how often."""
+    """Objects of one kind: how many there are, what each key leads to, and how often."""
 
     num_seen: int = 0
     places: dict[str, _Place] = field(default_factory=dict)
@@ -144,16 +144,16 @@ class _Object:
 
 @dataclass(eq=False)
 class _Place:
-    """Where documents stand: the value of a key, or the entries of a list.
+    """A place of documents: the value of a key, or the entries of a list.
 
     Args:
-        path: the keys that lead to it.
-        num_seen: how many documents were seen, and not None.
-        scalars: by their form.
-        objects: that do not say their kind.
-        items: where the entries of lists stand.
-        has_kinds: whether objects were seen that say their kind.
-        num_lists_above: how many lists are directly around each other here.
+        path: The keys that lead to it.
+        num_seen: The number of documents that were seen and were not None.
+        scalars: The scalars, by their form.
+        objects: The objects that do not say their kind.
+        items: The place of the entries of lists.
+        has_kinds: Whether objects were seen that say their kind.
+        num_lists_above: The number of lists directly around each other here.
     """
 
     path: tuple[str, ...]
@@ -166,12 +166,12 @@ class _Place:
 
     @property
     def forms(self) -> list[str]:
-        """The forms that were seen; texts that are numbers are numbers."""
+        """Returns the forms that were seen; texts that stand for numbers are numbers."""
         found = [OBJECT] * (self.objects is not None or self.has_kinds)
         return found + [LIST] * (self.items is not None) + list(self._by_form())
 
     def content(self, form: str) -> dict[str, Any]:
-        """What a field holds for scalars of a form."""
+        """Returns the content of a field for scalars of a form."""
         return self._by_form()[form].content(form)
 
     def _by_form(self) -> dict[str, _Scalars]:
@@ -205,7 +205,7 @@ class _Around:
     above: _Around | None
 
     def find(self, key: str) -> _Place | None:
-        """The innermost place that a key led to."""
+        """Returns the innermost place to which a key led."""
         around: _Around | None = self
         while around is not None:
             if around.key == key:
@@ -225,7 +225,7 @@ class _Inference:
         self._places = [self.root]
 
     def see(self, document: Any, number: int) -> None:
-        """Looks at an example, without recursion."""
+        """Processes an example, without recursion."""
         waiting = [(document, _Around(self.root, "", None))]
         seen: set[tuple[int, _Place]] = set()
         alive = []  # So that no other object gets the same id.
@@ -301,14 +301,14 @@ class _Inference:
         return self._places[-1]
 
     def config(self) -> dict[str, Any]:
-        """All kinds as plain data."""
+        """Returns all kinds as plain data."""
         for place in self._places:
             if place.has_kinds:
                 self._move_to_node(place)
         return _Config(self._node, self._kinds).of(self.root)
 
     def _move_to_node(self, place: _Place) -> None:
-        """What stands where objects say their kind may stand where any of these do."""
+        """What is allowed at one place of objects that say their kind is allowed at all of them."""
         path = ".".join(place.path)
         if place.objects is not None:
             raise ValueError(
@@ -324,11 +324,11 @@ class _Inference:
 
 
 class _Config:
-    """Kinds as plain data, made of what was seen.
+    """Kinds as plain data, made from what was seen.
 
     Args:
-        node: stands for all places of objects that say their kind.
-        kinds: those objects, by kind.
+        node: Stands for all places of objects that say their kind.
+        kinds: Those objects, by kind.
     """
 
     def __init__(self, node: _Place, kinds: dict[str, _Object]):
@@ -339,7 +339,7 @@ class _Config:
         self._names: set[str] = {*kinds}
 
     def of(self, root: _Place) -> dict[str, Any]:
-        """The schema of a place."""
+        """Returns the schema of a place."""
         name = self._family(root)
         kinds: list[KindConfig] = []
         for place in self._waiting:  # It grows.
@@ -347,7 +347,7 @@ class _Config:
         return {"root": name, "kinds": kinds}
 
     def _family(self, place: _Place) -> str:
-        """The name of the type that a place refers to."""
+        """The name of the type to which a place refers."""
         if place.has_kinds:
             place = self._node
         if place not in self._families:
@@ -385,7 +385,7 @@ class _Config:
         return fields
 
     def _content(self, place: _Place | None) -> dict[str, Any] | None:
-        """What one document of a place is; None if none was seen."""
+        """The content of one document of a place; None if none was seen."""
         if place is None or not place.forms:
             return None
         if len(place.forms) == 1 and place.forms[0] not in (OBJECT, LIST):
@@ -393,7 +393,7 @@ class _Config:
         return {"family": self._family(place)}
 
     def _unique(self, path: tuple[str, ...]) -> str:
-        """The last keys of a path, as many as it takes to be a new name."""
+        """The last keys of a path, as many as are needed for a new name."""
         names = [".".join(path[-count:]) for count in range(1, len(path) + 1)]
         names += [f"{names[-1]}_{number}" for number in range(2, len(self._names) + 3)]
         name = next(item for item in names if item not in self._names)

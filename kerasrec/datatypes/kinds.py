@@ -1,4 +1,4 @@
-"""The kinds that a data type leads to, and the tensors that hold values of them."""
+"""The kinds to which a data type leads, and the tensors of their values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kerasrec.datatypes.field import Field, Reference
 
 KIND = "kind"
 PRESENCE = "has"
-# What a document is: see `documents.py`.
+# The forms of documents: see `documents.py`.
 OBJECT, LIST, NUMBER, TEXT, TRUTH = "object", "list", "number", "text", "truth"
 
 
@@ -22,11 +22,12 @@ class Kind:
     """A kind of a schema.
 
     Args:
-        number: among the kinds of the schema.
-        name: unique in the schema.
-        type: the class.
-        fields: of it.
-        keys: of the tensors of its fields in a batch, and of those that say where there is a value.
+        number: Its number among the kinds of the schema.
+        name: The name, unique in the schema.
+        type: The class.
+        fields: The fields.
+        keys: The keys in a batch of the tensors of its fields, and of those that say where there is
+            a value.
     """
 
     number: int
@@ -37,7 +38,7 @@ class Kind:
 
     @property
     def form(self) -> str:
-        """What a document of this kind is."""
+        """The form of a document of this kind."""
         return self.type._form
 
     @property
@@ -46,11 +47,11 @@ class Kind:
         return self.type._inferred_fields is not None
 
     def key(self, field: Field) -> str:
-        """The key of a field's tensor in a batch."""
+        """Returns the key of a field's tensor in a batch."""
         return self.keys[self.fields.index(field)][0]
 
     def presence_key(self, field: Field) -> str:
-        """The key of the tensor that says where there is a value."""
+        """Returns the key of the tensor that says where there is a value."""
         return self.keys[self.fields.index(field)][1]
 
     @property
@@ -60,7 +61,7 @@ class Kind:
 
     @functools.cached_property
     def specs(self) -> dict[str, tf.RaggedTensorSpec]:
-        """The tensors of its fields in a batch."""
+        """Returns the specs of the tensors of its fields in a batch."""
         specs = {}
         for field in self.fields:
             shape, rank = field.content.shape, 1 + field.is_list
@@ -72,18 +73,18 @@ class Kind:
         return specs
 
     def field(self, name: str) -> Field | None:
-        """The field of a name."""
+        """Returns the field of a name."""
         return next((item for item in self.fields if item.name == name), None)
 
 
 class Kinds:
-    """All kinds of a type and of what their fields refer to, numbered.
+    """All kinds of a type and of the types to which their fields refer, numbered.
 
     Args:
-        root: a subclass of `DataType`.
+        root: A subclass of `DataType`.
 
     Raises:
-        TypeError: `root` is something else, or a field is not declared as `DataType` says.
+        TypeError: If `root` is something else, or if a field is not declared as `DataType` says.
     """
 
     def __init__(self, root: type):
@@ -108,11 +109,11 @@ class Kinds:
         return (self.root, *self._numbers)
 
     def number(self, kind: type) -> int | None:
-        """The number of a kind, None if the schema does not have it."""
+        """Returns the number of a kind; None if the schema does not have it."""
         return self._numbers.get(kind)
 
     def numbers(self, family: type[DataType]) -> tuple[int, ...]:
-        """The numbers of all kinds that are of a type."""
+        """Returns the numbers of all kinds of a type."""
         found = self._of_family.get(family)
         if found is None:
             found = tuple(kind.number for kind in self.kinds if issubclass(kind.type, family))
@@ -121,7 +122,7 @@ class Kinds:
 
     @functools.cached_property
     def element_spec(self) -> dict[str, tf.RaggedTensorSpec]:
-        """What a batch is, as `tf.data` says it."""
+        """The spec of a batch, as in `tf.data`."""
         specs = {KIND: _rows_of(tf.int32)}
         for kind in self.kinds:
             specs |= kind.specs
@@ -134,7 +135,7 @@ def _rows_of(dtype: tf.DType) -> tf.RaggedTensorSpec:
 
 
 def _reachable(family: type[DataType]) -> list[Kind]:
-    """The kinds of a type and of all that their fields refer to."""
+    """The kinds of a type and of all types to which their fields refer."""
     found: dict[type[DataType], Kind] = {}
     taken = {KIND}
     families, waiting = [family], [family]
@@ -153,7 +154,7 @@ def _reachable(family: type[DataType]) -> list[Kind]:
 
 
 def _keys(kind: str, field: str, taken: set[str]) -> tuple[str, str]:
-    """Two keys that no other field has. Keras takes no slash in the name of an input."""
+    """Two keys that no other field has. Keras does not allow a slash in the name of an input."""
     keys = []
     for key in (f"{kind}.{field}", f"{kind}.{PRESENCE}.{field}"):
         key = key.replace("/", "_")

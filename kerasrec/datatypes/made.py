@@ -1,4 +1,4 @@
-"""After a run: what was made, as rows of tables behind those that were given."""
+"""After a run: the values that were made, as rows of tables behind those that were given."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from kerasrec.graph.carried import FIRST_KEY
 
 
 def with_made(result: Any, collected: dict[str, tf.Tensor]) -> tuple[Any, dict[str, tf.Tensor]]:
-    """A result with numbers of tree nodes in place of keys, and what the user has collected.
+    """Returns a result with node numbers in place of keys, and what the user has collected.
 
     Args:
-        result: a nest of what a program returns.
-        collected: all tables of its run.
+        result: The nest that a program returns.
+        collected: All tables of its run.
     """
     found: dict[Tables, _Made] = {}
 
@@ -40,11 +40,11 @@ def with_made(result: Any, collected: dict[str, tf.Tensor]) -> tuple[Any, dict[s
 
 
 class _Made:
-    """Tables of what was given and what was made.
+    """Tables of the given values and of those that were made.
 
     Args:
-        given: tables of what was given.
-        collected: what was made, by `name_of_table`.
+        given: The tables of the given values.
+        collected: The values that were made, by `name_of_table`.
     """
 
     def __init__(self, given: Tables, collected: dict[str, tf.Tensor]):
@@ -72,8 +72,8 @@ class _Made:
         return self._collected[name_of_table(self._given, *keys)]
 
     def numbers(self, nodes: tf.Tensor) -> tf.Tensor:
-        """Numbers of tree nodes, int64, for these or for keys; -1 for None."""
-        # The last one is for numbers that are no keys.
+        """Returns numbers of tree nodes, int64, for these or for keys; -1 for None."""
+        # The last one is for numbers that are not keys.
         places = tf.concat([tf.cast(self._order, tf.int64), [-1]], 0)
         found = tf.searchsorted(self._sorted, tf.reshape(nodes, [-1]))
         place = tf.gather(places, tf.reshape(found, tf.shape(nodes)))
@@ -95,7 +95,7 @@ class _Made:
         return Tables(given.schema, self._kinds, tf.concat(rows, 0), fields)
 
     def _single(self, kind: Kind, field: Field) -> tf.Tensor:
-        """What was made in a field of a kind, or all entries of a list, in the order of keys."""
+        """The values made in a field of a kind, or all entries of a list, in the order of keys."""
         content, found = field.content, self._table(kind.key(field))
         name = f"{kind.name}.{field.name}"
         if isinstance(content, Choice):
@@ -129,7 +129,7 @@ class _Made:
 
 
 def _checked(tensor: tf.Tensor, are_right: tf.Tensor, message: str) -> tf.Tensor:
-    """The same tensor, once it is known that a condition holds everywhere."""
+    """The same tensor, once a condition is known to hold everywhere."""
     check = tf.debugging.Assert(tf.reduce_all(are_right), [message])
     with tf.control_dependencies([check]):
         return tf.identity(tensor)

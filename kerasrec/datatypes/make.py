@@ -1,7 +1,7 @@
 """Values that a recursive function makes.
 
-Each token that makes a value collects its fields (`kerasrec.collect`) under a key, which is what
-the value is known by until the run ends. Then `made.py` makes tables of all rows.
+Each token that makes a value collects its fields (`kerasrec.collect`) under a key, which stands for
+the value until the run ends. Then `made.py` makes tables of all rows.
 """
 
 from __future__ import annotations
@@ -22,33 +22,33 @@ from kerasrec.trace.ragged import map_fn
 from kerasrec.trace.source import current_source, here
 from kerasrec.trace.tracer import CollectRecord, Tracer
 
-# Names of tables of what is made.
+# Names of tables of the values that are made.
 PREFIX = "kerasrec/made"
-# Of the entries of lists: the keys of the values that hold them, and their places in the list.
+# For the entries of lists: the keys of the values that contain them, and their places in the list.
 OWNER, PLACE = "owner", "place"
 
 
 def name_of_table(tables: Tables, *keys: str) -> str:
-    """The name under which a field of what is made is collected.
+    """The name under which a field of new values is collected.
 
     Args:
-        tables: that the values are of.
-        keys: of the field in a batch; or the name of a kind, for the keys of its values.
+        tables: The tables of the values.
+        keys: The keys of the field in a batch; or the name of a kind, for the keys of its values.
     """
     return "/".join([PREFIX, str(tables.number), *keys])
 
 
 def make(tracer: Tracer, item: DataType, schema_of: Callable[[type[DataType]], Kinds]) -> Value:
-    """A value for each token.
+    """Returns a value for each token.
 
     Args:
-        tracer: of the function that makes it.
-        item: an object whose fields hold tensors, values, and constants that all tokens share.
-        schema_of: gives the schema of a type, for a value that belongs to no batch.
+        tracer: The tracer of the function that makes it.
+        item: An object whose fields contain tensors, values, and constants that all tokens share.
+        schema_of: Returns the schema of a type, for a value that belongs to no batch.
 
     Raises:
-        SignatureError: a field holds something else than is declared.
-        TraceError: its fields hold values of another batch, or of several; or its type has
+        SignatureError: If a field contains something else than declared.
+        TraceError: If the fields contain values of another batch, or of several; or if its type has
             several kinds.
     """
     kinds = kinds_of(type(item))
@@ -91,7 +91,7 @@ class _Making:
         self.tracer.collects.append(record)
 
     def field(self, field: Field, value: Any) -> None:
-        """Collects what a field holds."""
+        """Collects the content of a field."""
         if field.is_list:
             self._list(field, value)
             return
@@ -127,7 +127,7 @@ class _Making:
         self.keep(place, name, PLACE, key=key)
 
     def _tensor(self, field: Field, value: Any) -> tf.Tensor:
-        """What a field holds, or an entry of its list: one value for each token, or for all."""
+        """The content of a field, or an entry of its list: one value for each token, or for all."""
         content = field.content
         if is_object(value) and self.tables.schema.number(type(value)) is not None:
             value = _made(self.tracer, value, self.tables)
@@ -149,7 +149,7 @@ class _Making:
         return value
 
     def _node_of(self, field: Field, value: Value) -> Any:
-        """The numbers of a value, once it is known that the field may hold it."""
+        """The numbers of a value, once the field is known to allow it."""
         content, schema = field.content, self.tables.schema
         allowed = schema.numbers(content.family) if isinstance(content, Reference) else ()
         others = [kind for kind in value._kinds if kind not in allowed]
@@ -162,7 +162,7 @@ class _Making:
         return value._node
 
     def _check(self, field: Field, tensor: tf.Tensor) -> None:
-        """Raises SignatureError if a tensor has not the type of what a field holds."""
+        """Raises SignatureError if a tensor does not have the type of a field's content."""
         dtype = tf.int64 if field.is_reference else field.content.dtype
         tensor = self.tracer.tensor(tensor, None, self._what(field))
         found = self.tracer.token_type(tensor, self._what(field))
@@ -189,10 +189,11 @@ def _shown(value: Any) -> str:
 def _tables_for(
     tracer: Tracer, item: DataType, schema_of: Callable[[type[DataType]], Kinds]
 ) -> Tables:
-    """The tables that a new value belongs to.
+    """The tables to which a new value belongs.
 
-    They are those of the values in its fields. Without any, they are those that the program is
-    called with, if they have this kind, and else tables of what is made from nothing.
+    They are the tables of the values in its fields. Without any, they are those with which the
+    program is called, if they have this kind, and otherwise tables of values that are made from
+    nothing.
     """
     kind = type(item)
     found = tables_in(list(vars(item).values()))

@@ -88,7 +88,7 @@ def match(value: Any, branches: Mapping[type | None, Callable[..., Any]]) -> Any
     if not value._is_optional and len(chosen) == 1:
         (branch,) = chosen.values()
         return branch()
-    # A table of all tree nodes, computed once for all tokens; after the last one stands None.
+    # A table of all tree nodes, computed once for all tokens; the last row is for None.
     kinds = value._tables.kinds
     table = tf.concat([tf.gather(tf.constant(places), kinds), [len(chosen)]], 0)
     node = value._node
@@ -101,13 +101,13 @@ def match(value: Any, branches: Mapping[type | None, Callable[..., Any]]) -> Any
 
 
 def _branch(name: str, branch: Callable[..., Any], value: Value, kinds: tuple[int, ...]) -> Any:
-    """What a branch returns for a value that is of these kinds."""
+    """The result of a branch for a value of these kinds."""
     row = tf.gather(value._tables.rows, value._node) if len(kinds) == 1 else None
     return _called(name, branch, Value(value._node, value._tables, kinds, _row=row))
 
 
 def _called(name: str, branch: Callable[..., Any], *arguments: Value) -> Any:
-    """What a branch returns."""
+    """The result of a branch."""
     if not callable(branch):
         raise TraceError(
             f"{name[0].upper()}{name[1:]} of kerasrec.match{here()} is {branch!r}, not a function. "

@@ -29,22 +29,22 @@ from kerasrec.trace.tracer import Tracer
 
 
 class Schema(Kinds):
-    """A data type with all that its fields lead to.
+    """A data type with all types to which its fields lead.
 
-    Values are stored as one dict of ragged tensors. Tree nodes, that is values of data types, are
-    numbered within each example, node 0 is the root. `batch["kind"]`, int32 `[batch, (nodes)]`, is
-    the kind of each; every field of a kind has a tensor with a row for each node of that kind, in
+    Values are stored as one dict of ragged tensors. Tree nodes (values of data types) are numbered
+    within each example; node 0 is the root. `batch["kind"]`, int32 `[batch, (nodes)]`, contains the
+    kind of each node. Every field of a kind has a tensor with a row for each node of that kind, in
     the order of their numbers: `batch["Number.value"]`, float32 `[batch, (rows)]`. A field that
-    refers to nodes holds their numbers, -1 for None; a list has one axis more, `[batch, (rows),
-    (entries)]`. So memory is proportional to nodes and entries, and a batch goes through `tf.data`,
-    `keras.Input`, `fit` and `predict` as any other dict. `kerasrec.datasets.write_value_files` puts
-    values into files.
+    refers to nodes contains their numbers, -1 for None; a list has one more axis,
+    `[batch, (rows), (entries)]`. So memory is proportional to nodes and entries, and a batch goes
+    through `tf.data`, `keras.Input`, `fit` and `predict` like any other dict.
+    `kerasrec.datasets.write_value_files` writes values to files.
 
     Args:
-        root: a subclass of `kerasrec.DataType`: the type of each example.
+        root: The type of each example, a subclass of `kerasrec.DataType`.
 
     Raises:
-        TypeError: `root` is something else, or a field is not declared as `DataType` says.
+        TypeError: If `root` is something else, or if a field is not declared as `DataType` says.
 
     Example:
 
@@ -54,12 +54,12 @@ class Schema(Kinds):
     <tf.RaggedTensor [[1.0, 2.0]]>
     """
 
-    # What `trees` is of a `keras.Input`; `layers/schema_trees.py` sets it.
+    # The result of `trees` for a `keras.Input`; `layers/schema_trees.py` sets it.
     _trees_layer: ClassVar[Callable[..., keras.layers.Layer]]
 
     @functools.cached_property
     def _flat(self) -> Any:
-        """`flat_of` as one op, since it takes several hundred."""
+        """`flat_of` as one op, since it consists of several hundred."""
         run = functools.partial(flat_of, self)
         return tf.function(run, input_signature=[self.element_spec], autograph=False)
 
@@ -69,12 +69,12 @@ class Schema(Kinds):
         return Schema, (self.root,)
 
     def inputs(self, name: str | None = None) -> dict[str, Any]:
-        """A `keras.Input` for each tensor of a batch, for a functional model.
+        """Returns a `keras.Input` for each tensor of a batch, for a functional model.
 
         Args:
-            name: what the names of the inputs begin with. A model that reads several batches, such
-                as pairs of documents, needs one for each, since names of inputs are unique in a
-                model. Keys stay those of a batch.
+            name: A prefix of the inputs' names. A model that reads several batches, such as pairs
+                of documents, needs a prefix for each, since names of inputs are unique in a model.
+                The keys stay those of a batch.
         """
         start = "" if name is None else f"{name}."
         return {
@@ -85,17 +85,18 @@ class Schema(Kinds):
         }
 
     def encode(self, values: Iterable[Any]) -> dict[str, tf.RaggedTensor]:
-        """Values as a batch: see the class.
+        """Returns values as a batch; see the class.
 
         Args:
-            values: objects of the data type, or nested data: dicts with the names of fields as
-                keys, objects of other dataclasses and nodes of Python's `ast` (the name of the
-                class is the kind), and `nltk.Tree`s, which have the fields `label` and `children`.
-                Where a type has several kinds, a dict says under `"kind"` which it is.
+            values: The values, one for each example: objects of the data type, or nested data:
+                dicts with the names of fields as keys, objects of other dataclasses and nodes of
+                Python's `ast` (the name of the class is the kind), and `nltk.Tree`s, which have the
+                fields `label` and `children`. Where a type has several kinds, a dict names its kind
+                under `"kind"`.
 
         Raises:
-            ValueError: `values` is one value, or a value does not fit; the message has its path,
-                such as `example 3.arguments[1].value`.
+            ValueError: If `values` is one value, or if a value does not fit; the message has its
+                path, such as `example 3.arguments[1].value`.
         """
         refuse_one_document("encode", values)
         return encode(self, values, reader_of(self))
@@ -109,59 +110,61 @@ class Schema(Kinds):
         optional: bool | str | Iterable[str] = False,
         numbers: str | Iterable[str] = (),
     ) -> Schema:
-        """A schema from examples of nested data: JSON, dataclasses, nodes of `ast`, `nltk.Tree`s.
+        """Infers a schema from nested data: JSON, dataclasses, nodes of `ast`, `nltk.Tree`s.
 
-        Objects under one key are of one kind, which is called as the key; or, if they have a key
-        `"kind"`, they are of the kind that stands there. For objects of dataclasses and nodes of
-        `ast` that is the name of their class. A field that some objects lack, or that is None
-        there, is optional. Texts that are numbers everywhere are numbers. Where values of several
-        forms stand, such as numbers and objects, there is a kind for each form. Keys that no
-        example has are left out when documents are encoded.
+        Objects under one key have the same kind, which is named after the key; or, if they have a
+        key `"kind"`, the kind that it names. For objects of dataclasses and nodes of `ast` that is
+        the name of their class. A field that some objects lack, or that is None there, is optional.
+        Texts that are numbers everywhere are numbers. Where there are values of several forms, such
+        as numbers and objects, there is a kind for each form. Keys that no example has are left out
+        when documents are encoded.
 
         Args:
-            documents: examples.
-            max_choices: a text or an integer is one of few choices, if there are at most as many
-                different ones as this, each seen twice or more on average. Values that are not seen
-                here share one extra choice. Numbers written with a point, such as 5.0, are
-                never choices.
-            optional: fields that later documents may lack though all examples have them, such as
-                `["document.name", "atoms.charge"]`, a kind and a field as `print(schema)` has them,
-                where `Call(node)` is the kind `Call` of the type `node`; True for all fields. Lists
-                need not be named: one that is missing is empty.
-            numbers: fields of integers that are quantities, such as `["customer.age"]`: they stay
+            documents: The examples.
+            max_choices: The largest number of different values of a choice: a text or an integer is
+                a choice if there are at most so many, each seen twice or more on average. Values
+                that are not seen here share one extra choice. Numbers written with a point, such as
+                5.0, are never choices.
+            optional: Fields that later documents may lack though all examples have them, such as
+                `["document.name", "atoms.charge"]`: a kind and a field as in `print(schema)`, where
+                `Call(node)` is the kind `Call` of the type `node`; True for all fields. Lists need
+                not be named: one that is missing is empty.
+            numbers: Fields of integers that are quantities, such as `["customer.age"]`: they stay
                 numbers, however few different ones there are.
 
         Raises:
-            ValueError: `documents` is one document, there are none, one contains something that is
-                not JSON, such as NaN, a list has None among other entries, or `optional` or
-                `numbers` has something that is no such field.
+            ValueError: If `documents` is one document or is empty, if a document contains something
+                that is not JSON, such as NaN, if a list has None among other entries, or if
+                `optional` or `numbers` names something that is no such field.
         """
         refuse_one_document("Schema.infer", documents)
         return cls.from_config(infer(documents, max_choices, optional, numbers))
 
     def get_config(self) -> dict[str, Any]:
-        """The schema as plain data."""
+        """Returns the schema as plain data."""
         return config_of(self)
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Schema:
-        """A schema from what `get_config` gave, with new classes of the same names."""
+        """Returns a schema from the result of `get_config`, with new classes of the same names."""
         return cls(class_of(**config))
 
     def decode(self, batch: Mapping[str, Any] | Value) -> Any:
-        """The values that a batch was encoded from: new objects, or documents.
+        """Returns the values from which a batch was encoded: new objects, or documents.
 
-        Documents lack what is None, and texts and numbers that are no known choice are None.
+        Documents lack the fields that are None, and texts and numbers that are not known choices
+        are None.
 
         Args:
-            batch: as `encode` gives it; or what a recursive function returns, a value for each
-                token or, if it was called for one without a token axis, a single one.
+            batch: A batch from `encode`; or the result of a recursive function: a value for each
+                token or, if it was called without a token axis, a single value.
 
         Returns:
-            A list; for a single value, the object. A value that may be None is None where it is.
+            A list; for a single value, the object. If a value that may be None has no value, it is
+            None.
 
         Raises:
-            ValueError: it is neither, or a value is of another type.
+            ValueError: If it is neither, or if a value is of another type.
         """
         if not isinstance(batch, Value):
             return decode(self, batch)
@@ -174,16 +177,16 @@ class Schema(Kinds):
 
     @not_converted
     def batch(self, values: Value) -> dict[str, tf.RaggedTensor]:
-        """What a recursive function returns, as a batch.
+        """Returns the result of a recursive function as a batch.
 
-        Tree nodes that no value leads to are left out. Gradients reach the numbers of the batch.
+        Tree nodes to which no value leads are left out. Gradients reach the numbers of the batch.
 
         Args:
-            values: of the type of the schema, an example each.
+            values: Values of the schema's type, one for each example.
 
         Raises:
-            ValueError: they are of another type.
-            tf.errors.InvalidArgumentError: one of them is None.
+            ValueError: If they are of another type.
+            tf.errors.InvalidArgumentError: If one of them is None.
         """
         with SentenceFirst():
             return to_batch(self, self._examples(values, "Schema.batch"))
@@ -197,44 +200,46 @@ class Schema(Kinds):
         features_of: OfKinds | None = None,
         children_of: OfKinds | None = None,
     ) -> tuple[Any, tf.RaggedTensor]:
-        """Values as what a tree layer reads: `layer(*schema.trees(values))`.
+        """Returns values as inputs of a tree layer: `layer(*schema.trees(values))`.
 
         Values of all kinds are the tree nodes of one table. Node 0 is the root, and the others
-        follow level by level. A value that several others refer to is one tree node, behind all of
-        these; the layer then needs `shared_nodes=True`. Gradients go through the features to the
-        numbers of the values. It runs eagerly, within a `tf.function`, in `tf.data.Dataset.map`,
-        in `call` of a layer or a model, and on `schema.inputs()`, for a functional model. There it
-        is the layer `kerasrec.layers.SchemaTrees`, which says how functions are saved.
+        follow level by level. A value to which several others refer is one tree node, after all of
+        these; the layer then needs `shared_nodes=True`. Gradients flow through the features to the
+        numbers of the values. The method works eagerly, within a `tf.function`, in
+        `tf.data.Dataset.map`, in `call` of a layer or a model, and on `schema.inputs()`, for a
+        functional model. There it becomes the layer `kerasrec.layers.SchemaTrees`, which documents
+        how functions are saved.
 
-        `token_of`, `features_of` and `children_of` say for values what they say for Python objects
-        in `kerasrec.datasets.encode`. Each is a dict with a function for each kind, as for
+        `token_of`, `features_of` and `children_of` do for values what they do for Python objects in
+        `kerasrec.datasets.encode`. Each is a dict with a function for each kind, as for
         `kerasrec.match`, or one function for all kinds. A function is called once for each kind and
-        gets all values of that kind: a field is a tensor with a row for each. Tokens and features
-        may also be constants. A kind without an entry has token 0 (or an empty text), features of
-        zeros, and no children.
+        gets all values of that kind: a field is a tensor with a row for each value. Tokens and
+        features may also be constants. A kind without an entry has token 0 (or an empty text),
+        features of zeros, and no children.
 
         Args:
-            values: what a recursive function returns, an example each; or a batch, as `encode`
-                gives it or a layer gets it; or `schema.inputs()`.
-            token_of: gives tokens, int32, int64 or string `[rows]`, or several for each value,
-                `[rows, ids]`. If neither it nor `features_of` is given, the token is the number of
-                the kind, from 1 to `len(schema.kinds)`, in the order of `print(schema)`.
-            features_of: gives features, float `[rows, features]`; `[rows]` is one feature.
-            children_of: gives the children in their order: a field that holds values, or a list of
-                such fields; the names of fields may stand in place of a function. A field that is
-                None is -1, a slot without a child. By default all fields that hold values, in the
-                order of declaration.
+            values: The result of a recursive function, a value for each example; or a batch, from
+                `encode` or as a layer gets it; or `schema.inputs()`.
+            token_of: Returns tokens, int32, int64 or string `[rows]`, or several for each value,
+                `[rows, ids]`. If neither `token_of` nor `features_of` is given, the token is the
+                number of the kind, from 1 to `len(schema.kinds)`, in the order of `print(schema)`.
+            features_of: Returns features, float `[rows, features]`; `[rows]` is one feature.
+            children_of: Returns the children in their order: a field of values, or a list of such
+                fields; names of fields may stand in place of a function. A field that is None
+                becomes -1, a slot without a child. By default all fields of values, in the order of
+                declaration.
 
         Returns:
-            A pair `(x, children)`, ragged: `x` are tokens, `[batch, (nodes)]` or `[batch, (nodes),
-            ids]`, or features, `[batch, (nodes), features]`, or a tuple of both. `children` is
-            int32 `[batch, (nodes), (children)]`. For padded ones take `x.to_tensor()` and
-            `children.to_tensor(-1)`.
+            A pair `(x, children)`, both ragged. `x` contains tokens, `[batch, (nodes)]` or
+            `[batch, (nodes), ids]`, or features, `[batch, (nodes), features]`, or is a tuple of
+            both. `children` is int32 `[batch, (nodes), (children)]`. For padded tensors use
+            `x.to_tensor()` and `children.to_tensor(-1)`.
 
         Raises:
-            ValueError: values are of another type, a batch lacks a tensor, a dict has a key that is
-                no kind, or a function gives something else than said above.
-            tf.errors.InvalidArgumentError: a value is None, or a function gives not a row for each.
+            ValueError: If values are of another type, a batch lacks a tensor, a dict has a key that
+                is no kind, or a function returns something else than said above.
+            tf.errors.InvalidArgumentError: If a value is None, or if a function does not return a
+                row for each value.
 
         Example:
 
@@ -275,13 +280,13 @@ class Schema(Kinds):
 
     @not_converted
     def values(self, batch: Mapping[str, tf.RaggedTensor]) -> Value:
-        """A batch as an argument of a recursive function, a token for each example.
+        """Returns a batch as an argument of a recursive function, a token for each example.
 
         Args:
-            batch: as `encode` gives it, or as a layer gets it.
+            batch: A batch, from `encode` or as a layer gets it.
 
         Raises:
-            ValueError: it lacks a tensor.
+            ValueError: If it lacks a tensor.
         """
         batch = self._checked(batch)
         if _are_symbolic(batch):
@@ -297,7 +302,7 @@ class Schema(Kinds):
         return Value(roots, Tables.of_flat(self, flat), self.numbers(self.root))
 
     def _checked(self, batch: Any) -> dict[str, Any]:
-        """The tensors of a batch, symbolic or not, once it is known that they are of the schema."""
+        """The tensors of a batch, symbolic or not, once they are known to be of the schema."""
         if not isinstance(batch, Mapping):
             raise ValueError(
                 f"The batch is {described(batch)}; expected a dict as Schema.encode gives it."
@@ -327,7 +332,7 @@ class Schema(Kinds):
         return batch
 
     def of(self, values: Iterable[Any]) -> Value:
-        """Objects as an argument of a recursive function, a token for each."""
+        """Returns objects as an argument of a recursive function, a token for each."""
         return self.values(self.encode(values))
 
     def __repr__(self) -> str:
@@ -347,7 +352,7 @@ class Schema(Kinds):
         return "\n".join(lines)
 
 
-# Why tensors may be padded, and floats others than those of a batch.
+# The reasons why tensors may be padded, and floats others than those of a batch.
 _PADDED = (
     " model.export of Keras passes padded tensors: export a tf.function with "
     "input_signature=[schema.element_spec] by keras.export.ExportArchive instead."
@@ -364,11 +369,11 @@ def _are_symbolic(batch: Mapping[str, Any]) -> bool:
 
 
 def as_values(arguments: Sequence[Any]) -> list[Any]:
-    """Arguments of a recursive function; data types among them as values, one token each.
+    """Returns arguments of a recursive function, with data types among them as values of one token.
 
     Args:
-        arguments: objects of a data type, and lists of objects of one type; all else stays. Those
-            of one type become values of one batch.
+        arguments: Objects of a data type, and lists of objects of one type; all else stays
+            unchanged. Those of one type become values of one batch.
     """
     found = list(arguments)
     places: dict[type[DataType], list[int]] = {}
@@ -396,5 +401,5 @@ DataType._make = _make
 
 @functools.lru_cache(maxsize=64)
 def _known(schema: Schema) -> Schema:
-    """An equal schema from before, which has traced what it needs."""
+    """An equal schema from before, which has already traced what it needs."""
     return schema

@@ -1,4 +1,4 @@
-"""Values to a batch: the tree nodes that each leads to, numbered from the root down."""
+"""From values to a batch: the tree nodes to which each leads, numbered from the root down."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from kerasrec.row_ids import row_ids
 
 
 def to_batch(schema: Kinds, values: Value) -> dict[str, tf.RaggedTensor]:
-    """A batch as `Schema.encode` gives it, an example for each value.
+    """Returns a batch as from `Schema.encode`, with an example for each value.
 
-    A tree node that several of an example refer to is stored once, after all of these; one that
-    several examples lead to is stored in each.
+    A tree node to which several nodes of an example refer is stored once, after all of these; a
+    tree node to which several examples lead is stored in each.
 
     Args:
-        schema: of the batch; its kinds are among those of the values' tables.
-        values: `[examples]`.
+        schema: The batch's schema; its kinds are among those of the values' tables.
+        values: The values, `[examples]`.
 
     Raises:
-        tf.errors.InvalidArgumentError: a value is None.
+        tf.errors.InvalidArgumentError: If a value is None.
     """
     tables = values._tables
     reached = reached_from(values._node, tf.size(tables.kinds, tf.int64), _references(tables))
@@ -50,14 +50,14 @@ def to_batch(schema: Kinds, values: Value) -> dict[str, tf.RaggedTensor]:
 
 @dataclass(frozen=True)
 class Reached:
-    """Tree nodes that the roots of examples lead to, those of one example after another's.
+    """The tree nodes to which the roots of examples lead, one example after another.
 
     Args:
-        nodes: int64 `[reached]`, their numbers in the tables.
-        examples: int64 `[reached]`, which example each is in.
-        places: int64 `[reached]`, which it is in its example.
-        num_examples: int64 scalar.
-        num_nodes: int64 scalar, how many tree nodes the tables have.
+        nodes: The nodes' numbers in the tables, int64 `[reached]`.
+        examples: The example of each node, int64 `[reached]`.
+        places: The place of each node in its example, int64 `[reached]`.
+        num_examples: The number of examples, an int64 scalar.
+        num_nodes: The number of tree nodes in the tables, an int64 scalar.
     """
 
     nodes: tf.Tensor
@@ -67,7 +67,7 @@ class Reached:
     num_nodes: tf.Tensor
 
     def by_example(self, rows: Any, examples: tf.Tensor) -> tf.RaggedTensor:
-        """What tree nodes have, as a row for each example."""
+        """Returns the entries of tree nodes, as a row for each example."""
         lengths = tf.math.bincount(
             tf.cast(examples, tf.int32), minlength=tf.cast(self.num_examples, tf.int32)
         )
@@ -76,11 +76,11 @@ class Reached:
         return tf.RaggedTensor.from_row_lengths(rows, tf.cast(lengths, tf.int64), validate=False)
 
     def references(self, numbers: Any, examples: tf.Tensor) -> Any:
-        """Numbers of the tables as numbers within an example, int32; -1 for None.
+        """Converts numbers of the tables to numbers within an example, int32; -1 for None.
 
         Args:
-            numbers: int64 `[rows]`, or a RaggedTensor of these.
-            examples: of each row.
+            numbers: The numbers, int64 `[rows]`, or a RaggedTensor of numbers.
+            examples: The example of each row.
         """
         if isinstance(numbers, tf.RaggedTensor):
             of_entries = tf.gather(examples, row_ids(tf.cast(numbers.row_lengths(), tf.int32)))
@@ -94,15 +94,15 @@ class Reached:
 
 
 def reached_from(roots: tf.Tensor, num_nodes: tf.Tensor, below: tf.RaggedTensor) -> Reached:
-    """What roots lead to, level by level; a tree node counts for the last level that has it.
+    """Finds what roots lead to, level by level; a tree node counts for the last level that has it.
 
     Args:
-        roots: int64 `[examples]`.
-        num_nodes: int64 scalar, how many tree nodes the tables have.
-        below: int64 `[nodes, (references)]`, what each leads to.
+        roots: The roots, int64 `[examples]`.
+        num_nodes: The number of tree nodes in the tables, an int64 scalar.
+        below: The nodes to which each node leads, int64 `[nodes, (references)]`.
 
     Raises:
-        tf.errors.InvalidArgumentError: a root is None.
+        tf.errors.InvalidArgumentError: If a root is None.
     """
     check = tf.debugging.Assert(
         tf.reduce_all(roots >= 0),
@@ -148,7 +148,7 @@ def reached_from(roots: tf.Tensor, num_nodes: tf.Tensor, below: tf.RaggedTensor)
 
 
 def _references(tables: Tables) -> tf.RaggedTensor:
-    """The tree nodes that each refers to, int64 `[nodes, (references)]`."""
+    """The tree nodes to which each refers, int64 `[nodes, (references)]`."""
     found = [
         (kind, tables.fields[kind.key(field)])
         for kind in tables.schema.kinds
@@ -159,12 +159,12 @@ def _references(tables: Tables) -> tf.RaggedTensor:
 
 
 def rows_of_nodes(tables: Tables, found: Iterable[tuple[Kind, Any]]) -> tf.RaggedTensor:
-    """What is found at tree nodes, as one row for each node of the tables, `[nodes, (entries)]`.
+    """Returns what is found at tree nodes, a row for each node of the tables, `[nodes, (entries)]`.
 
     Args:
-        tables: of the tree nodes.
-        found: kinds, and for each int64 `[rows]` or a RaggedTensor `[rows, (entries)]`; a kind may
-            come several times, its entries are in this order.
+        tables: The tables of the tree nodes.
+        found: Kinds, and for each int64 `[rows]` or a RaggedTensor `[rows, (entries)]`; a kind may
+            come several times, and its entries are in this order.
     """
     sources, targets = [tf.zeros([0], tf.int64)], [tf.zeros([0], tf.int64)]
     for kind, entries in found:

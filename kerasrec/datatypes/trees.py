@@ -1,4 +1,4 @@
-"""Values as trees with tree nodes of one type: what tree layers read."""
+"""Values as trees with tree nodes of one type: the inputs of tree layers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kerasrec.datatypes.kinds import Kind, Kinds
 from kerasrec.datatypes.to_batch import nodes_of, reached_from, rows_of_nodes, without_none
 from kerasrec.datatypes.values import Tables, Value
 
-# What tree nodes have: a function or a constant for each kind, or a function for all kinds.
+# Values for tree nodes: a function or a constant for each kind, or a function for all kinds.
 OfKinds: TypeAlias = Mapping[type[DataType] | str, Any] | Callable[[Any], Any]
 
 _TOKENS = (tf.int32, tf.int64, tf.string)
@@ -26,14 +26,14 @@ def to_trees(
     features_of: OfKinds | None,
     children_of: OfKinds | None,
 ) -> tuple[Any, tf.RaggedTensor]:
-    """Trees as `Schema.trees` says it.
+    """Returns trees as described in `Schema.trees`.
 
     Args:
-        schema: whose kinds the mappings have.
-        values: `[examples]`.
-        token_of: as `Schema.trees` takes it.
-        features_of: the same.
-        children_of: the same.
+        schema: The schema with the kinds of the mappings.
+        values: The values, `[examples]`.
+        token_of: The argument of `Schema.trees`.
+        features_of: The argument of `Schema.trees`.
+        children_of: The argument of `Schema.trees`.
     """
     nodes = _Nodes(schema, values._tables)
     children = rows_of_nodes(nodes.tables, nodes.children(children_of or _all_references))
@@ -54,16 +54,16 @@ def to_trees(
 
 
 def by_kind(schema: Kinds, name: str, of_kinds: Any) -> dict[Kind, Any]:
-    """What is given for each kind; kinds without an entry are left out.
+    """Returns the entry of each kind; kinds without an entry are left out.
 
     Args:
-        schema: with the kinds.
-        name: of the argument, for errors.
-        of_kinds: a function for all kinds, or a dict whose keys are kinds, names of kinds, or types
-            above them; the first key that a kind belongs to counts.
+        schema: The schema with the kinds.
+        name: Of the argument, for errors.
+        of_kinds: A function for all kinds, or a dict whose keys are kinds, names of kinds, or types
+            above them; the first key to which a kind belongs counts.
 
     Raises:
-        ValueError: it is neither, or a key is no kind.
+        ValueError: If it is neither, or if a key is no kind.
     """
     if callable(of_kinds):
         return dict.fromkeys(schema.kinds, of_kinds)
@@ -98,11 +98,11 @@ def _all_references(value: Any) -> list[Any]:
 
 
 class _Nodes:
-    """What functions say of all tree nodes of some tables.
+    """The results of functions for all tree nodes of some tables.
 
     Args:
-        schema: whose kinds have numbers; the tables may have more kinds.
-        tables: of the tree nodes.
+        schema: The schema whose kinds have numbers; the tables may have more kinds.
+        tables: The tables of the tree nodes.
     """
 
     def __init__(self, schema: Kinds, tables: Tables):
@@ -113,11 +113,12 @@ class _Nodes:
             for kind in tables.schema.kinds
         ]
         starts = tf.cumsum(tf.stack(self._counts), exclusive=True)
-        # Where a tree node is when those of the first kind come first, then those of the second.
+        # The place of each tree node when those of the first kind come first, then those of the
+        # second.
         self._places = tf.gather(starts, tables.kinds) + tables.rows
 
     def children(self, children_of: OfKinds) -> list[tuple[Kind, Any]]:
-        """The numbers of the children of each kind, -1 for None."""
+        """Returns the numbers of the children of each kind, -1 for None."""
         found = []
         for kind, given in self._given("children_of", children_of):
             below = list(given) if isinstance(given, list | tuple) else [given]
@@ -136,7 +137,7 @@ class _Nodes:
         return found
 
     def tokens(self, token_of: OfKinds | None) -> tf.Tensor:
-        """The token of each tree node, `[nodes]` or `[nodes, ids]`."""
+        """Returns the token of each tree node, `[nodes]` or `[nodes, ids]`."""
         if token_of is None:
             token_of = {kind.type: 1 + kind.number for kind in self._schema.kinds}
         found = self._tensors("token_of", "an integer or a text", token_of)
@@ -149,7 +150,7 @@ class _Nodes:
         return self._table("token_of", found)
 
     def features(self, features_of: OfKinds) -> tf.Tensor:
-        """The features of each tree node, `[nodes, features]`."""
+        """Returns the features of each tree node, `[nodes, features]`."""
         found = []
         for kind, tensor in self._tensors("features_of", "a vector", features_of):
             if not tensor.dtype.is_floating:
@@ -161,7 +162,7 @@ class _Nodes:
         return self._table("features_of", found)
 
     def _given(self, name: str, of_kinds: OfKinds) -> list[tuple[Kind, Any]]:
-        """What is given for the tree nodes of each kind of the tables; without None."""
+        """The entries for the tree nodes of each kind of the tables; without None."""
         entries = {
             kind.type: entry for kind, entry in by_kind(self._schema, name, of_kinds).items()
         }
@@ -180,7 +181,7 @@ class _Nodes:
         return Value(nodes, self.tables, (kind.number,), _row=rows)
 
     def _tensors(self, name: str, expected: str, of_kinds: OfKinds) -> list[tuple[Kind, tf.Tensor]]:
-        """The same as tensors with a row for each tree node of the kind, of one dtype."""
+        """The same as tensors of one dtype, with a row for each tree node of the kind."""
         given = self._given(name, of_kinds)
         for kind, item in given:
             if isinstance(item, tf.RaggedTensor | Value):

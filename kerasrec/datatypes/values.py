@@ -1,4 +1,4 @@
-"""Values of data types as a recursive function sees them: numbers of tree nodes in tables."""
+"""Values of data types within a recursive function: numbers of tree nodes in tables."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _numbers = itertools.count(1)
 
 @dataclass(frozen=True, eq=False)
 class Tables:
-    """All tree nodes of a batch, one after another; all tokens read the same.
+    """All tree nodes of a batch, one after another; all tokens read the same tables.
 
     Args:
-        schema: of the values.
-        kinds: int32 `[nodes]`, the kind of each tree node.
-        rows: int32 `[nodes]`, its row in the tables of its kind.
-        fields: by the keys of the schema, a row for each tree node of the kind; references are
+        schema: The schema of the values.
+        kinds: The kind of each tree node, int32 `[nodes]`.
+        rows: The row of each tree node in the tables of its kind, int32 `[nodes]`.
+        fields: By the keys of the schema, a row for each tree node of the kind. References are
             int64 numbers of tree nodes of the batch, and lists are RaggedTensors.
-        number: tells tables apart.
+        number: A number that distinguishes tables.
     """
 
     schema: Kinds
@@ -44,19 +44,19 @@ class Tables:
         return [self.kinds, self.rows, *self.fields.values()]
 
     def specs(self) -> list[Any]:
-        """What tables of the same schema are, whatever their sizes."""
+        """The specs of the tables of a schema, whatever their sizes."""
         return [_open_spec(item) for item in self.flat()]
 
     @staticmethod
     def of_flat(schema: Kinds, flat: Sequence[Any]) -> Tables:
-        """Tables of a schema from what `flat` gives."""
+        """Returns tables of a schema from the result of `flat`."""
         kinds, rows, *fields = flat
         _, *keys = schema.element_spec
         return Tables(schema, kinds, rows, dict(zip(keys, fields, strict=True)))
 
     @staticmethod
     def of_none(schema: Kinds) -> Tables:
-        """Tables without any tree nodes."""
+        """Returns tables without any tree nodes."""
         with tf.init_scope():
             none = tf.zeros([0], tf.int32)
             fields: dict[str, Any] = {}
@@ -86,17 +86,18 @@ def _open_spec(item: tf.Tensor | tf.RaggedTensor) -> Any:
 class Value:
     """A value of a data type for each token, in a recursive function.
 
-    Its fields are attributes. A field may be read once it is known which kind the value is, inside
-    a branch of `kerasrec.match`, or anywhere if its type has one kind. `has("field")` says where an
+    Its fields are attributes. A field may be read once the kind of the value is known: inside a
+    branch of `kerasrec.match`, or anywhere if its type has one kind. `has("field")` says where an
     optional field has a value, bool `[tokens]`. A field that is a list has a row of values for each
     token; `one + other` joins two such rows.
 
-    A value that may have been made in the same run is known by a key; it has fields after the run.
+    A value that may have been made in the same run is known only by a key; it has fields after the
+    run.
     """
 
-    # Numbers of the function take no dtype from what values are known by.
+    # Numbers in the function do not take their dtype from the numbers that stand for values.
     _holds_references: ClassVar[bool] = True
-    # Names of dataclass fields, which begin with an underscore, are no names of a user's fields.
+    # Names of dataclass fields, which begin with an underscore, are not names of a user's fields.
     _node: Any
     _tables: Tables
     _kinds: tuple[int, ...]
@@ -104,8 +105,8 @@ class Value:
     _is_made: bool = False
     _row: Any = None
 
-    # tf.nest takes a value for what differs from token to token: the number of a tree node. What
-    # it may be is known of arguments and results by their type alone.
+    # For tf.nest, only what differs from token to token is a component: the number of a tree node.
+    # What a value may be is known for arguments and results by their type alone.
     def __tf_flatten__(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         return (self._tables, self._type, self._is_optional, self._is_made), (self._node,)
 
@@ -120,7 +121,7 @@ class Value:
         return family_of(self._tables.schema.kinds[self._kinds[0]].type)
 
     def has(self, name: str) -> tf.Tensor:
-        """Whether an optional field has a value, bool `[tokens]`."""
+        """Returns whether an optional field has a value, bool `[tokens]`."""
         kind, item = self._field(name)
         if not item.is_optional:
             raise TraceError(f"{kind.name}.{name} always has a value; it is not declared `| None`.")
@@ -129,20 +130,20 @@ class Value:
         return tf.gather(self._tables.fields[kind.presence_key(item)], self._rows())
 
     def lookup(self, table: Any) -> Any:
-        """The value's row of a table that was computed from the fields of all values of its kind.
+        """Returns the value's row of a table computed from the fields of all values of its kind.
 
         Args:
-            table: a row for each tree node of the kind, `[rows, ...]`, in the order of the batch,
-                as what is computed of `batch["Number.value"].values`.
+            table: A row for each tree node of the kind, `[rows, ...]`, in the order of the batch,
+                such as a result computed from `batch["Number.value"].values`.
 
         Returns:
-            `[tokens, ...]`.
+            The rows, `[tokens, ...]`.
         """
         self._kind("A row of a table")
         return tf.gather(table, self._rows())
 
     def __add__(self, other: Any) -> Value:
-        """The rows of two lists, joined for each token."""
+        """Joins the rows of two lists for each token."""
         both = [self, other]
         are_rows = all(
             isinstance(item, Value) and isinstance(item._node, tf.RaggedTensor) for item in both
@@ -167,7 +168,7 @@ class Value:
         return self._read(name)
 
     def _read(self, name: str) -> Any:
-        """The field of a name, which may be any text where a schema was inferred."""
+        """The field of a name, which may be any text if the schema was inferred."""
         kind, item = self._field(name)
         found = tf.gather(self._tables.fields[kind.key(item)], self._rows())
         tracer = active_tracer()
@@ -198,7 +199,7 @@ class Value:
             )
         return kinds[0]
 
-    # Python asks these of one value, and this is one for each token.
+    # Python asks these of one value, but this is one for each token.
     def __bool__(self) -> bool:
         self._refuse_in_body("The truth (`if`, `and`, `or`, `not`)")
         return True
@@ -247,7 +248,7 @@ class Value:
             )
         raise TraceError(f"{what} was asked of {reason}{at_this_line()}")
 
-    # What `trace/same_nest.py` asks of values.
+    # The questions of `trace/same_nest.py` about values.
     @property
     def _structure(self) -> tuple[Any, ...]:
         return self._node, self._tables, self._kinds, self._is_optional
@@ -283,7 +284,7 @@ class Value:
 
 
 def _refuse(value: Value, *_: Any, **__: Any) -> NoReturn:
-    """Says what to do with a value that was given to an op of TensorFlow."""
+    """Says what to do with a value that was passed to an op of TensorFlow."""
     raise SignatureError(
         f"An op of TensorFlow got {value!r}, which is no tensor. Read its fields, or choose by its "
         "kind with kerasrec.match. Work on a list of values in kerasrec.map_fn, filter it with "
@@ -295,7 +296,7 @@ tf.register_tensor_conversion_function(Value, _refuse)
 
 
 def tables_in(nest: Any) -> list[Tables]:
-    """The tables that the values in a nest of arguments are of, each once."""
+    """Returns the tables of the values in a nest of arguments, each once."""
     found: dict[Tables, None] = {}
 
     def add(value: Value) -> Value:
@@ -307,14 +308,14 @@ def tables_in(nest: Any) -> list[Tables]:
 
 
 def with_tables(nest: Any, replace: Callable[[Tables], Tables]) -> Any:
-    """A nest of arguments whose values are of other tables."""
+    """Returns a nest of arguments whose values belong to other tables."""
     return map_values(
         lambda value: dataclasses.replace(value, _tables=replace(value._tables)), nest
     )
 
 
 def map_values(replace: Callable[[Value], Value], nest: Any) -> Any:
-    """A nest with other values; all else stays."""
+    """Returns a nest with other values; all else stays unchanged."""
     if isinstance(nest, Value):
         return replace(nest)
     if isinstance(nest, dict):
