@@ -1,7 +1,7 @@
-"""Encoded trees to padded or ragged batches.
+"""From encoded trees to padded or ragged batches.
 
 The trees lie one after another in a few arrays, and a batch is one gather from each. The order of
-an epoch is a dataset of indices, so none of this runs in Python once training starts, and the
+an epoch is a dataset of indices. So none of this runs in Python once training starts, and the
 dataset can be sharded, saved and distributed.
 """
 
@@ -83,7 +83,7 @@ def tree_batches(
     """Batches trees, padded to the largest of their batch, or ragged.
 
     Trees keep their order, unless `shuffle` or `bucket_by_size` is given. Every tree comes exactly
-    once an epoch. The dataset knows its number of batches.
+    once in an epoch. The dataset knows its number of batches.
 
     For pairs of trees, see `tree_pair_batches`. Two datasets with the same number of trees, made
     with the same arguments, may be zipped, too: the trees of a pair stay together. With `shuffle`
@@ -92,37 +92,37 @@ def tree_batches(
     by its own sizes.
 
     Args:
-        encoded_trees: Trees as `encode`, `encode_tree` and `encode_dependencies` give them; or
-            other tuples `(tokens, children, labels)`. See `check_tree`.
-        batch_size: Trees per batch.
+        encoded_trees: Trees from `encode`, `encode_tree` and `encode_dependencies`; or other tuples
+            `(tokens, children, labels)`. See `check_tree`.
+        batch_size: The number of trees in a batch.
         shuffle: Whether trees come in a different order each epoch.
-        seed: Makes the shuffling the same in each run (together with TensorFlow's global seed,
-            where that is set).
+        seed: The seed of the shuffling, which makes it the same in each run (together with
+            TensorFlow's global seed, if that is set).
         bucket_by_size: Whether trees of similar size come together, which saves padding. Without
             `shuffle` the trees then come in order of size.
         drop_remainder: Whether a last batch with fewer trees is left out.
-        arity: Slots for children of each tree node, so that several datasets get the same shape;
-            by default the largest number that a tree has.
-        return_order: Whether to return a `TreeOrder` as well, which puts predictions back into
-            the order of `encoded_trees`.
-        ragged: Whether batches are ragged: they then take the memory of their tree nodes and
-            children, however much these differ from tree to tree.
+        arity: The number of slots for the children of a tree node, so that several datasets get the
+            same shape; by default the largest number of children in a tree.
+        return_order: Whether to return a `TreeOrder` as well, which puts predictions back into the
+            order of `encoded_trees`.
+        ragged: Whether batches are ragged. They then take memory only for their tree nodes and
+            children, however much their numbers differ from tree to tree.
 
     Returns:
         A `tf.data.Dataset` of `((tokens, children), labels)`: int32 `[batch, nodes]`, padded with
         0; int32 `[batch, nodes, arity]`, padded with -1; int32 `[batch, nodes]`, padded with -1.
-        Ids are int32 `[batch, nodes, ids]`, features float32 `[batch, nodes, features]`, and trees
-        with both give `((ids, features, children), labels)`. Labels that are floats are float32,
-        padded with NaN; train on them with `kerasrec.training.TreeSquaredError`, since losses of
-        Keras and all weights would become NaN. Labels of trees are `[batch]`. With `ragged` nodes
-        and children are ragged dimensions: `tf.RaggedTensor` `[batch, (nodes)]`, `[batch, (nodes),
-        (children)]` and `[batch, (nodes)]`.
-        With `return_order`, a pair: the dataset and a `TreeOrder`.
+        Ids are int32 `[batch, nodes, ids]`, features are float32 `[batch, nodes, features]`, and
+        trees with both become `((ids, features, children), labels)`. Labels that are floats are
+        float32, padded with NaN; train on them with `kerasrec.training.TreeSquaredError`, since
+        losses of Keras and all weights would become NaN. Labels of trees are `[batch]`. With
+        `ragged`, nodes and children are ragged dimensions: `tf.RaggedTensor` `[batch, (nodes)]`,
+        `[batch, (nodes), (children)]` and `[batch, (nodes)]`. With `return_order`, a pair: the
+        dataset and a `TreeOrder`.
 
     Raises:
-        ValueError: If there are no trees, one is malformed (see `check_tree`), of another kind than
-            the first, or has more slots for children than `arity`, or no batch would come out; or
-            if `return_order` is given together with `shuffle` or `drop_remainder`.
+        ValueError: If there are no trees, a tree is malformed (see `check_tree`), of another kind
+            than the first, or has more slots for children than `arity`, or no batch would come out;
+            or if `return_order` is given together with `shuffle` or `drop_remainder`.
 
     Example:
 
@@ -159,30 +159,31 @@ def tree_pair_batches(
     arity: int | None = None,
     ragged: bool = False,
 ) -> tf.data.Dataset:
-    """Batches pairs of trees, which stay pairs however they are shuffled and sorted.
+    """Batches pairs of trees, which stay together however they are shuffled and sorted.
 
     The other arguments are those of `tree_batches`; the size of a pair is that of both trees.
 
     Args:
-        left: The first tree of each pair, as `tree_batches` takes trees. Their own labels are not
+        left: The first tree of each pair, as for `tree_batches`. The trees' own labels are not
             read.
         right: The second tree of each pair.
         labels: Numbers `[pairs, ...]`, one or several for each pair: a class, a score, or a
             distribution over scores.
-        batch_size: Pairs per batch.
+        batch_size: The number of pairs in a batch.
         shuffle: Whether pairs come in a different order each epoch.
-        seed: Makes the shuffling the same in each run.
+        seed: The seed of the shuffling, which makes it the same in each run.
         bucket_by_size: Whether pairs of similar size come together.
         drop_remainder: Whether a last batch with fewer pairs is left out.
-        arity: Slots for children of each tree node.
-        ragged: Whether batches are ragged, and not padded.
+        arity: The number of slots for the children of a tree node.
+        ragged: Whether batches are ragged instead of padded.
 
     Returns:
-        A `tf.data.Dataset` of `((tokens, children, tokens, children), labels)`, left before right.
+        A `tf.data.Dataset` of `((tokens, children, tokens, children), labels)`, the left tree
+        before the right one.
 
     Raises:
-        ValueError: As `tree_batches`, or if there are other numbers of trees on the left than on
-            the right, or of labels, or a label does not fit into int32 or float32.
+        ValueError: As for `tree_batches`, or if the numbers of left trees, right trees and labels
+            differ, or if a label does not fit into int32 or float32.
 
     Example:
 
@@ -221,7 +222,7 @@ def tree_pair_batches(
 
 
 def check_trees(encoded_trees: Sequence[TreeArrays], arity: int | None) -> None:
-    """Checks that there are trees, each is one, and all are of one kind."""
+    """Checks that there are trees, that each is well formed, and that all are of one kind."""
     expect_several("encoded_trees", encoded_trees)
     if not hasattr(encoded_trees, "__getitem__") or isinstance(encoded_trees, Mapping):
         raise ValueError(
@@ -245,7 +246,7 @@ def _batches(
     bucket_by_size: bool,
     drop_remainder: bool,
 ) -> tuple[tf.data.Dataset, np.ndarray]:
-    """A dataset of what `gather` makes of indices, and their order where it is not shuffled."""
+    """A dataset of the results of `gather` for indices, and their order if it is not shuffled."""
     num_trees = len(sizes)
     if batch_size < 1:
         raise ValueError(f"batch_size is {batch_size}; expected 1 or more.")

@@ -4,11 +4,12 @@ r"""The reader of constituency trees in brackets, in the style of the Penn Treeb
         (NP (DT the) (NN film))
         (VP (VBZ works))))
 
-`nltk.Tree.fromstring` is not used, because it refuses trees more than 500 high, and gives up on
-long ones after some time.
+`nltk.Tree.fromstring` is not used, because it refuses trees that are more than 500 high, and gives
+up on long ones after some time.
 
-Tokens are separated only by the ASCII space, tab or line break, because some of SST's tokens hold
-U+00A0; `\/` and `\*` are escapes; `-LRB-` and `-RRB-` stand for brackets and are kept as they are.
+Tokens are separated only by the ASCII space, tab or line break, because some of SST's tokens
+contain U+00A0; `\/` and `\*` are escapes; `-LRB-` and `-RRB-` stand for brackets and are kept as
+they are.
 
 Source of the format: Marcus et al. 1993, Building a Large Annotated Corpus of English: The Penn
 Treebank, https://aclanthology.org/J93-2004/.
@@ -37,30 +38,32 @@ def read_brackets(
 ) -> list[Tree]:
     """Reads a file of bracketed trees with a label on every tree node and any number of children.
 
-    What is read is not yet what a layer of two children takes: see `collapse_unary`, `binarize` and
-    the arguments `arity` and `labels` of `encode_tree`.
+    The trees are not yet in the form that a layer of two children takes: see `collapse_unary`,
+    `binarize` and the arguments `arity` and `labels` of `encode_tree`.
 
     Args:
-        path: A UTF-8 text file. Each tree begins on a line of its own; where it takes several, the
-            others are indented more, or begin with no bracket. Blank lines are skipped, and so is a
-            bracket without a label around a tree, as in `( (S ...))`. A directory stands for the
-            files in it, and in its directories, that end in `.mrg`, `.ptb`, `.parse`, `.prd` or
-            `.txt`; a pattern such as `"wsj/*/*.mrg"` for those that match.
+        path: A UTF-8 text file. Each tree begins on a line of its own; if it takes several lines,
+            the others are indented more, or do not begin with a bracket. Blank lines are skipped,
+            and so is a bracket without a label around a tree, as in `( (S ...))`. A directory
+            stands for the files in it, and in its directories, that end in `.mrg`, `.ptb`,
+            `.parse`, `.prd` or `.txt`; a pattern such as `"wsj/*/*.mrg"` stands for the files that
+            match.
         strict: Whether malformed trees raise an error; otherwise they are left out, and a
-            `MalformedFileWarning` says which and why. Where a tree is not closed, what follows may
-            be parts of it; so that is left out, too, until brackets match or a blank line comes.
+            `MalformedFileWarning` says which and why. If a tree is not closed, the text after it
+            may be parts of it; so that is left out, too, until brackets match or a blank line
+            comes.
         verbose: 1 for a progress bar, 0 for none.
 
     Returns:
-        An `nltk.Tree` for each tree. Labels are `str`; a tree node holds either one word (`str`) or
-        any number of trees.
+        An `nltk.Tree` for each tree. Labels are `str`; a tree node has either one word (`str`) or
+        any number of trees below it.
 
     Raises:
         FileNotFoundError: If there is no file at `path`.
-        MalformedFileError: If `strict`, and brackets do not match, a tree node has no label, is
-            empty, or holds several words, or words beside trees; if there is no tree; or if bytes
-            are not UTF-8. It is a `ValueError` whose `problems` name every malformed tree with
-            file, line number and reason.
+        MalformedFileError: If `strict`, and brackets do not match; a tree node has no label, is
+            empty, or has several words, or words beside trees, below it; there is no tree; or bytes
+            are not UTF-8. The error is a `ValueError` whose `problems` name every malformed tree
+            with file, line number and reason.
     """
     return read_files(path, _gather, FORMAT, strict, verbose)
 
@@ -77,7 +80,7 @@ def _gather(path: Path, numbered: NumberedLines, problems: list[str]) -> list[Tr
 
 
 def parse_brackets(text: str) -> Tree:
-    """Reads the brackets of one tree of any height, whatever its tree nodes hold.
+    """Reads the brackets of one tree of any height, whatever its tree nodes contain.
 
     Args:
         text: The tree, without line breaks.
@@ -123,12 +126,12 @@ def shown(node: Tree) -> str:
 def _chunks(
     numbered: NumberedLines,
 ) -> Iterator[tuple[list[tuple[int, bytes]], int | None]]:
-    """Yields the numbered lines of each tree, and which of them looks as if it began another.
+    """Yields the numbered lines of each tree, and which of them looks as if it began another tree.
 
     Two of three signs say that a tree begins: the tree above is closed, a blank line stands between
-    them, and there is a bracket indented no more than that tree's. With the last sign alone, it is
-    unknown whether a tree is not indented or was cut off. So its pieces, and trees that follow,
-    stay together, and none is read.
+    them, and there is a bracket indented no more than that tree's first. With the last sign alone,
+    it is unknown whether a tree is not indented or was cut off. So its pieces, and trees that
+    follow, stay together, and none is read.
     """
     chunk: list[tuple[int, bytes]] = []
     intruder: int | None = None
@@ -189,7 +192,8 @@ def labelled_tree(text: str) -> Tree:
         text: The tree, without line breaks.
 
     Returns:
-        An `nltk.Tree` whose nodes have a `str` label, and hold one word or any number of trees.
+        An `nltk.Tree` whose nodes have a `str` label, and one word or any number of trees below
+        them.
 
     Raises:
         ValueError: If it is not one such tree.

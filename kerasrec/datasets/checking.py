@@ -1,4 +1,4 @@
-"""The check that arrays hold a tree."""
+"""The check that arrays form a tree."""
 
 import reprlib
 from collections.abc import Mapping, Sequence
@@ -19,18 +19,18 @@ def check_tree(
     labels: ArrayLike | None = None,
     num_classes: int | None = None,
 ) -> None:
-    """Checks that arrays hold one tree with tree node 0 as its root, padding (if any) at the end.
+    """Checks that arrays form one tree with tree node 0 as its root, padding (if any) at the end.
 
-    Padding is a tree node with token 0, no children and label -1 that nothing points to.
+    Padding is a tree node with token 0, no children and label -1 to which nothing points.
 
     Args:
-        tokens: Integers `[nodes]` or `[nodes, ids]`, 0 to the largest of int32; floats `[nodes,
-            features]`; or a tuple of two such arrays.
+        tokens: Integers `[nodes]` or `[nodes, ids]`, from 0 to the largest int32; floats
+            `[nodes, features]`; or a tuple of two such arrays.
         children: Integers `[nodes, arity]`, -1 = no child; or a row of integers for each tree node,
-            as `encode` gives them.
-        labels: Integers `[nodes]`, to the largest of int32; -1 = none. Or floats `[nodes]`, NaN =
+            as from `encode`.
+        labels: Integers `[nodes]`, up to the largest int32; -1 = none. Or floats `[nodes]`, NaN =
             none; or one number, the label of the tree.
-        num_classes: If given, labels must be less.
+        num_classes: The number of classes. If it is given, labels must be less.
 
     Raises:
         ValueError: If shapes or types do not fit; if the tree is empty; if a child, a token or a
@@ -62,7 +62,7 @@ def check_tree(
 
 
 def inputs_of(tokens: Any) -> tuple[np.ndarray, ...]:
-    """The arrays that tree nodes read: one, or ids and features.
+    """The arrays that tree nodes read: one array, or ids and features.
 
     Args:
         tokens: An array, or a tuple of arrays.
@@ -104,7 +104,7 @@ def _check_inputs(array: np.ndarray, nodes: int) -> None:
 
 
 def _checked_labels(labels: ArrayLike | None, nodes: int, num_classes: int | None) -> np.ndarray:
-    """Returns which tree nodes have a label, bool `[nodes]`; a label of the tree is of none."""
+    """Returns whether each node has a label, bool `[nodes]`; a tree's label belongs to no node."""
     if labels is None:
         return np.zeros(nodes, bool)
     array = np.asarray(labels)
@@ -161,9 +161,9 @@ def _parents(rows: ChildRows) -> np.ndarray:
 
 
 def _reached(parents: np.ndarray) -> np.ndarray:
-    """Which tree nodes have the root among their ancestors, or are it; bool `[nodes]`.
+    """Whether each tree node is the root, or has the root among its ancestors; bool `[nodes]`.
 
-    Follows parents twice as far each time.
+    Each step follows parents twice as far as the one before.
     """
     above = np.where(parents < 0, np.arange(len(parents)), parents)
     for _ in range(len(parents).bit_length()):
@@ -194,14 +194,14 @@ def check_nth_tree(index: int, tree: Sequence[Any], arity: int | None, hint: str
     """Checks one of several encoded trees, and that it has no more slots than `arity`.
 
     Args:
-        index: Its place among them.
-        tree: Its tokens, children and labels.
-        arity: Slots for children that there are; `None` for as many as it has.
-        hint: What to do where there are too few; `{}` stands for how many it needs.
+        index: The tree's place among them.
+        tree: The tree's tokens, children and labels.
+        arity: The number of slots for children; `None` for as many as the tree has.
+        hint: What to do if there are too few slots; `{}` stands for the number that the tree needs.
 
     Raises:
-        ValueError: If it is no encoded tree, malformed (see `check_tree`) or has more slots; the
-            message says which.
+        ValueError: If it is not an encoded tree, is malformed (see `check_tree`) or has more slots;
+            the message says which.
     """
     if isinstance(tree, Tree | Mapping | str) or not hasattr(tree, "__len__") or len(tree) != 3:
         raise ValueError(
@@ -226,15 +226,16 @@ def check_alike(index: int, tree: Sequence[Any], former: Sequence[Any]) -> Seque
     """Checks that one of several encoded trees has arrays of the same kinds as those before.
 
     Args:
-        index: Its place among them.
-        tree: Its tokens, children and labels, which have been checked.
-        former: Those of a tree before, one with labels if there was any.
+        index: The tree's place among them.
+        tree: The tree's tokens, children and labels, which have been checked.
+        former: The arrays of a former tree, one with labels if there was any.
 
     Returns:
-        Those to compare the next tree with. A tree without labels may be of any kind of labels.
+        The arrays to compare the next tree with. A tree without labels may be of any kind of
+        labels.
 
     Raises:
-        ValueError: If one has other inputs than the other, or another kind of labels.
+        ValueError: If one tree has other inputs than the other, or another kind of labels.
     """
     mine, others = (is_labeled(of[2]) for of in (tree, former))
     kinds = [("tokens", _kind_of_inputs)]
@@ -250,7 +251,7 @@ def check_alike(index: int, tree: Sequence[Any], former: Sequence[Any]) -> Seque
 
 
 def is_labeled(labels: Any) -> bool:
-    """Whether a tree has any label, or float labels, which say their kind without."""
+    """Whether a tree has any label, or float labels, whose kind is known even without any."""
     array = np.asarray(labels)
     return bool(np.issubdtype(array.dtype, np.floating) or np.any(array != -1))
 

@@ -10,15 +10,16 @@ import tensorflow as tf
 
 
 class ChildRows(Sequence[np.ndarray]):
-    """A row of tree nodes for each tree node: its children. Takes memory for those that there are.
+    """For each tree node, a row of its children; memory depends only on the number of children.
 
     Args:
-        values: int32 `[edges]`, the rows one after another; -1 = no child.
-        splits: int64 `[nodes + 1]`; row `i` is `values[splits[i] : splits[i + 1]]`.
+        values: The rows one after another, int32 `[edges]`; -1 = no child.
+        splits: The places where rows begin, int64 `[nodes + 1]`; row `i` is
+            `values[splits[i] : splits[i + 1]]`.
 
     Attributes:
-        values: As passed.
-        splits: As passed.
+        values: The argument `values`.
+        splits: The argument `splits`.
 
     Example:
 
@@ -32,7 +33,7 @@ class ChildRows(Sequence[np.ndarray]):
 
     @classmethod
     def of(cls, children: Any) -> ChildRows:
-        """Rows of what stands for children elsewhere.
+        """Returns rows from another form of children.
 
         Args:
             children: `ChildRows`; integers `[nodes, arity]`; a `tf.RaggedTensor`

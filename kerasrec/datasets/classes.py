@@ -15,11 +15,11 @@ def class_of(label: Any, classes: Mapping[Any, int] | None, place: str) -> int:
     """Returns the class of a label.
 
     Args:
-        label: An integer, or text that reads as one (ASCII digits); any label that `classes` holds.
-            `None` and text that ends in `|`, which `binarize` makes, stand for no label unless they
-            are in `classes`.
+        label: An integer, or text that reads as one (ASCII digits); or any label that `classes`
+            contains. `None` and text that ends in `|`, which `binarize` makes, stand for no label
+            unless they are in `classes`.
         classes: The class of each label; by default labels are classes.
-        place: Which label it is, for messages.
+        place: The label's place, for messages.
 
     Returns:
         The class, 0 or more, or -1 for none.

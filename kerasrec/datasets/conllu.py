@@ -1,7 +1,7 @@
 """The reader of dependency treebanks in CoNLL-U, the format of Universal Dependencies.
 
-`nltk.parse.dependencygraph` is not used, because it finds neither cycles nor wrong ids, takes any
-number of columns, and reports no line numbers.
+`nltk.parse.dependencygraph` is not used, because it detects neither cycles nor wrong ids, accepts
+any number of columns, and reports no line numbers.
 
 Source of the format: https://universaldependencies.org/format.html.
 """
@@ -47,29 +47,29 @@ def read_conllu(
     """Reads a file of dependency trees in CoNLL-U.
 
     Words are those of the syntax: *don't* is *do* and *n't*, so the line of a multiword token
-    (`1-2`) is skipped, as is that of an empty node (`8.1`). `_`, which stands for an unknown part
-    of speech or relation, becomes `""`; where all of a sentence are unknown, the list is empty.
+    (`1-2`) is skipped, as is the line of an empty node (`8.1`). `_`, which stands for an unknown
+    part of speech or relation, becomes `""`; if all of a sentence are unknown, the list is empty.
 
     Args:
         path: A UTF-8 text file: a line of ten columns, separated by tabs, for each word; comments
             (`# sent_id = ...`) before the words; a blank line after each sentence. A directory
-            stands for the files `*.conllu` in it and in its directories, a pattern such as
-            `"ud/*/*-dev.conllu"` for those that match.
+            stands for the files `*.conllu` in it and in its directories; a pattern such as
+            `"ud/*/*-dev.conllu"` stands for the files that match.
         strict: Whether malformed sentences raise an error; otherwise they are left out, and a
             `MalformedFileWarning` says which and why.
         verbose: 1 for a progress bar, 0 for none.
 
     Returns:
-        A `DependencyTree` for each sentence; one without a `sent_id` is called `file:line`.
+        A `DependencyTree` for each sentence; a sentence without a `sent_id` is called `file:line`.
 
     Raises:
         FileNotFoundError: If there is no file at `path`.
         MalformedFileError: If `strict`, and a line does not have ten columns, has an unexpected id
-            or a head that is not a word of the sentence; multiword tokens overlap, or end after
-            the last word; a sentence has no root, several, or a cycle; no blank line follows the
+            or a head that is not a word of the sentence; multiword tokens overlap, or end after the
+            last word; a sentence has no root, several roots, or a cycle; no blank line follows the
             last sentence, so that it may be cut off; there is no sentence; or bytes are not UTF-8.
-            It is a `ValueError` whose `problems` name every malformed line with file, line number
-            and reason.
+            The error is a `ValueError` whose `problems` name every malformed line with file, line
+            number and reason.
     """
     return read_files(path, _gather, FORMAT, strict, verbose)
 
@@ -155,7 +155,7 @@ def _known(column: Sequence[str]) -> list[str]:
 
 
 def _id_after(word_id: str, expected: int) -> int:
-    """Returns the next word's id; after a wrong one, too, so that one mistake is one problem."""
+    """Returns the next word's id, even after a wrong one, so that one mistake is one problem."""
     if re.fullmatch("[0-9]+", word_id):
         return int(word_id) + 1
     return expected if re.fullmatch(r"[0-9]+[-.][0-9]+", word_id) else expected + 1
@@ -164,12 +164,12 @@ def _id_after(word_id: str, expected: int) -> int:
 def _read_line(
     number: int, text: str, expected_id: int, covered: int
 ) -> _Word | _MultiwordToken | None:
-    """Reads one line; that of an empty node gives `None`.
+    """Reads one line; for an empty node it returns `None`.
 
     Args:
-        number: Of the line.
+        number: The line's number.
         text: The line.
-        expected_id: Of the next word.
+        expected_id: The id of the next word.
         covered: The last word of the last multiword token, 0 for none.
     """
     columns = text.split("\t")

@@ -1,4 +1,4 @@
-"""Dependency trees to arrays: every word is a tree node, and its dependents are its children."""
+"""From dependency trees to arrays: every word is a tree node, and its dependents its children."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,7 +24,7 @@ def encode_dependencies(
 
     Args:
         tree: A dependency tree.
-        vocabulary: Gives words their tokens.
+        vocabulary: The vocabulary that gives words their tokens.
         labels: A label for each word, in the order of the sentence: an integer, or text that reads
             as one; -1 or `None` for a word without a label; `None` if no word has one.
 
@@ -48,7 +48,7 @@ def encode_dependencies(
 
 
 def nodes_of_words(tree: DependencyTree) -> np.ndarray:
-    """Returns which tree node each word is, the inverse of `tree.order`: int32 `[words]`.
+    """Returns the tree node of each word, the inverse of `tree.order`: int32 `[words]`.
 
     Args:
         tree: A dependency tree.
@@ -67,14 +67,14 @@ def nodes_of_words(tree: DependencyTree) -> np.ndarray:
 
 
 def labels_of_nodes(tree: DependencyTree, labels: Sequence[Any] | None) -> np.ndarray:
-    """Brings labels of words into the order of tree nodes.
+    """Puts labels of words into the order of tree nodes.
 
     Args:
         tree: A dependency tree.
         labels: A label for each word, as `class_of` takes them; `None` if no word has one.
 
     Returns:
-        int32 `[words]`, -1 = none.
+        The labels, int32 `[words]`, -1 = none.
 
     Raises:
         ValueError: If there is not one label for each word, or one is not an integer.

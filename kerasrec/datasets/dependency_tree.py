@@ -16,11 +16,11 @@ class DependencyTree:
     Attributes:
         words: The words (`str`), in the order of the sentence.
         heads: For each word its head, a place in `words` from 0; -1 for the root.
-        upos: For each word its universal part of speech (`"NOUN"`), `""` where it is unknown; empty
-            if all are.
-        relations: For each word its relation to its head (`"nsubj"`, `"nmod:desc"`), `""` where it
-            is unknown; empty if all are.
-        sent_id: Where the sentence comes from; may be empty.
+        upos: For each word its universal part of speech (`"NOUN"`), `""` if it is unknown; empty if
+            all are unknown.
+        relations: For each word its relation to its head (`"nsubj"`, `"nmod:desc"`), `""` if it is
+            unknown; empty if all are unknown.
+        sent_id: The source of the sentence; may be empty.
 
     Raises:
         ValueError: If there are no words, or one is not a `str`; if the other lists have another
@@ -61,7 +61,7 @@ class DependencyTree:
 
     @cached_property
     def dependents(self) -> list[list[int]]:
-        """For each word the words that it is the head of, in the order of the sentence."""
+        """For each word the words whose head it is, in the order of the sentence."""
         return _dependents(self.heads)
 
     @cached_property
@@ -82,7 +82,7 @@ def problem_of_heads(
     Args:
         words: The words.
         heads: For each word its head, a place in `words` from 0; -1 for the root.
-        first: Where the reader of the message starts to count words.
+        first: The number from which the reader of the message counts words.
 
     Returns:
         The place of a word in `words`, and the reason.

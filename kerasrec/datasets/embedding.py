@@ -19,19 +19,19 @@ def embedding_matrix(
 ) -> np.ndarray:
     """Gathers a vector for every entry of a vocabulary.
 
-    A word without a vector takes that of its lower-case form. If that has none either, and for the
-    unknown word, `unknown` says what the row is. The row of padding is zeros.
+    A word without a vector takes the vector of its lower-case form. If that has none either, and
+    for the unknown word, `unknown` says what the row is. The row of padding is zeros.
 
     Args:
-        vocabulary: Its entries become the rows.
-        vectors: What `read_vectors` gives.
-        seed: For the random rows; without a seed they differ each time.
-        scale: Bound of the random rows.
-        unknown: `"random"`: numbers drawn uniformly from `-scale` to `scale`; `"mean"`: the mean
-            of all vectors; `"zeros"`.
+        vocabulary: The vocabulary whose entries become the rows.
+        vectors: The word vectors from `read_vectors`.
+        seed: The seed of the random rows; without a seed they differ each time.
+        scale: The bound of the random rows.
+        unknown: The row of a word without a vector: `"random"` for numbers drawn uniformly from
+            `-scale` to `scale`; `"mean"` for the mean of all vectors; `"zeros"` for zeros.
 
     Returns:
-        float32 `[len(vocabulary), dim]`: weights for
+        The matrix, float32 `[len(vocabulary), dim]`: weights for
         `keras.layers.Embedding(len(vocabulary), dim, weights=[matrix])`, which `word_embedding`
         makes.
 
@@ -69,16 +69,16 @@ def word_embedding(
 
     Args:
         vocabulary: The vocabulary that gave words their tokens.
-        vectors: What `read_vectors` gives.
+        vectors: The word vectors from `read_vectors`.
         seed: As for `embedding_matrix`.
         unknown: As for `embedding_matrix`.
-        **options: Of `keras.layers.Embedding`, such as `trainable` and `name`.
+        **options: The options of `keras.layers.Embedding`, such as `trainable` and `name`.
 
     Returns:
         A `keras.layers.Embedding` from int `[batch, nodes]` to float `[batch, nodes, dim]`.
 
     Raises:
-        ValueError: As for `embedding_matrix`, or if `mask_zero` is asked for.
+        ValueError: As for `embedding_matrix`, or if `mask_zero` is requested.
     """
     if options.get("mask_zero"):
         raise ValueError(
@@ -93,8 +93,8 @@ def coverage(vocabulary: Vocabulary, vectors: WordVectors) -> float:
     """Returns the share of a vocabulary's words (without padding and unknown) with a vector.
 
     Args:
-        vocabulary: Whose words.
-        vectors: What `read_vectors` gives.
+        vocabulary: The vocabulary.
+        vectors: The word vectors from `read_vectors`.
 
     Returns:
         A number from 0 to 1; 0 for a vocabulary without words.

@@ -1,4 +1,4 @@
-"""Trees to arrays and back."""
+"""From trees to arrays and back."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeAlias
@@ -20,11 +20,12 @@ class EncodedTree(NamedTuple):
     """A tree as arrays; tree node 0 is the root.
 
     Attributes:
-        tokens: int32 `[nodes]`; a tree node's word in the vocabulary, 0 where it has none, as the
-            inner tree nodes of a constituency tree. `encode` gives other inputs here, too.
-        children: int32 `[nodes, arity]`; the tree nodes below each one, -1 = no child. `encode`
-            gives a row of any length for each tree node.
-        labels: int32 `[nodes]`; -1 = none. `encode` gives floats, or one label of the tree, too.
+        tokens: Each tree node's word in the vocabulary, int32 `[nodes]`; 0 where it has none, as
+            the inner tree nodes of a constituency tree. `encode` returns other inputs here, too.
+        children: The tree nodes below each one, int32 `[nodes, arity]`; -1 = no child. `encode`
+            returns a row of any length for each tree node.
+        labels: The labels, int32 `[nodes]`; -1 = none. `encode` returns floats, or one label of the
+            tree, too.
     """
 
     tokens: Any
@@ -41,23 +42,23 @@ def encode_tree(
     """Turns a constituency tree into arrays, its nodes in preorder.
 
     In preorder the root is tree node 0, parents come before their children, and leaves come in the
-    order of the sentence: `tokens[tokens > 0]` is the sentence. Trees of any height are taken.
+    order of the sentence: `tokens[tokens > 0]` is the sentence. The tree may have any height.
 
     Args:
-        tree: An `nltk.Tree` whose nodes hold one word, or 1 to `arity` trees each.
-        vocabulary: Gives words their tokens.
-        arity: Slots for children of each tree node; those with fewer children leave the last ones
-            empty.
-        labels: Gives the label of a tree node its class. By default labels are integers, or text
-            that reads as one; -1 stands for no label, and so do `None` and text that ends
-            in `|`, which `binarize` makes, unless they are in `labels`.
+        tree: An `nltk.Tree` whose nodes have one word, or 1 to `arity` trees, below them.
+        vocabulary: The vocabulary that gives words their tokens.
+        arity: The number of slots for the children of a tree node; if it has fewer children, the
+            last slots stay empty.
+        labels: The class of each label. By default labels are integers, or text that reads as one;
+            -1 stands for no label, and so do `None` and text that ends in `|`, which `binarize`
+            makes, unless they are in `labels`.
 
     Returns:
         An `EncodedTree`.
 
     Raises:
-        ValueError: If `tree` is something else; if a tree node holds anything else, or its label is
-            not an integer and not in `labels`; or if a class is not an integer.
+        ValueError: If `tree` is something else; if a tree node contains anything else, or its label
+            is not an integer and not in `labels`; or if a class is not an integer.
     """
     expect_vocabulary(vocabulary)
     words: dict[int, str] = {}
@@ -83,7 +84,7 @@ def encode_tree(
 
 
 def _problem_of_children(node: Tree, arity: int) -> str:
-    """Says what is wrong with what a tree node holds, and how to mend it."""
+    """Says what is wrong with the content of a tree node, and how to mend it."""
     expected = f"expected one word (str), or 1 to {arity} trees (nltk.Tree)"
     words = sum(isinstance(child, str) for child in node)
     trees = sum(isinstance(child, Tree) for child in node)
@@ -105,14 +106,15 @@ def decode_tree(encoded: TreeArrays, vocabulary: Vocabulary) -> Tree:
     Args:
         encoded: An `EncodedTree`, or a tuple like it, with any arity and any order of tree nodes
             after the root; padding at the end is dropped.
-        vocabulary: Gives tokens their words; unknown words come back as `"<unk>"`.
+        vocabulary: The vocabulary that gives tokens their words; unknown words come back as
+            `"<unk>"`.
 
     Returns:
         An `nltk.Tree` with `int` labels, `None` where the label is -1.
 
     Raises:
-        ValueError: If the arrays hold no tree (see `check_tree`), a token is out of range, or a
-            tree node has both a word and children, as in dependency trees.
+        ValueError: If the arrays do not form a tree (see `check_tree`), a token is out of range, or
+            a tree node has both a word and children, as in dependency trees.
     """
     tokens, labels = np.asarray(encoded[0]), np.asarray(encoded[2])
     check_tree(tokens, encoded[1], labels)

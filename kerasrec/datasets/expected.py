@@ -1,4 +1,4 @@
-"""The check that an argument is of the kind that is expected."""
+"""The check that an argument is of the expected kind."""
 
 import os
 import reprlib
@@ -11,10 +11,10 @@ def expect(name: str, value: Any, kind: type, mend: str) -> None:
     """Raises ValueError if an argument is of another type than expected.
 
     Args:
-        name: The argument.
-        value: What was passed.
-        kind: What was expected.
-        mend: How to get that: one sentence or more.
+        name: The argument's name.
+        value: The value that was passed.
+        kind: The expected kind.
+        mend: How to get such a value: one sentence or more.
 
     Raises:
         ValueError: If `value` is not a `kind`.
@@ -30,7 +30,7 @@ def expect_words(words: Any) -> None:
     """Raises ValueError for one text, whose entries are letters, where several words are expected.
 
     Args:
-        words: What was passed.
+        words: The words that were passed.
 
     Raises:
         ValueError: If `words` is a `str` or `bytes`.
@@ -45,11 +45,11 @@ def expect_words(words: Any) -> None:
 def expect_several(name: str, trees: Any) -> None:
     """Raises ValueError for one tree, or the name of a file, where several trees are expected.
 
-    An `nltk.Tree` is a list, too, and a name has letters.
+    An `nltk.Tree` is a list, too, and a name consists of letters.
 
     Args:
-        name: The argument.
-        trees: What was passed.
+        name: The argument's name.
+        trees: The trees that were passed.
 
     Raises:
         ValueError: If `trees` is an `nltk.Tree`, a `str` or a path.

@@ -1,4 +1,4 @@
-"""Batches of few shapes, for what compiles anew for each shape."""
+"""Batches of few shapes, for compilers that compile anew for each shape."""
 
 from typing import Any
 
@@ -10,15 +10,15 @@ from kerasrec.autograph import not_converted
 def few_shapes(batches: tf.data.Dataset) -> tf.data.Dataset:
     """Pads batches of trees to the next power of two of tree nodes.
 
-    XLA compiles a model for each shape of its inputs, which takes seconds. Use this with
-    `model.compile(jit_compile=True)` and tree layers of `engine="compiled"`; with batches of
-    `bucket_by_size=True`, which saves padding, and of `drop_remainder=True`, since a last batch
-    with fewer trees would be another shape.
+    XLA compiles a model for each shape of its inputs, which takes seconds. Use this function with
+    `model.compile(jit_compile=True)` and tree layers with `engine="compiled"`. Make the batches
+    with `bucket_by_size=True`, which saves padding, and `drop_remainder=True`, since a last batch
+    with fewer trees would have another shape.
 
     Args:
-        batches: Of `((tokens, children), labels)`, as `tree_batches` and `tree_file_batches` give
-            them, which pad each batch to its largest tree; or of pairs of trees, as
-            `tree_pair_batches` gives them.
+        batches: Batches of `((tokens, children), labels)`, padded to their largest tree, as from
+            `tree_batches` and `tree_file_batches`; or of pairs of trees, as from
+            `tree_pair_batches`.
 
     Returns:
         The same batches, padded in the same way: tokens with 0, children and labels with -1.
@@ -50,7 +50,7 @@ def _padded_trees(*inputs: tf.Tensor) -> tuple[tf.Tensor, ...]:
 
 
 def _more(children: tf.Tensor) -> tf.Tensor:
-    """How many tree nodes are missing to the next power of two."""
+    """The number of tree nodes missing to the next power of two."""
     nodes = tf.shape(children)[1]
     powers = tf.constant([1 << exponent for exponent in range(31)])
     return powers[tf.searchsorted(powers, [nodes])[0]] - nodes

@@ -1,4 +1,4 @@
-"""Files of encoded trees to padded or ragged batches; each process reads its own part."""
+"""From files of encoded trees to padded or ragged batches; each process reads its own part."""
 
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
@@ -28,33 +28,35 @@ def tree_file_batches(
 ) -> tf.data.Dataset:
     """Reads batches of trees from files of `write_tree_files`, padded to the largest of a batch.
 
-    For treebanks that are larger than memory, and for clusters: each process opens only its own
-    files. Trees come in the order in which they were written, unless `shuffle` or `bucket_by_size`
-    is given. Every tree comes exactly once an epoch, and batches have the same trees however many
-    processes read them. If the trees were written with `bucket_by_size`, the parts of a batch that
-    processes get have nearly the same number of tree nodes.
+    Use it for treebanks that are larger than memory, and on clusters: each process opens only its
+    own files. Trees come in the order in which they were written, unless `shuffle` or
+    `bucket_by_size` is given. Every tree comes exactly once in an epoch, and batches have the same
+    trees however many processes read them. If the trees were written with `bucket_by_size`, the
+    parts of a batch that processes get have nearly the same number of tree nodes.
 
     Args:
-        directory: What `write_tree_files` wrote, which all processes can read.
-        batch_size: Trees per batch, of all processes together: a multiple of the number of files.
+        directory: The directory that `write_tree_files` wrote, which all processes can read.
+        batch_size: The number of trees in a batch, of all processes together: a multiple of the
+            number of files.
         shuffle: Whether trees come in a different order each epoch. Trees at the same place of all
             files stay together.
-        seed: Makes the shuffling the same in each run, and in each process: there must be one if
-            several read, and their TensorFlow's global seeds must be the same, where they are set.
+        seed: The seed of the shuffling, which makes it the same in each run, and in each process.
+            It is required if several processes read; their TensorFlow's global seeds must be the
+            same, too, if they are set.
         bucket_by_size: Whether trees of similar size come together. It saves most padding if
-            `write_tree_files` had it, too. Trees do not keep their order then: predict without it.
+            `write_tree_files` used it, too. Trees do not keep their order then: predict without it.
         drop_remainder: Whether a last batch with fewer trees is left out, and with it a group with
             fewer trees than there are files.
         input_context: Says which of all processes reads; `kerasrec.training.fit` and
             `tf.distribute.Strategy.distribute_datasets_from_function` pass it. By default there is
             one process, which reads everything.
-        ragged: Whether batches are ragged, as those of `tree_batches`.
+        ragged: Whether batches are ragged, as in `tree_batches`.
 
     Returns:
-        A `tf.data.Dataset` of `((tokens, children), labels)`, as `tree_batches` gives them, or of
-        `((tokens, children, tokens, children), labels)`, as `tree_pair_batches` does, if pairs were
-        written. With an `input_context`, of the parts of its replicas: in each step one part for
-        each, in turn.
+        A `tf.data.Dataset` of `((tokens, children), labels)`, as from `tree_batches`, or, if pairs
+        were written, of `((tokens, children, tokens, children), labels)`, as from
+        `tree_pair_batches`. With an `input_context`, a dataset of the parts of its replicas: in
+        each step one part for each, in turn.
 
     Raises:
         FileNotFoundError: If `directory` has no index, or lacks a file that this process reads.
@@ -64,8 +66,8 @@ def tree_file_batches(
             are not those that were written, and `tf.errors.InvalidArgumentError` if they are not a
             tree (`UnicodeDecodeError` if TensorFlow's message quotes bytes that are not text).
         ValueError: If `batch_size` is not a multiple of the number of files, or the number of files
-            not a multiple of the number of replicas; several processes shuffle without a seed; or
-            no batch would come out.
+            is not a multiple of the number of replicas; if several processes shuffle without a
+            seed; or if no batch would come out.
 
     Example:
 
@@ -121,10 +123,10 @@ def of_groups(
     """Returns a function that turns groups into a batch of trees.
 
     Args:
-        files: Paths; each group has a record of each.
-        index: Of their directory.
-        num_rows: The number of trees, where it is known.
-        ragged: Whether trees are ragged, and not padded.
+        files: The paths; each group has a record of each file.
+        index: The index of their directory.
+        num_rows: The number of trees, if it is known.
+        ragged: Whether trees are ragged instead of padded.
 
     Returns:
         A function that takes the places of groups in the files, int64 `[groups]`, and their
@@ -135,7 +137,7 @@ def of_groups(
     def read(places: tf.Tensor, groups: tf.Tensor) -> tuple[tuple[Any, ...], Any]:
         parsed = tf.io.parse_example(tf.reshape(groups, [-1]), features_of(index))
         trees = checked_trees(parsed, Records(files, places), index)
-        # The same for all parts of a batch, also for a part without trees.
+        # The same for all parts of a batch, even for a part without trees.
         width = tf.reduce_max(parsed["group_size"])
 
         def padded(of: Any, value: Any, width: tf.Tensor) -> Any:

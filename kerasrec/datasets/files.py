@@ -1,4 +1,4 @@
-"""The files that a path stands for: itself, those of a directory, or those that match a pattern."""
+"""The files for which a path stands: itself, those of a directory, or a pattern's matches."""
 
 import glob
 import os
@@ -10,10 +10,10 @@ def files_of(path: str | os.PathLike[str], endings: Sequence[str]) -> list[Path]
     """Finds the files that a reader is to read, in alphabetical order.
 
     Args:
-        path: A file; a directory, which stands for the files in it, and in its directories, whose
-            names end as this reader's usually do; or a pattern such as `"trees/*/*.txt"`, in which
-            `**` stands for any directories.
-        endings: How names of files end.
+        path: A file; a directory, which stands for the files in it, and in its directories, that
+            have the usual endings of this reader's files; or a pattern such as `"trees/*/*.txt"`,
+            in which `**` stands for any directories.
+        endings: The endings of the files' names.
 
     Returns:
         One file or more.

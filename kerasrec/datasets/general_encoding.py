@@ -1,4 +1,4 @@
-"""Trees of any Python objects to arrays."""
+"""From trees of any Python objects to arrays."""
 
 from __future__ import annotations
 
@@ -30,35 +30,35 @@ def encode(
 ) -> EncodedTree:
     """Turns a tree of any Python objects into arrays for tree layers, its nodes in preorder.
 
-    Functions say what the tree is, so that it may be of anything: of a user's own class, of lists
-    and dicts that come from JSON, of nodes of `ast` or `xml.etree`. Trees of any height are taken.
+    Functions describe the tree, so it may consist of anything: of a user's own class, of lists and
+    dicts that come from JSON, of nodes of `ast` or `xml.etree`. It may have any height.
 
-    Each place in a tree is a tree node. An object that stands in two places is an error, since a
+    Each place in a tree is a tree node. An object that stands at two places is an error, since a
     tree layer would read two copies of it; but strings, numbers, tuples and None are values, and
     may be repeated.
 
     Args:
         root: Any object.
-        children_of: Gives a node's children: a list of nodes, in their order, empty for a leaf.
-        token_of: Gives a node's token: a word, which is looked up in `vocabulary`; an integer, 0 or
-            more; several integers, as many for each node; or None, which is 0. The first token that
-            is not None decides which of these.
-        features_of: Gives a node's vector of features, as many for each node; None is zeros.
+        children_of: Returns a node's children: a list of nodes, in their order, empty for a leaf.
+        token_of: Returns a node's token: a word, which is looked up in `vocabulary`; an integer, 0
+            or more; several integers, as many for each node; or None, which is 0. The first token
+            that is not None decides which of these.
+        features_of: Returns a node's vector of features, as many for each node; None is zeros.
             `token_of`, `features_of` or both must be given.
-        label_of: Gives a label: a class, an integer from 0; or a number, a float; None where a node
-            has no label. By default no node has one.
-        vocabulary: Gives words their tokens.
-        labels: `"nodes"`: each node may have a label. `"root"`: `label_of` is asked for the root
-            alone, and the tree has its label.
-        arity: Slots for children of each node; then `children_of` may give None for a slot without
-            a child. By default there may be any number of children.
+        label_of: Returns a label: a class, an integer from 0; or a number, a float; None where a
+            node has no label. By default no node has one.
+        vocabulary: The vocabulary that gives words their tokens.
+        labels: The things that have labels. `"nodes"`: each node may have one. `"root"`: `label_of`
+            is called for the root alone, and the tree has its label.
+        arity: The number of slots for the children of a node; then `children_of` may return None
+            for a slot without a child. By default there may be any number of children.
 
     Returns:
         An `EncodedTree`, which `tree_batches`, `tree_pair_batches`, `write_tree_files` and
-        `check_tree` take:
+        `check_tree` accept:
 
-        - `tokens`: int32 `[nodes]`, or `[nodes, ids]` of several integers; float32 `[nodes,
-          features]` without `token_of`; with both a tuple of the two.
+        - `tokens`: int32 `[nodes]`, or `[nodes, ids]` if there are several integers; float32
+          `[nodes, features]` without `token_of`; with both a tuple of the two.
         - `children`: `ChildRows`, a row of node numbers for each node; with `arity` int32 `[nodes,
           arity]`, -1 = no child.
         - `labels`: int32 `[nodes]`, -1 = none, or float32 `[nodes]`, NaN = none; with
@@ -66,11 +66,12 @@ def encode(
           and `TreeCrossentropy` leave out nodes without a label; losses of Keras do not.
 
     Raises:
-        ValueError: If a function gives something else than said above, such as a vector of another
-            length, a number that is not finite, or a class that is no integer; if a node is met
-            twice, in a cycle or below two parents; or if the root has neither a token nor features
-            nor children. The message has the path of the node, such as `root/child 2/child 0`.
-        Exception: What a function raises, with a note that has the path of the node.
+        ValueError: If a function returns something else than said above, such as a vector of
+            another length, a number that is not finite, or a class that is not an integer; if a
+            node is found twice, in a cycle or below two parents; or if the root has neither a token
+            nor features nor children. The message has the path of the node, such as
+            `root/child 2/child 0`.
+        Exception: Any exception that a function raises, with a note that has the path of the node.
 
     Example:
 
@@ -120,7 +121,7 @@ def _children(walk: Walk, arity: int | None) -> Any:
 
 
 class _Column:
-    """What a function gives for each visited node.
+    """The results of a function for each visited node.
 
     Args:
         walk: Says where the last visited node stands.
@@ -174,7 +175,7 @@ class _Tokens(_Column):
         return "an integer" if self._kind is int else f"{self._kind} integers"
 
     def array(self) -> np.ndarray:
-        """Int32 `[nodes]` or `[nodes, ids]`."""
+        """Returns the tokens, int32 `[nodes]` or `[nodes, ids]`."""
         if self._kind is str and self._vocabulary is not None:
             words = [value for value in self._values if value is not None]
             tokens = np.zeros(len(self._values), np.int32)
@@ -206,7 +207,7 @@ class _Features(_Column):
         self._values.append(vector)
 
     def array(self) -> np.ndarray:
-        """Float32 `[nodes, features]`."""
+        """Returns the features, float32 `[nodes, features]`."""
         if self._size is None:
             raise ValueError("features_of gives None for all nodes; expected a vector for some.")
         none = np.zeros(self._size, np.float32)
@@ -237,7 +238,7 @@ class _Labels(_Column):
         self._values.append(found)
 
     def array(self, num_nodes: int) -> np.ndarray:
-        """Int32 or float32 `[num_nodes]`."""
+        """Returns the labels, int32 or float32 `[num_nodes]`."""
         none = np.nan if self._is_float else -1
         values = [none if value is None else value for value in self._values]
         values += [none] * (num_nodes - len(values))
@@ -245,7 +246,7 @@ class _Labels(_Column):
 
 
 def _index(value: Any) -> int | None:
-    """An integer as int; None for anything else, also for True and False."""
+    """An integer as int; None for anything else, including True and False."""
     if isinstance(value, bool | np.bool_):
         return None
     try:

@@ -1,4 +1,4 @@
-"""Constituency trees to dependency trees, given which child is the head of each tree node."""
+"""From constituency to dependency trees, given which child is the head of each tree node."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,24 +15,25 @@ def dependencies_from_heads(
     """Turns each constituent into its head word, on which the words of its other parts depend.
 
     The head word of a leaf is its word; that of any other tree node is the head word of its head
-    child, and the head word of the other child depends on it. The result is projective. Trees of
-    any height are taken.
+    child. The head word of the other child depends on it. The result is projective. The tree may
+    have any height.
 
     Args:
-        tree: An `nltk.Tree` whose nodes hold one word, or one or two trees.
-        is_left_head: Says of a tree node that holds two trees whether the left one is its head.
+        tree: An `nltk.Tree` whose nodes have one word, or one or two trees, below them.
+        is_left_head: Returns, for a tree node with two trees below it, whether the left one is its
+            head.
 
     Returns:
-        A `DependencyTree`, without parts of speech and relations; and for each of its words the
-        label, as it is, of the largest constituent that it is the head word of, for the argument
-        `labels` of `encode_dependencies`.
+        A `DependencyTree`, without parts of speech and relations; and, for the argument `labels` of
+        `encode_dependencies`, for each word the label, as it is, of the largest constituent whose
+        head word it is.
 
     Raises:
-        ValueError: If `tree` is something else, or a tree node holds anything else.
+        ValueError: If `tree` is something else, or a tree node contains anything else.
     """
     visits = list(preorder(tree))
     words: list[str] = []
-    # Of each tree node: its children's numbers, and its head word.
+    # For each tree node: its children's numbers, and its head word.
     below: list[list[int]] = [[] for _ in visits]
     head_words = [-1] * len(visits)
     for index, (node, parent, _) in enumerate(visits):

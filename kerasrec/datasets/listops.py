@@ -24,7 +24,7 @@ FORMAT = Format(
     "a label, a tab and an expression a line, such as '9<tab>[MAX 2 9 [MIN 4 7 ] ]'",
 )
 OPERATOR = re.compile(r"\[[A-Z]+")
-# The first line of files that hold the columns the other way round.
+# The first line of files whose columns are the other way round.
 SWAPPED = "Source\tTarget"
 
 
@@ -41,22 +41,24 @@ def read_listops(
         path: A UTF-8 text file: on each line a label, a tab and an expression, whose parts are
             separated by spaces. If its first line is `Source<tab>Target`, the label comes last.
             Blank lines are skipped. A directory stands for the files in it, and in its directories,
-            that end in `.tsv` or `.txt`; a pattern such as `"listops/*.tsv"` for those that match.
+            that end in `.tsv` or `.txt`; a pattern such as `"listops/*.tsv"` stands for the files
+            that match.
         strict: Whether malformed lines raise an error; otherwise they are left out, and a
             `MalformedFileWarning` says which and why.
         verbose: 1 for a progress bar, 0 for none.
 
     Returns:
-        An `nltk.Tree` for each line, as `encode_tree` takes it. The label of the root is an `int`
-        from 0 to 9, that of all other tree nodes `None`; a tree node holds one word or two trees.
+        An `nltk.Tree` for each line, in the form that `encode_tree` takes. The label of the root is
+        an `int` from 0 to 9, that of all other tree nodes `None`; a tree node has one word or two
+        trees below it.
 
     Raises:
         FileNotFoundError: If there is no file at `path`.
         MalformedFileError: If `strict`, and a line has no label from 0 to 9; brackets do not match;
-            an operator has no argument; round brackets hold anything but two parts; a part is
+            an operator has no argument; round brackets contain anything but two parts; a part is
             neither bracket, operator nor digit; there is no line; or bytes are not UTF-8. Whether
-            the label is the value of the expression is not checked. It is a `ValueError` whose
-            `problems` name every malformed line with file, line number and reason.
+            the label is the value of the expression is not checked. The error is a `ValueError`
+            whose `problems` name every malformed line with file, line number and reason.
 
     Example:
 

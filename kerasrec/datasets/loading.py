@@ -34,13 +34,14 @@ class Treebank:
 
     Attributes:
         train: Trees to train on: `nltk.Tree` objects; dependency trees; or pairs of a dependency
-            tree and a label for each of its words, as `dependencies_from_heads` gives them.
+            tree and a label for each of its words, as from `dependencies_from_heads`.
         dev: Trees to choose settings by.
         test: Trees to report results on.
-        vocabulary: Gives words their tokens.
-        num_classes: Classes are integers from 0 to `num_classes - 1`.
-        arity: Slots for children of each tree node. A dependency tree has as many as it needs.
-        labels: Gives the label of a tree node its class; `None` where labels are classes.
+        vocabulary: The vocabulary that gives words their tokens.
+        num_classes: The number of classes, which are integers from 0 to `num_classes - 1`.
+        arity: The number of slots for the children of a tree node. A dependency tree has as many as
+            it needs.
+        labels: The class of each label; `None` if labels are classes.
     """
 
     train: Sequence[LabelledTree]
@@ -68,7 +69,7 @@ class Treebank:
             split: `"train"`, `"dev"` or `"test"`.
 
         Raises:
-            ValueError: If there is no such split, or a tree cannot be encoded (see `encode_tree`
+            ValueError: If there is no such split, or if a tree cannot be encoded (see `encode_tree`
                 and `encode_dependencies`) or has a class out of range; the message says which.
         """
         if split not in SPLITS:
@@ -154,20 +155,20 @@ class Treebank:
         return_order: bool = False,
         ragged: bool = False,
     ) -> tf.data.Dataset | tuple[tf.data.Dataset, TreeOrder]:
-        """Batches a split: `tree_batches` of `encoded(split)`, which says more.
+        """Batches a split: calls `tree_batches` with `encoded(split)`; see there.
 
         Trees come in the order of the split, unless `shuffle` or `bucket_by_size` is given.
 
         Args:
             split: `"train"`, `"dev"` or `"test"`.
-            batch_size: Trees per batch.
+            batch_size: The number of trees in a batch.
             shuffle: Whether trees come in a different order each epoch.
-            seed: Makes the shuffling the same in each run.
+            seed: The seed of the shuffling, which makes it the same in each run.
             bucket_by_size: Whether trees of similar size come together, which saves padding.
             drop_remainder: Whether a last batch with fewer trees is left out.
             return_order: Whether to return a `TreeOrder` as well, which puts predictions back
                 into the order of the split.
-            ragged: Whether batches are ragged, and not padded.
+            ragged: Whether batches are ragged instead of padded.
 
         Returns:
             A `tf.data.Dataset` of `((tokens, children), labels)`, all int32: `[batch, nodes]`,
@@ -210,16 +211,16 @@ def load_treebank(
     """Reads `train.txt`, `dev.txt` and `test.txt` of a directory and gathers their vocabulary.
 
     Args:
-        directory: Where the three files lie, in the format of `read_treebank`. In place of
-            `train.txt` there may be a directory `train` of files, and so on. A pattern such as
-            `"trees/{split}/*.txt"`, with `{split}` for the name of the split, finds them elsewhere.
-            By default the treebank that comes with kerasrec: 5,500 made-up sentences of film
-            criticism, each phrase labeled from 0 (very bad) to 4 (very good).
+        directory: The directory of the three files, which are in the format of `read_treebank`. In
+            place of `train.txt` there may be a directory `train` of files, and so on. A pattern
+            such as `"trees/{split}/*.txt"`, with `{split}` for the name of the split, finds them
+            elsewhere. By default the treebank that comes with kerasrec: 5,500 made-up sentences of
+            film criticism, each phrase labeled from 0 (very bad) to 4 (very good).
         lowercase: Whether words are lowercased.
-        min_count: Words seen less often in `vocabulary_splits` are unknown.
-        vocabulary_splits: Whose words the vocabulary holds. Words of dev and test are useful only
-            with pretrained vectors: then pass `("train", "dev", "test")`.
-        num_classes: Labels are integers from 0 to `num_classes - 1`.
+        min_count: The number of times that a word must occur in `vocabulary_splits` to be known.
+        vocabulary_splits: The splits whose words the vocabulary contains. Words of dev and test are
+            useful only with pretrained vectors: then pass `("train", "dev", "test")`.
+        num_classes: The number of classes: labels are integers from 0 to `num_classes - 1`.
         strict: Whether malformed lines raise an error; otherwise they are left out, and a
             `MalformedFileWarning` says which and why.
         verbose: 1 for a progress bar for each split, 0 for none.
@@ -267,24 +268,25 @@ def treebank_of(
     """Makes a treebank from trees in memory, and gathers their vocabulary.
 
     Args:
-        train: Trees to train on: `nltk.Tree` objects, as `encode_tree` takes them; dependency
-            trees; or pairs of a dependency tree and a label for each of its words, as
-            `dependencies_from_heads` gives them.
+        train: Trees to train on: `nltk.Tree` objects, as for `encode_tree`; dependency trees; or
+            pairs of a dependency tree and a label for each of its words, as from
+            `dependencies_from_heads`.
         dev: Trees to choose settings by.
         test: Trees to report results on.
         lowercase: Whether words are lowercased.
-        min_count: Words seen less often in `vocabulary_splits` are unknown.
-        vocabulary_splits: Whose words the vocabulary holds, as for `load_treebank`.
-        num_classes: Classes are integers from 0 to `num_classes - 1`.
-        arity: Slots for children of each tree node. A dependency tree has as many as it needs.
-        labels: Gives the label of a tree node its class; by default labels are classes.
+        min_count: The number of times that a word must occur in `vocabulary_splits` to be known.
+        vocabulary_splits: The splits whose words the vocabulary contains, as for `load_treebank`.
+        num_classes: The number of classes, which are integers from 0 to `num_classes - 1`.
+        arity: The number of slots for the children of a tree node. A dependency tree has as many as
+            it needs.
+        labels: The class of each label; by default labels are classes.
 
     Returns:
         A `Treebank`.
 
     Raises:
-        ValueError: If `vocabulary_splits` names no split, a tree is something else, or one tree
-            stands where a list of trees is expected.
+        ValueError: If `vocabulary_splits` names no split, if a tree is something else, or if one
+            tree is passed where a list of trees is expected.
     """
     _check_splits(vocabulary_splits)
     splits = dict(zip(SPLITS, (train, dev, test), strict=True))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 @contextlib.contextmanager
 def new_directory(directory: str | PathLike[str]) -> Iterator[Path]:
-    """Gives a directory to write to, which is given its name at the end, if nothing was raised.
+    """Yields a directory to write to, which gets its name at the end, if nothing was raised.
 
     Raises:
         FileExistsError: If `directory` exists.

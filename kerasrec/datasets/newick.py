@@ -3,7 +3,7 @@
     ((raccoon:19.2,bear:6.8)0.95:0.8,'sea lion':12.0)root;
 
 Libraries of phylogenetics read it, too, but kerasrec needs none of them for anything else, and they
-take much that is malformed.
+accept much that is malformed.
 
 Source of the format: Olsen 1990, "Newick's 8:45" Tree Format Standard; Felsenstein,
 https://phylipweb.github.io/phylip/newick_doc.html.
@@ -36,11 +36,11 @@ class NewickTree(NamedTuple):
     """A phylogenetic tree, its nodes in preorder; tree node 0 is the root.
 
     Attributes:
-        names: `[nodes]`; the name of each tree node as it is written, without quotes, `""` where
-            there is none. Leaves have one, and no two the same. Those of inner tree nodes are often
-            the support of the clade, as text.
-        parents: int32 `[nodes]`; the tree node above each one, -1 at the root.
-        lengths: float64 `[nodes]`; the length of the branch above each tree node, NaN where none is
+        names: The name of each tree node as it is written, without quotes, `[nodes]`; `""` where
+            there is none. Every leaf has a name, and no two are the same. The names of inner tree
+            nodes are often the support of the clade, as text.
+        parents: The tree node above each one, int32 `[nodes]`; -1 at the root.
+        lengths: The length of the branch above each tree node, float64 `[nodes]`; NaN where none is
             given, as usual at the root.
     """
 
@@ -50,7 +50,7 @@ class NewickTree(NamedTuple):
 
     @property
     def children(self) -> np.ndarray:
-        """int32 `[nodes, arity]`: the tree nodes below each one, -1 = no child.
+        """The tree nodes below each one, int32 `[nodes, arity]`; -1 = no child.
 
         The arity is the largest number of children of a tree node, and at least 1.
         """
@@ -58,7 +58,7 @@ class NewickTree(NamedTuple):
 
     @property
     def leaves(self) -> np.ndarray:
-        """int32 `[taxa]`: the tree nodes that are leaves, in the order of the text."""
+        """The tree nodes that are leaves, int32 `[taxa]`, in the order of the text."""
         return np.setdiff1d(np.arange(len(self.names)), self.parents).astype(np.int32)
 
     @property
@@ -83,8 +83,8 @@ def read_newick(
     Args:
         path: A UTF-8 text file. Each tree ends with `;` and may take several lines. See
             `parse_newick`. A directory stands for the files in it, and in its directories, that end
-            in `.nwk`, `.newick`, `.tree`, `.tre` or `.treefile`; a pattern such as
-            `"trees/*.nwk"` for those that match.
+            in `.nwk`, `.newick`, `.tree`, `.tre` or `.treefile`; a pattern such as `"trees/*.nwk"`
+            stands for the files that match.
         strict: Whether malformed trees raise an error; otherwise they are left out, and a
             `MalformedFileWarning` says which and why.
         verbose: 1 for a progress bar, 0 for none.
@@ -95,8 +95,8 @@ def read_newick(
     Raises:
         FileNotFoundError: If there is no file at `path`.
         MalformedFileError: If `strict`, and a tree is malformed (see `parse_newick`), there is
-            none, or bytes are not UTF-8. It is a `ValueError` whose `problems` name every malformed
-            tree with file, line number, character and reason.
+            none, or bytes are not UTF-8. The error is a `ValueError` whose `problems` name every
+            malformed tree with file, line number, character and reason.
     """
     return read_files(path, _gather, FORMAT, strict, verbose)
 
@@ -112,7 +112,7 @@ def _gather(path: Path, numbered: NumberedLines, problems: list[str]) -> list[Ne
             undecoded.append(number)
             lines.append(line.decode("utf-8", "replace"))
     text = "\n".join(lines)
-    # Where each line begins.
+    # The places where lines begin.
     starts = np.cumsum([0] + [len(line) + 1 for line in lines])
 
     def line_of(place: int) -> int:
@@ -136,9 +136,10 @@ def parse_newick(text: str) -> NewickTree:
     """Reads one phylogenetic tree in the Newick format.
 
     Names are taken as they are written: an underscore stays one, as in files of sequences. A name
-    with blanks, brackets, or any of `,:;` is in single quotes, a quote in it is written twice.
-    Comments in square brackets, which may be nested, are left out, also those that say whether a
-    tree is rooted: an unrooted tree has three children at its root. Trees of any height are taken.
+    with blanks, brackets, or any of `,:;` is in single quotes, and a quote in it is written twice.
+    Comments in square brackets, which may be nested, are left out. This includes comments that say
+    whether a tree is rooted: an unrooted tree has three children at its root. Trees may have any
+    height.
 
     Args:
         text: The tree, such as `"((a:0.1,b:0.2):0.05,c:0.3);"`.
@@ -149,7 +150,8 @@ def parse_newick(text: str) -> NewickTree:
     Raises:
         ValueError: If brackets, quotes or comments do not match; a leaf has no name, or the name of
             another; a branch length is not a number; marks stand in another order; `;` is missing
-            at the end; or `text` holds no tree, or several. It names line and character.
+            at the end; or `text` contains no tree, or several. The message names line and
+            character.
 
     Example:
 
@@ -237,7 +239,7 @@ def _tree(tokens: Sequence[tuple[int, str]]) -> NewickTree:
     opened: list[int] = []
     taxa: dict[str, int] = {}
     node = -1
-    # What stands before: "" where a tree node is to begin, else what was last read of one.
+    # What was read before: "" where a tree node is to begin, otherwise the last part of a node.
     before = ""
     for place, token in tokens:
         shown = _shown(token)
@@ -301,7 +303,7 @@ def _length(place: int, token: str) -> float:
 
 
 def _out_of_order(shown: str, before: str, is_inside: bool) -> str:
-    """Says that a token cannot stand after what was read last of a tree node."""
+    """Says that a token cannot come after the part of a tree node that was read last."""
     after = {"name": "a name", ")": "')'", "length": "a branch length"}[before]
     expected = ["a name"] * (before == ")") + ["':'"] * (before != "length")
     expected += ["','", "')'"] if is_inside else ["';'"]

@@ -1,4 +1,4 @@
-"""Notes on errors that a user's own function raises: the error stays, and says where it came up."""
+"""Adds notes to errors that a user's function raises: the error stays, and says where it arose."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ def add_note(error: Exception, note: str) -> None:
     """Adds a note to an error, which keeps its class.
 
     A traceback shows the note below the error's message. Before Python 3.11, errors have no notes:
-    there the message itself ends with it, except where a class makes its message of other things
-    than one argument, as `OSError` does.
+    there the message itself ends with the note, unless the class makes its message from other
+    things than one argument, as `OSError` does.
     """
     if sys.version_info >= (3, 11):
         error.add_note(note)
@@ -25,6 +25,6 @@ def add_to_message(error: Exception, note: str) -> None:
 
 
 class _Message(str):
-    """Text that is printed as it is also by `KeyError`, which prints the `repr` of its argument."""
+    """Text that `KeyError`, too, prints as it is, though it prints the `repr` of its argument."""
 
     __repr__ = str.__str__

@@ -22,9 +22,9 @@ class _Header(NamedTuple):
 
     Attributes:
         entry: The entry of the archive.
-        shape: As the header says.
-        dtype: As the header says.
-        size: How many bytes the header takes.
+        shape: The shape in the header.
+        dtype: The dtype in the header.
+        size: The number of bytes of the header.
     """
 
     entry: zipfile.ZipInfo
@@ -38,14 +38,14 @@ def read_arrays(path: Path, limit: int) -> tuple[list[str], np.ndarray]:
 
     Args:
         path: The file.
-        limit: How many bytes both may take together.
+        limit: The number of bytes that both may take together.
 
     Returns:
-        The words, and numbers of any type `[words, dim]`.
+        The words, and the numbers, `[words, dim]` of any type.
 
     Raises:
         OSError: If the file may not be read.
-        MalformedFileError: If it is not a `.npz` file with these arrays, or they do not fit each
+        MalformedFileError: If it is not a `.npz` file with these arrays, or if they do not fit each
             other, are of other types, or take more than `limit`.
     """
     with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""Pairs of trees as one tree each, for files: a root, whose two children are the roots of the pair.
+"""Pairs of trees as one tree each, for files: a root whose two children are the roots of the pair.
 
 The root is tree node 0, the left tree follows it, and the right one comes last.
 """
@@ -70,13 +70,13 @@ def halves(trees: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The left and the right trees of pairs.
 
     Args:
-        trees: What tree nodes have, ragged `[pairs, (nodes), ...]`; `children` may be ragged below.
+        trees: Values of tree nodes, ragged `[pairs, (nodes), ...]`; `children` may be ragged below.
     """
     children = trees["children"]
     sizes, rows = children.row_lengths(), children.values
     # The last child of a root is the root of the right tree.
     begins = tf.cast(tf.reduce_max(tf.gather(rows, children.row_starts()), 1), sizes.dtype)
-    # Of each pair three parts: the root, the left and the right tree.
+    # For each pair three parts: the root, the left and the right tree.
     lengths = tf.reshape(tf.stack([tf.ones_like(sizes), begins - 1, sizes - begins], 1), [-1])
     offsets = tf.reshape(tf.stack([tf.zeros_like(sizes), tf.ones_like(sizes), begins], 1), [-1])
     offset = tf.cast(tf.gather(offsets, row_ids(lengths)), tf.int32)
@@ -94,12 +94,13 @@ def halves(trees: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def are_no_pairs(links: tf.Tensor, above: tf.Tensor, splits: tf.Tensor) -> tf.Tensor:
-    """Which tree nodes keep trees from being pairs, bool `[nodes]`.
+    """Whether each tree node keeps its tree from being a pair, bool `[nodes]`.
 
     Args:
-        links: int64 `[slots]`, the tree node in each slot for a child; -1 for none.
-        above: int64 `[slots]`, the tree node whose slot it is.
-        splits: int64 `[trees + 1]`, where trees begin. All of it counts tree nodes of the batch.
+        links: The tree node in each slot for a child, int64 `[slots]`; -1 for none.
+        above: The tree node that each slot belongs to, int64 `[slots]`.
+        splits: The places where trees begin, int64 `[trees + 1]`. All three count tree nodes of the
+            batch.
     """
     num_nodes = splits[-1]
     everyone = tf.range(num_nodes)

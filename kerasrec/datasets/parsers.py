@@ -1,7 +1,7 @@
-"""Trees from what parsers return: spaCy, stanza and benepar.
+"""Trees from the results of parsers: spaCy, stanza and benepar.
 
-None of them is imported. Objects are known by their attributes, so that those of other versions,
-and of pipelines of one's own, are read, too.
+None of them is imported. Objects are recognized by their attributes, so that objects from other
+versions, and from a user's own pipelines, can be read, too.
 
 Sources: https://spacy.io/api/token; https://stanfordnlp.github.io/stanza/data_objects.html;
 https://github.com/nikitakit/self-attentive-parser.
@@ -19,7 +19,7 @@ EXPECTED = "a Doc or a sentence (Span) of spaCy, or a Document or a Sentence of 
 
 
 def dependencies_from_parser(parsed: Any) -> list[DependencyTree]:
-    """Takes the dependency trees of what a parser returned.
+    """Returns the dependency trees in a parser's result.
 
     Args:
         parsed: A `Doc` of spaCy, or a `Span` that is a whole sentence, whose tokens have `text`,
@@ -27,8 +27,8 @@ def dependencies_from_parser(parsed: Any) -> list[DependencyTree]:
             have `text`, `head`, `deprel` and `upos`.
 
     Returns:
-        A `DependencyTree` for each sentence, with `upos` and `relations` where the parser gave
-        them. White space, which spaCy takes for tokens, is left out.
+        A `DependencyTree` for each sentence, with `upos` and `relations` if the parser gave them.
+        White space, which spaCy takes for tokens, is left out.
 
     Raises:
         ValueError: If `parsed` is something else, was not parsed, or is part of a sentence.
@@ -53,7 +53,7 @@ def dependencies_from_parser(parsed: Any) -> list[DependencyTree]:
 
 
 def constituents_from_parser(parsed: Any) -> list[Tree]:
-    """Takes the constituency trees of what a parser returned.
+    """Returns the constituency trees in a parser's result.
 
     The parser of benepar for NLTK returns such trees itself.
 
@@ -63,7 +63,7 @@ def constituents_from_parser(parsed: Any) -> list[Tree]:
             stanza with `constituency`.
 
     Returns:
-        An `nltk.Tree` for each sentence, as `read_brackets` gives them: see `collapse_unary` and
+        An `nltk.Tree` for each sentence, as from `read_brackets`: see `collapse_unary` and
         `binarize`.
 
     Raises:
@@ -94,7 +94,7 @@ def constituents_from_parser(parsed: Any) -> list[Tree]:
 
 
 def _sentences(parsed: Any) -> Iterable[Any]:
-    """The sentences: of a document, or one alone."""
+    """The sentences of a document, or a single sentence."""
     is_span = hasattr(parsed, "start") and hasattr(parsed, "end")  # A Span has `sents`, too.
     if hasattr(parsed, "words") or (is_span and hasattr(parsed, "doc")):
         return [parsed]
@@ -117,7 +117,7 @@ def _of_spacy(tokens: Sequence[Any]) -> DependencyTree | None:
     kept = [token for token in tokens if not token.text.isspace()]
     if not kept:
         return None
-    # Tokens are counted through the document.
+    # Tokens are numbered through the whole document.
     places = {token.i: place for place, token in enumerate(kept)}
     heads = []
     for token in kept:

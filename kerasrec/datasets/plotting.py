@@ -21,13 +21,13 @@ _DISC, _GAP, _RING = 380, 550, 900  # areas, in points squared
 
 
 class _Layout(NamedTuple):
-    """What is drawn where.
+    """The parts of a picture and their places.
 
     Attributes:
-        parents: Of each tree node; -1 for the root, which is the first.
-        x: Of tree nodes; one apart.
-        y: The same, upwards; words stand below 0.
-        labels: Of tree nodes, where the tree has them.
+        parents: The parent of each tree node; -1 for the root, which is the first.
+        x: The horizontal places of tree nodes, which are one apart.
+        y: The vertical places of tree nodes, upwards; words stand below 0.
+        labels: The labels of tree nodes, if the tree has them.
         words: The tree node of each word, and the word.
     """
 
@@ -61,18 +61,19 @@ def plot_tree(
             after the last tree node, such as those of padding, are left out. By default the labels
             of the tree, or the relations of words to their heads.
         truth: Numbers in the same order, which color rings around the discs.
-        cmap: The colormap of Matplotlib.
+        cmap: A colormap of Matplotlib.
         limits: The numbers that get the first and the last color; by default the smallest and the
             largest of `values` and `truth`.
-        colorbar: What the numbers are, written beside a bar of their colors; by default there is
-            no bar.
-        ax: Axes of Matplotlib to draw on; by default those of a new figure.
+        colorbar: The title of the numbers, written beside a bar of their colors; by default there
+            is no bar.
+        ax: The axes of Matplotlib to draw on; by default those of a new figure.
 
     Returns:
-        The axes. `plot_tree(tree).figure.savefig("tree.png")` makes a file of them.
+        The axes. `plot_tree(tree).figure.savefig("tree.png")` writes them to a file.
 
     Raises:
-        ValueError: If there are fewer values than tree nodes, or `truth` are not numbers.
+        ValueError: If there are fewer values than tree nodes, or if `truth` does not consist of
+            numbers.
         ImportError: If Matplotlib is missing.
 
     Example:
@@ -147,7 +148,7 @@ def _layout(tree: Tree | DependencyTree) -> _Layout:
 
 
 def _of_dependencies(tree: DependencyTree) -> _Layout:
-    """Each word at its place in the sentence, dependents one below their head."""
+    """Places each word as in the sentence, and dependents one level below their head."""
     nodes = nodes_of_words(tree)
     parents = [-1, *nodes[[tree.heads[word] for word in tree.order[1:]]].tolist()]
     depth = np.zeros(len(nodes))

@@ -17,11 +17,11 @@ LONGEST_LINE = 2**24
 
 
 class MalformedFileError(ValueError):
-    """A file, or one of several, is malformed. All readers of files raise this class for that.
+    """An error for a malformed file, or several; the class that all readers of files raise.
 
-    A file that does not exist, or may not be read, is an `OSError`, as usual. Records of tree files
-    are read by TensorFlow while a model trains; a malformed record is an error of TensorFlow's, see
-    `docs/untrusted-files.md`.
+    A file that does not exist, or may not be read, raises an `OSError`, as usual. Records of tree
+    files are read by TensorFlow while a model trains; for a malformed record it raises its own
+    errors, see `docs/untrusted-files.md`.
 
     Attributes:
         problems: All problems, `file:line: reason` each. The message lists the first ten. Empty if
@@ -34,10 +34,11 @@ class MalformedFileError(ValueError):
 
 
 class MalformedFileWarning(UserWarning):
-    """What was malformed in a file has been left out.
+    """A warning that malformed parts of a file have been left out.
 
     Attributes:
-        problems: All of it: text, `file:line: reason` each. The message has the first ten.
+        problems: All malformed parts as text, `file:line: reason` each. The message lists the first
+            ten.
     """
 
     def __init__(self, message: str, problems: Sequence[str] = ()) -> None:
@@ -76,9 +77,9 @@ def bounded_lines(
     """Reads lines of bounded length, so that a single line cannot fill the memory.
 
     Args:
-        file: Read from its start.
-        path: Its name, for messages.
-        longest: How many bytes a line may have.
+        file: The file, read from its start.
+        path: The file's name, for messages.
+        longest: The largest number of bytes of a line.
 
     Yields:
         The number of the line, from 1, and the line, with its line break and without a byte order
@@ -127,10 +128,10 @@ def text_of(line: bytes) -> str:
     """Decodes a line.
 
     Args:
-        line: As `numbered_lines` yields it.
+        line: A line from `numbered_lines`.
 
     Returns:
-        Its text.
+        The line's text.
 
     Raises:
         ValueError: If it is not UTF-8.
@@ -148,10 +149,11 @@ def report(problems: Sequence[str], expected: str, strict: bool, stacklevel: int
     """Raises or warns if there are problems; only functions that users call may call it.
 
     Args:
-        problems: Text, `file:line: reason` each.
-        expected: What files should hold.
+        problems: The problems as text, `file:line: reason` each.
+        expected: The expected content of files.
         strict: Whether problems are an error; otherwise they have been left out, and are a warning.
-        stacklevel: How far above a warning is shown; 3 is the caller of the caller.
+        stacklevel: The number of levels above at which a warning is shown; 3 is the caller of the
+            caller.
 
     Raises:
         MalformedFileError: If `strict`, and there are problems.

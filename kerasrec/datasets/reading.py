@@ -17,7 +17,7 @@ NumberedLines = Iterator[tuple[int, bytes]]
 Gather = Callable[[Path, NumberedLines, list[str]], list[Found]]
 LOOKED_AT = 10  # files of a directory, to see which reader they are for
 STEP = 2**18  # bytes between two looks at the clock
-# What the first line of other formats looks like, and what reads them.
+# The form of the first line in other formats, and what reads them.
 LOOKS = {
     "read_listops": rb"[0-9]+\t.*\[[A-Z]+ |Source\tTarget",
     "read_conllu": rb"# *(sent_id|text|newdoc|global\.columns)\b|[0-9]+(-[0-9]+)?\t([^\t]*\t){8}",
@@ -28,12 +28,12 @@ LOOKS = {
 
 
 class Format(NamedTuple):
-    """What a reader expects.
+    """The expectations of a reader.
 
     Attributes:
-        reader: Its name.
-        endings: How names of its files end.
-        thing: What a file holds, such as `"tree"`.
+        reader: The reader's name.
+        endings: The endings of its files' names.
+        thing: The content of a file, such as `"tree"`.
         expected: The same for messages, with an example.
     """
 
@@ -47,7 +47,7 @@ class Bar:
     """Keras' progress bar over bytes, or none.
 
     Args:
-        files: To be read.
+        files: The files to read.
         verbose: 0 for none.
     """
 
@@ -87,18 +87,18 @@ def read_files(
     """Reads a file, a directory of files, or those that match a pattern, for a reader.
 
     Args:
-        path: As `files_of` takes it.
+        path: A path, as for `files_of`.
         gather: Makes trees of a file's lines.
-        form: What is expected.
+        form: The expected format.
         strict: Whether malformed trees are an error; otherwise they are left out.
         verbose: 1 for a progress bar.
 
     Returns:
-        What `gather` made of all files, in alphabetical order of their names.
+        The results of `gather` for all files, in alphabetical order of their names.
 
     Raises:
         FileNotFoundError: If there is no such file.
-        MalformedFileError: If `strict`, and any is malformed.
+        MalformedFileError: If `strict`, and any file is malformed.
     """
     problems: list[str] = []
     found = gather_files(path, gather, form, problems, verbose)
@@ -128,7 +128,7 @@ def gather_files(
 
 
 def other_reader(path: str | os.PathLike[str], form: Format, problems: Sequence[str]) -> str:
-    """Says which other reader the first malformed file is for, or nothing."""
+    """Says which other reader the first malformed file is for; empty if there is none."""
     files = files_of(path, form.endings)
     file = next((one for one in files if problems and problems[0].startswith(f"{one}:")), None)
     if file is None:
@@ -140,10 +140,10 @@ def other_reader(path: str | os.PathLike[str], form: Format, problems: Sequence[
 
 
 def _readers_of(file: Path, may_be_any: bool = False) -> list[str]:
-    """The readers for whose files the first line of one looks.
+    """The readers that a file's first line fits.
 
     Args:
-        file: One with lines of text.
+        file: A file with lines of text.
         may_be_any: Whether it may be another file, which no reader reads.
     """
     try:
@@ -156,7 +156,7 @@ def _readers_of(file: Path, may_be_any: bool = False) -> list[str]:
 
 
 def _files_of(path: str | os.PathLike[str], form: Format) -> list[Path]:
-    """As `files_of`; an error about a directory of other files names their reader."""
+    """Calls `files_of`; an error about a directory of other files names their reader."""
     try:
         return files_of(path, form.endings)
     except FileNotFoundError as error:

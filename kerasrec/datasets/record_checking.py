@@ -16,7 +16,7 @@ class Records(NamedTuple):
 
     Attributes:
         files: The paths. The records of a group come one after another, one of each file.
-        groups: int64 `[groups]`; the place of each group's records in their files.
+        groups: The place of each group's records in their files, int64 `[groups]`.
     """
 
     files: Sequence[str]
@@ -24,7 +24,7 @@ class Records(NamedTuple):
 
 
 def features_of(index: TreeIndex) -> dict[str, Any]:
-    """What to parse of each record, for `tf.io.parse_example`."""
+    """Returns what to parse of each record, for `tf.io.parse_example`."""
     names = ["children", *(["lengths"] if index.arity < 0 else [])]
     types = dict.fromkeys(names, tf.int64)
     types["labels"] = tf.float32 if index.has_float_labels else tf.int64
@@ -44,16 +44,17 @@ def checked_trees(
     """Checks trees as `check_tree` does, and against what the index says.
 
     Args:
-        features: Of each record, as `features_of` says: `group_size` int64 `[groups * files]`, all
-            else ragged `[groups * files, (values)]`. A record of no tree has no values.
-        records: Where they come from.
-        index: Of their directory.
+        features: The features of each record, as from `features_of`: `group_size` int64
+            `[groups * files]`, all else ragged `[groups * files, (values)]`. A record without a
+            tree has no values.
+        records: The source of the features.
+        index: The index of their directory.
 
     Returns:
-        `tokens` int32, ragged `[trees, (nodes)]` or `[trees, (nodes), ids]`; `features` float32
-        `[trees, (nodes), features]`; `children` int32, ragged `[trees, (nodes), arity]` or
+        A dict: `tokens` int32, ragged `[trees, (nodes)]` or `[trees, (nodes), ids]`; `features`
+        float32 `[trees, (nodes), features]`; `children` int32, ragged `[trees, (nodes), arity]` or
         `[trees, (nodes), (children)]`; `labels` int32 or float32, ragged `[trees, (nodes)]`, or
-        `[trees]`. Records of no tree are left out.
+        `[trees]`. Records without a tree are left out.
 
     Raises:
         tf.errors.InvalidArgumentError: When the graph runs, if a check fails. The message names the
@@ -73,7 +74,7 @@ def checked_trees(
     num_nodes = splits[-1]
     columns = {}
     for name in names:
-        # Not -1: of no nodes, it cannot be told from the values.
+        # Not -1: if there are no nodes, it cannot be told from the values.
         shape = [num_nodes, *([widths[name]] if widths[name] else [])]
         columns[name] = tf.reshape(flat[name], shape)
     lengths = flat["lengths"] if index.arity < 0 else tf.repeat([index.arity], num_nodes)
@@ -81,7 +82,7 @@ def checked_trees(
     labels = flat["labels"]
     checks = [_check_nodes(columns, labels, flat["children"], lengths, splits, records, index)]
     with tf.control_dependencies(checks):
-        # A record of no tree has no values.
+        # A record without a tree has no values.
         splits = tf.concat([[0], tf.boolean_mask(splits[1:], splits[1:] > splits[:-1])], 0)
 
         def in_trees(values: Any) -> tf.RaggedTensor:
@@ -294,7 +295,7 @@ def _lost(trees: _Trees, has_parent: tf.Tensor, may_be_padding: tf.Tensor) -> tf
 
 
 def _wrong_inputs(columns: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-    """Where tokens and features are wrong, bool `[nodes]`, by what is wrong with them."""
+    """Whether tokens and features are wrong, bool `[nodes]`, by what is wrong with them."""
     wrong = {}
     if "tokens" in columns:
         tokens = tf.reshape(columns["tokens"], [tf.shape(columns["tokens"])[0], -1])
@@ -315,10 +316,10 @@ def _assert_none(
     """Asserts that nothing is wrong; the message is made only if something is.
 
     Args:
-        wrong: For each possible fault, by its description: bool `[places]`, where it is.
-        records: Where the places come from.
-        record_of: int64 `[places]`; the record that each place is in.
-        node_of: int64 `[places]`; the number of each place's tree node in its tree; None if places
+        wrong: For each possible fault, by its description, the places where it is: bool `[places]`.
+        records: The records of the places.
+        record_of: The record of each place, int64 `[places]`.
+        node_of: The number of each place's tree node in its tree, int64 `[places]`; None if places
             are records.
     """
     places = tf.stack(list(wrong.values()))

@@ -1,7 +1,7 @@
-"""Record files: their names, what is written to them, and the check that they are still so.
+"""Record files: their names, their content, and the check that they are still complete.
 
-Sizes are checked here, before TensorFlow reads a file: its record reader ends the process if a
-record claims more bytes than there is memory.
+Sizes are checked here, before TensorFlow reads a file: TensorFlow's record reader ends the process
+if a record claims more bytes than there is memory.
 """
 
 import mmap
@@ -21,19 +21,19 @@ AROUND_A_RECORD = 16  # bytes: twelve before it, and four of checksum after it
 
 
 def file_of(directory: Path, number: int, num_files: int, examples: str = "trees") -> Path:
-    """Returns the path of a file, by its number of all files, from 0.
+    """Returns the path of a file, by its number among all files, from 0.
 
     Args:
-        directory: Of the files.
-        number: Of the file.
-        num_files: How many there are.
-        examples: What the records are, in one word.
+        directory: The directory of the files.
+        number: The file's number.
+        num_files: The number of files.
+        examples: A word for the records.
     """
     return directory / f"{examples}-{number:05}-of-{num_files:05}.tfrecord"
 
 
 def record_of(arrays: Mapping[str, Any]) -> bytes:
-    """Arrays of numbers or texts as a `tf.train.Example`, each as a flat list under its key."""
+    """Returns a `tf.train.Example` with a flat list by key for each array of numbers or texts."""
     feature = {key: _feature(np.ravel(array)) for key, array in arrays.items()}
     features = tf.train.Features(feature=feature)
     return tf.train.Example(features=features).SerializeToString()
@@ -54,8 +54,8 @@ def check_file(path: Path, size: int, num_records: int) -> None:
 
     Args:
         path: The file.
-        size: In bytes.
-        num_records: How many.
+        size: The size in bytes.
+        num_records: The number of records.
 
     Raises:
         FileNotFoundError: If there is no such file.

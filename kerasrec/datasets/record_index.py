@@ -1,4 +1,4 @@
-"""`index.json`, which says what is in a directory of record files."""
+"""`index.json`, which describes a directory of record files."""
 
 import hashlib
 import json
@@ -22,7 +22,7 @@ def write_json(directory: Path, content: dict[str, Any]) -> None:
 
 
 def checksum(content: dict[str, Any]) -> str:
-    """A checksum of what an index says besides."""
+    """A checksum of everything else in an index."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
@@ -32,9 +32,9 @@ def read_json(
     """Reads `index.json`.
 
     Args:
-        directory: Of the files.
+        directory: The directory of the files.
         writer: The function that writes such directories, for errors.
-        check: Makes of the file what it says; raises `ValueError` if the file is damaged.
+        check: Turns the file into its content; raises `ValueError` if the file is damaged.
 
     Raises:
         FileNotFoundError: If there is no such file.

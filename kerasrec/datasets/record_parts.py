@@ -1,7 +1,7 @@
 """Which records of a directory a replica reads, and in which order.
 
-A *group* is the records at the same place of all files. A batch is some groups, and each replica
-reads some files, so that it has as many records of a batch as any other.
+A *group* is the records at the same place of all files. A batch consists of some groups, and each
+replica reads some files, so it has as many records of a batch as any other replica.
 """
 
 import random
@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from kerasrec.datasets.record_files import check_file, file_of
 
-# Of each file, while an epoch is shuffled.
+# The size of the shuffle buffer, as a number of records of each file.
 GROUPS_TO_SHUFFLE = 10_000
 
 
@@ -20,28 +20,28 @@ class RecordParts:
     """The parts of batches that the replicas of a process read.
 
     Args:
-        directory: Of the files.
-        file_sizes: Of each file, in bytes.
-        num_examples: In all files. The last group may lack some.
-        examples: What they are, in one word.
-        batch_size: Examples per batch, of all replicas together.
+        directory: The directory of the files.
+        file_sizes: The size of each file in bytes.
+        num_examples: The number of examples in all files. The last group may lack some.
+        examples: A word for the examples.
+        batch_size: The number of examples in a batch, of all replicas together.
         shuffle: Whether groups come in a different order each epoch.
-        seed: Of the order.
+        seed: The seed of the order.
         drop_remainder: Whether a last batch with fewer examples is left out, and with it a group
             with fewer examples than there are files.
         input_context: Says which of all processes reads; by default there is one.
 
     Attributes:
-        seed: As given, or drawn: all replicas shuffle in the same way.
-        groups_per_batch: How many groups a batch has.
-        rows: The number of examples of a part, where it is known.
+        seed: The given or drawn seed: all replicas shuffle in the same way.
+        groups_per_batch: The number of groups in a batch.
+        rows: The number of examples of a part, if it is known.
 
     Raises:
         FileNotFoundError: If the directory lacks a file that this process reads.
         MalformedFileError: If a file has another size or number of records than expected.
         ValueError: If `batch_size` is not a multiple of the number of files, or the number of files
-            not a multiple of the number of replicas; several processes shuffle without a seed; or
-            no batch would come out.
+            is not a multiple of the number of replicas; if several processes shuffle without a
+            seed; or if no batch would come out.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""Changes numbers of children in constituency trees: not one alone, or two at most.
+"""Changes numbers of children in constituency trees: none has a single child, or more than two.
 
-`nltk.treetransforms` is not used, because it changes the tree that it is given, fails on integer
-labels, and refuses trees more than 500 high.
+`nltk.treetransforms` is not used, because it changes the tree that it gets, fails on integer
+labels, and refuses trees that are more than 500 high.
 """
 
 from typing import Any, Literal
@@ -17,13 +17,13 @@ MARKER = "|"
 def collapse_unary(tree: Tree, join: str = "+") -> Tree:
     """Makes one tree node of each chain of tree nodes with a single tree below.
 
-    `(S (VP (VB look)))` becomes `(S+VP+VB look)`. What is left holds one word, or two or more
-    trees.
+    `(S (VP (VB look)))` becomes `(S+VP+VB look)`. Each remaining tree node has one word, or two or
+    more trees, below it.
 
     Args:
         tree: An `nltk.Tree` of any height. It is not changed.
-        join: Stands between the labels of a chain. A chain of labels that are not all text, such as
-            classes, keeps the uppermost.
+        join: The text between the labels of a chain. If not all labels of a chain are text, but for
+            example classes, the chain keeps the uppermost.
 
     Returns:
         A new `nltk.Tree`.
@@ -47,20 +47,20 @@ def collapse_unary(tree: Tree, join: str = "+") -> Tree:
 def binarize(tree: Tree, branching: Literal["left", "right"]) -> Tree:
     """Nests the children of tree nodes that have more than two in pairs.
 
-    `(NP a b c d)`, its children trees, becomes
+    `(NP a b c d)`, if its children are trees, becomes
 
         (NP a (NP| b (NP| c d)))    branching right
         (NP (NP| (NP| a b) c) d)    branching left
 
-    The new tree nodes stand for no constituent: their labels end in `|`, and `encode_tree` takes
-    that for no label. Words, their order, and all other tree nodes stay.
+    The new tree nodes stand for no constituent: their labels end in `|`, which `encode_tree` takes
+    for no label. Words, their order, and all other tree nodes stay.
 
     Args:
         tree: An `nltk.Tree` of any height. It is not changed.
         branching: `"left"` or `"right"`.
 
     Returns:
-        A new `nltk.Tree` whose nodes hold one or two children each.
+        A new `nltk.Tree` whose nodes have one or two children each.
 
     Raises:
         ValueError: If `tree` or `branching` is something else.

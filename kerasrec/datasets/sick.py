@@ -1,7 +1,7 @@
 """The reader of pairs of parsed sentences with a score, in the files that are used for SICK.
 
-The files are those that the authors of the second source make of the first: `a.toks` and `b.toks`
-hold the words of a sentence on each line, `a.parents` and `b.parents` the head of each word,
+The authors of the second source make these files from those of the first: `a.toks` and `b.toks`
+contain the words of a sentence on each line, `a.parents` and `b.parents` the head of each word,
 counted from 1, 0 for the root, `a.rels` and `b.rels` the relation of each word to its head, and
 `sim.txt` how related the two sentences are, from 1 to 5.
 
@@ -34,9 +34,9 @@ class SentencePair(NamedTuple):
     """Two sentences and how related they are.
 
     Attributes:
-        a: A `DependencyTree`.
-        b: A `DependencyTree`.
-        score: From 1, not related, to 5, the same.
+        a: The first sentence, a `DependencyTree`.
+        b: The second sentence, a `DependencyTree`.
+        score: The relatedness: from 1, not related, to 5, the same.
     """
 
     a: DependencyTree
@@ -50,22 +50,23 @@ def read_sick(
     """Reads pairs of dependency trees and their scores.
 
     Args:
-        directory: Where `a.toks`, `a.parents`, `a.rels`, the same of `b`, and `sim.txt` lie: UTF-8
-            text files with a line for each pair. Words, heads and relations are separated by
-            spaces.
+        directory: The directory of `a.toks`, `a.parents`, `a.rels`, the same files of `b`, and
+            `sim.txt`: UTF-8 text files with a line for each pair. Words, heads and relations are
+            separated by spaces.
         strict: Whether malformed lines raise an error; otherwise their pairs are left out, and a
             `MalformedFileWarning` says which and why.
         verbose: 1 for a progress bar, 0 for none.
 
     Returns:
-        A `SentencePair` for each line. `sent_id` of its trees is `file:line`.
+        A `SentencePair` for each line. The `sent_id` of its trees is `file:line`.
 
     Raises:
         FileNotFoundError: If a file is missing.
-        MalformedFileError: If files differ in the number of lines; or if `strict`, and a line has
-            not one head and one relation for each word; heads are no tree; a score is not a number
-            from 1 to 5; there is no pair; or bytes are not UTF-8. It is a `ValueError` whose
-            `problems` name every malformed line with file, line number and reason.
+        MalformedFileError: If files differ in the number of lines; or if `strict`, and a line does
+            not have one head and one relation for each word; heads do not form a tree; a score is
+            not a number from 1 to 5; there is no pair; or bytes are not UTF-8. The error is a
+            `ValueError` whose `problems` name every malformed line with file, line number and
+            reason.
 
     Example:
 
@@ -109,7 +110,7 @@ def read_sick(
 
 
 def _check_numbers_of_lines(folder: Path, numbers: dict[str, int]) -> None:
-    """Checks that all files have as many lines: otherwise none knows its pair."""
+    """Checks that all files have the same number of lines: otherwise no line's pair is known."""
     if len(set(numbers.values())) > 1:
         found = ", ".join(f"{name} {number:,}" for name, number in numbers.items())
         raise MalformedFileError(

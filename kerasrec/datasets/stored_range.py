@@ -1,4 +1,4 @@
-"""Numbers that become others when they are stored as float32 or int32."""
+"""Numbers that change when they are stored as float32 or int32."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -7,9 +7,9 @@ from kerasrec.int_range import LARGEST
 
 
 def is_too_large(numbers: ArrayLike) -> np.ndarray:
-    """Whether float32 has infinity for a finite number; bool, of the shape of the numbers.
+    """Whether float32 has infinity for a finite number; bool, in the shape of the numbers.
 
-    False for all that are no floats.
+    False for numbers that are not floats.
     """
     array = np.asarray(numbers)
     if array.dtype.kind != "f":
@@ -19,9 +19,9 @@ def is_too_large(numbers: ArrayLike) -> np.ndarray:
 
 
 def is_no_int32(numbers: np.ndarray) -> np.ndarray:
-    """Whether integers, or truth values, do not fit into int32; bool, of their shape.
+    """Whether integers, or truth values, do not fit into int32; bool, in their shape.
 
-    False for all that are neither.
+    False for values that are neither.
     """
     if numbers.dtype.kind not in "biu":
         return np.zeros(numbers.shape, bool)

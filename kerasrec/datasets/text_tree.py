@@ -1,4 +1,4 @@
-"""Trees for sentences that come without any."""
+"""Trees for sentences that come without trees."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -20,18 +20,18 @@ def text_tree(
     | `"left"` | `(((a b) c) d)` | n: the sentence is read from left to right |
     | `"right"` | `(a (b (c d)))` | n: the sentence is read from right to left |
 
-    The first is the balanced and the others are the linear dataset of Jeong et al. 2018, section
-    6.3.
+    `"balanced"` gives the balanced and the others give the linear dataset of Jeong et al. 2018,
+    section 6.3.
 
     Args:
         text: A sentence, which is split at ASCII spaces, tabs and line breaks, as the readers of
             files do; or its words, which are taken as they are.
-        shape: `"balanced"`, `"left"` or `"right"`.
+        shape: The shape of the tree: `"balanced"`, `"left"` or `"right"`.
         label: The label of the root, such as the sentence's class.
 
     Returns:
-        An `nltk.Tree` whose nodes hold one word or two trees each; their label is `None`, except
-        for the root's.
+        An `nltk.Tree` whose nodes have one word or two trees below them; their label is `None`,
+        except for the root's.
 
     Raises:
         ValueError: If `text` is something else, there are no words, a word is empty or not a

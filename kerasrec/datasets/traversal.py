@@ -18,8 +18,8 @@ def preorder(tree: Tree) -> Iterator[tuple[Tree, int, int]]:
         tree: An `nltk.Tree`. Its words are not tree nodes: they belong to the node above them.
 
     Yields:
-        `(node, parent, slot)`: `parent` counts the visited nodes from 0, and `slot` is the place
-        among the parent's children. Both are -1 at the root.
+        Tuples `(node, parent, slot)`: `parent` counts the visited nodes from 0, and `slot` is the
+        place among the parent's children. Both are -1 at the root.
 
     Raises:
         ValueError: If `tree` is something else.
@@ -43,15 +43,15 @@ def preorder(tree: Tree) -> Iterator[tuple[Tree, int, int]]:
 
 
 def rebuilt(tree: Tree, make: Callable[[Any, list[Tree | str]], Tree]) -> Tree:
-    """Builds a new tree from the leaves up, and does not change the given one.
+    """Builds a new tree from the leaves up, without changing the given one.
 
     Args:
         tree: An `nltk.Tree`.
-        make: Takes a tree node's label and what it holds, words and trees built already, and
-            returns the tree that replaces it.
+        make: Takes a tree node's label and its content, words and trees built already, and returns
+            the tree that replaces it.
 
     Returns:
-        What was made of the root.
+        The result for the root.
 
     Raises:
         ValueError: If `tree` is something else.

@@ -1,9 +1,10 @@
 """Encoded trees in files, which are written once; each worker of a cluster reads its own files.
 
 A group has as many trees as there are files. Each file has one tree of every group, at the same
-place. By default a group is trees that follow one another, so that their order is kept. With
-`bucket_by_size` a group is trees of similar size: processes that read different files in an order
-drawn with the same seed then have trees of about the same size at each step, without communicating.
+place. By default a group consists of trees that follow one another, so that their order is kept.
+With `bucket_by_size` it consists of trees of similar size: processes that read different files in
+an order drawn with the same seed then have trees of about the same size at each step, without
+communicating.
 """
 
 import itertools
@@ -42,15 +43,16 @@ def write_tree_files(
     The directory appears only when all of it is written.
 
     Args:
-        encoded_trees: Trees as `encode`, `encode_tree` and `encode_dependencies` give them, or an
-            iterator that reads them one by one. With `pairs` the same of `(left, right, label)`:
-            two trees, whose own labels are not read, and one number.
+        encoded_trees: Trees from `encode`, `encode_tree` and `encode_dependencies`, or an iterator
+            that reads them one by one. With `pairs`, the same of `(left, right, label)`: two trees,
+            whose own labels are not read, and one number.
         directory: The directory to make; it must not exist.
         num_files: The number of files. As many processes, or a number that divides it, can share
             the trees. Batch sizes must be a multiple of it.
-        arity: Slots for children of each tree node. By default as many as the first tree has; if
-            its children are in rows, as those of `encode`, trees are written in rows of any length.
-        seed: For the random order in which trees are written with `bucket_by_size`.
+        arity: The number of slots for the children of a tree node. By default as many as the first
+            tree has; if its children are in rows, as from `encode`, trees are written in rows of
+            any length.
+        seed: The seed of the random order in which trees are written with `bucket_by_size`.
         bucket_by_size: Whether trees of similar size are put at the same place of all files, so
             that processes that share a batch have about the same number of tree nodes each. Trees
             are then written in random order; by default they keep their order.
@@ -58,8 +60,9 @@ def write_tree_files(
 
     Raises:
         FileExistsError: If the directory exists.
-        ValueError: If there are no trees, one is malformed (see `check_tree`), of another kind than
-            the first, or has more slots for children than `arity`, or `num_files` is less than 1.
+        ValueError: If there are no trees, a tree is malformed (see `check_tree`), of another kind
+            than the first, or has more slots for children than `arity`, or if `num_files` is less
+            than 1.
     """
     if num_files < 1:
         raise ValueError(f"num_files is {num_files}; expected 1 or more.")
@@ -87,7 +90,7 @@ def _write(
         chunk = _of_one_kind(chunk, first)
         for group in _groups(chunk, num_files, random):
             size = max(len(tree.children) for tree in group)
-            # The last group may lack trees; records of none keep all files equally long.
+            # The last group may lack trees; empty records keep all files equally long.
             records = [_record(tree, size) for tree in group]
             records += [_record(None, size)] * (num_files - len(group))
             places = random.permutation(num_files) if random else range(num_files)
@@ -113,7 +116,7 @@ def _index(
     sizes: list[int],
     pairs: bool,
 ) -> TreeIndex:
-    """The index of files of trees of one kind, which one of them shows."""
+    """The index of files of trees of one kind, given one of the trees."""
     arity = -1 if isinstance(tree.children, ChildRows) else tree.children.shape[1]
     ids, features = _columns(tree)
     labels = "int" if np.issubdtype(tree.labels.dtype, np.integer) else "float"
@@ -163,7 +166,7 @@ def _of_one_kind(trees: list[EncodedTree], first: EncodedTree | None) -> list[En
     """The trees with labels of one dtype; those without any label have either.
 
     Raises:
-        ValueError: If trees that were written already have the other.
+        ValueError: If trees that were written already have the other dtype.
     """
     known = [*trees, *([] if first is None else [first])]
     if not any(np.issubdtype(tree.labels.dtype, np.floating) for tree in known):

@@ -1,4 +1,4 @@
-"""The index of a directory of tree files: what was written."""
+"""The index of a directory of tree files, which describes its content."""
 
 import json
 from os import PathLike
@@ -9,19 +9,20 @@ from kerasrec.datasets.record_index import checksum, read_json, write_json
 
 
 class TreeIndex(NamedTuple):
-    """What `write_tree_files` wrote.
+    """A description of the files that `write_tree_files` wrote.
 
     Attributes:
-        num_trees: In all files together.
-        num_groups: A group is the trees at the same place of all files, so this is also the number
-            of records in each file. The last group may lack trees.
-        arity: Slots for children of each tree node; -1 if children are in rows of any length.
+        num_trees: The number of trees in all files together.
+        num_groups: The number of groups. A group is the trees at the same place of all files, so
+            this is also the number of records in each file. The last group may lack trees.
+        arity: The number of slots for the children of a tree node; -1 if children are in rows of
+            any length.
         largest_tree: The number of tree nodes of the largest tree.
-        file_sizes: Of each file, in bytes.
-        ids: The number of a tree node's tokens: 0 for one, as `[nodes]`, -1 for none.
+        file_sizes: The size of each file in bytes.
+        ids: The number of a tree node's tokens: 0 for one token, as `[nodes]`; -1 for none.
         features: The number of a tree node's features.
-        labels: `"int"` or `"float"`, of tree nodes; or one of these with `" of trees"`, or with
-            `" of pairs"` if trees are pairs of trees (`pair_trees.py`).
+        labels: The type of labels: `"int"` or `"float"`, of tree nodes; or one of these with
+            `" of trees"`, or with `" of pairs"` if trees are pairs of trees (`pair_trees.py`).
     """
 
     num_trees: int
@@ -50,7 +51,7 @@ class TreeIndex(NamedTuple):
 
     @property
     def bytes_of_a_node(self) -> int:
-        """How many bytes a tree node takes at least: one for each integer, four for each float."""
+        """The least number of bytes of a tree node: one for each integer, four for each float."""
         label = 0 if self.labels_trees else 4 if self.has_float_labels else 1
         children = 1 if self.arity < 0 else self.arity
         tokens = 1 if self.ids == 0 else max(self.ids, 0)
@@ -83,7 +84,7 @@ def _parsed(content: bytes) -> TreeIndex:
 
 
 def _checked(content: Any) -> TreeIndex:
-    # Files of words and classes of tree nodes need not say so, as those of former versions.
+    # Files of words and classes of tree nodes need not say so, as files of former versions do not.
     expected = [*TreeIndex._fields, "checksum"]
     former = [name for name in expected if name not in ("ids", "features", "labels")]
     if not isinstance(content, dict) or sorted(content) not in (sorted(expected), sorted(former)):

@@ -8,15 +8,15 @@ import tensorflow as tf
 
 
 class TreeOrder:
-    """Says which tree each row of predictions belongs to, where batches reorder the trees.
+    """Says which tree each row of predictions belongs to if batches reorder the trees.
 
-    `tree_batches` and `Treebank.batches` make it with `return_order=True`.
+    `tree_batches` and `Treebank.batches` return it with `return_order=True`.
 
     Args:
-        trees: int64 `[rows]`, each tree once.
+        trees: The tree of each row, int64 `[rows]`; each tree occurs once.
 
     Attributes:
-        trees: As passed: row `i` of the predictions belongs to tree `trees[i]`.
+        trees: The argument `trees`: row `i` of the predictions belongs to tree `trees[i]`.
 
     Example:
 
@@ -32,13 +32,13 @@ class TreeOrder:
         """Puts rows into the order of the trees.
 
         Args:
-            predictions: What `predict` returns for the batches: an array or tensor `[trees, ...]`;
+            predictions: The result of `predict` for the batches: an array or tensor `[trees, ...]`;
                 a `tf.RaggedTensor`, which Keras makes if batches differ in their numbers of tree
                 nodes; or a nest of these, if the model has several outputs.
 
         Returns:
-            The same, where row `i` belongs to tree `i`. A row has as many tree nodes as the tree's
-            batch had: padding follows the nodes of the tree.
+            The same predictions, where row `i` belongs to tree `i`. A row has as many tree nodes as
+            the tree's batch had: padding follows the nodes of the tree.
 
         Raises:
             ValueError: If there is not one row for each tree.

@@ -17,12 +17,13 @@ class TreeStore:
     """Encoded trees, which have been checked, as a few tensors.
 
     Args:
-        encoded_trees: One or more, whose arrays are of the same kinds.
-        arity: Slots for children of each tree node in padded batches; None for as many as needed.
-        ragged: Whether batches are ragged, and not padded.
+        encoded_trees: One or more trees, whose arrays are of the same kinds.
+        arity: The number of slots for the children of a tree node in padded batches; None for as
+            many as needed.
+        ragged: Whether batches are ragged instead of padded.
 
     Attributes:
-        sizes: Tree nodes of each tree, int64 `[trees]`.
+        sizes: The number of nodes of each tree, int64 `[trees]`.
     """
 
     def __init__(
@@ -50,10 +51,10 @@ class TreeStore:
         """Gathers trees.
 
         Args:
-            trees: int64 `[batch]`, which trees.
+            trees: The numbers of the trees, int64 `[batch]`.
 
         Returns:
-            What they read (one tensor or two), and their children; and their labels.
+            The inputs (one tensor or two) and the children; and the labels.
         """
         rows = self._ragged_rows(trees) if self._is_ragged else self._padded_rows(trees)
 
@@ -68,7 +69,7 @@ class TreeStore:
         return inputs, gathered(self._labels)
 
     def _padded_rows(self, trees: tf.Tensor) -> tf.Tensor:
-        """Where the nodes of trees stand, int64 `[batch, nodes]`; padding is the last row."""
+        """The rows of the trees' nodes, int64 `[batch, nodes]`; padding is the last row."""
         sizes = tf.gather(self._sizes, trees)[:, None]
         nodes = tf.range(tf.reduce_max(sizes))[None, :]
         starts = tf.gather(self._starts, trees)[:, None]

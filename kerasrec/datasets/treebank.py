@@ -1,6 +1,6 @@
 """The reader of bracketed treebanks in the format of the Stanford Sentiment Treebank (SST).
 
-One binary tree a line, with an integer label on every tree node and the words as leaves:
+One binary tree on each line, with an integer label on every tree node and the words as leaves:
 
     (3 (2 It) (4 (2 's) (4 (3 very) (4 good))))
 
@@ -31,30 +31,31 @@ def read_treebank(
     """Reads a file of bracketed binary trees with an integer label on every tree node.
 
     Args:
-        path: A UTF-8 text file with one tree a line. Blank lines are skipped. A directory stands
-            for the files in it, and in its directories, that end in `.txt` or `.ptb`; a pattern
-            such as `"trees/*.txt"` for those that match.
-        num_classes: Labels are integers from 0 to `num_classes - 1`; SST has 5.
+        path: A UTF-8 text file with one tree on each line. Blank lines are skipped. A directory
+            stands for the files in it, and in its directories, that end in `.txt` or `.ptb`; a
+            pattern such as `"trees/*.txt"` stands for the files that match.
+        num_classes: The number of classes: labels are integers from 0 to `num_classes - 1`; SST has
+            5.
         strict: Whether malformed lines raise an error; otherwise they are left out, and a
             `MalformedFileWarning` says which and why.
         verbose: 1 for a progress bar, 0 for none.
 
     Returns:
-        An `nltk.Tree` for each line. Labels are `int`; a tree node holds either one word (`str`)
-        or two trees.
+        An `nltk.Tree` for each line. Labels are `int`; a tree node has either one word (`str`) or
+        two trees below it.
 
     Raises:
         FileNotFoundError: If there is no file at `path`.
         MalformedFileError: If `strict`, and a line is malformed (see `read_tree`), there is none,
-            or bytes are not UTF-8. It is a `ValueError` whose `problems` name every malformed line
-            with file, line number and reason.
+            or bytes are not UTF-8. The error is a `ValueError` whose `problems` name every
+            malformed line with file, line number and reason.
     """
     gather = functools.partial(gather_trees, num_classes)
     return read_files(path, gather, format_of(num_classes), strict, verbose)
 
 
 def format_of(num_classes: int) -> Format:
-    """What is expected of files."""
+    """The expected format of files."""
     expected = (
         f"one binary tree a line with labels 0 to {num_classes - 1}, such as '(3 (2 It) (3 works))'"
     )
@@ -81,14 +82,15 @@ def read_tree(text: str, num_classes: int = 5) -> Tree:
 
     Args:
         text: The tree, such as `"(3 (2 It) (3 works))"`.
-        num_classes: Labels are integers from 0 to `num_classes - 1`.
+        num_classes: The number of classes: labels are integers from 0 to `num_classes - 1`.
 
     Returns:
-        An `nltk.Tree` with `int` labels; a tree node holds either one word or two trees.
+        An `nltk.Tree` with `int` labels; a tree node has either one word or two trees below it.
 
     Raises:
         ValueError: If brackets do not match, the tree is empty, a tree node has no label, a label
-            is not an integer or out of range, or a tree node holds neither one word nor two trees.
+            is not an integer or out of range, or a tree node has neither one word nor two trees
+            below it.
     """
     tree = parse_brackets(text.strip(" \t\r\n"))
     for node, _, _ in preorder(tree):

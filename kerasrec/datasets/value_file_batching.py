@@ -1,4 +1,4 @@
-"""Files of values of a schema to batches; each process reads its own part."""
+"""From files of values of a schema to batches; each process reads its own part."""
 
 from os import PathLike
 from pathlib import Path
@@ -24,19 +24,21 @@ def value_file_batches(
 ) -> tf.data.Dataset:
     """Reads batches of values from files of `write_value_files`.
 
-    For data that is larger than memory or slow to encode, and for clusters: each process opens only
-    its own files. Values come in the order in which they were written, unless `shuffle` is given.
-    Every value comes exactly once an epoch, and batches have the same values however many processes
-    read them.
+    Use it for data that is larger than memory or slow to encode, and on clusters: each process
+    opens only its own files. Values come in the order in which they were written, unless `shuffle`
+    is given. Every value comes exactly once in an epoch, and batches have the same values however
+    many processes read them.
 
     Args:
         schema: A `kerasrec.Schema` equal to the one that wrote the files.
-        directory: What `write_value_files` wrote, which all processes can read.
-        batch_size: Values per batch, of all processes together: a multiple of the number of files.
+        directory: The directory that `write_value_files` wrote, which all processes can read.
+        batch_size: The number of values in a batch, of all processes together: a multiple of the
+            number of files.
         shuffle: Whether values come in a different order each epoch. Values at the same place of
             all files stay together.
-        seed: Makes the shuffling the same in each run, and in each process: there must be one if
-            several read, and their TensorFlow's global seeds must be the same, where they are set.
+        seed: The seed of the shuffling, which makes it the same in each run, and in each process.
+            It is required if several processes read; their TensorFlow's global seeds must be the
+            same, too, if they are set.
         drop_remainder: Whether a last batch with fewer values is left out, and with it a group with
             fewer values than there are files.
         input_context: Says which of all processes reads; `kerasrec.training.fit` and
@@ -44,10 +46,10 @@ def value_file_batches(
             one process, which reads everything.
 
     Returns:
-        A `tf.data.Dataset` of batches as `kerasrec.Schema.encode` gives them, or of
-        `(batch, labels)` or `(batch, labels, weights)`; labels and weights are int32 or float32
-        `[batch, ...]`. With an `input_context`, of the parts of its replicas: in each step one part
-        for each, in turn.
+        A `tf.data.Dataset` of batches as from `kerasrec.Schema.encode`, or of `(batch, labels)` or
+        `(batch, labels, weights)`; labels and weights are int32 or float32 `[batch, ...]`. With an
+        `input_context`, a dataset of the parts of its replicas: in each step one part for each, in
+        turn.
 
     Raises:
         FileNotFoundError: If `directory` has no index, or lacks a file that this process reads.
@@ -55,8 +57,8 @@ def value_file_batches(
             does not have the size and the number of records that the index says. If bytes are not
             those that were written, TensorFlow raises `tf.errors.DataLossError` when it reads them.
         ValueError: If another schema wrote the files, `batch_size` is not a multiple of the number
-            of files, or the number of files not a multiple of the number of replicas; several
-            processes shuffle without a seed; or no batch would come out.
+            of files, or the number of files is not a multiple of the number of replicas; if several
+            processes shuffle without a seed; or if no batch would come out.
 
     Example:
 

@@ -16,7 +16,7 @@ from kerasrec.datasets.stored_range import is_no_int32, is_too_large
 from kerasrec.datasets.value_index import Numbers, Schema, ValueIndex, write_index
 from kerasrec.datasets.value_records import NUMBERS, records_of
 
-# Values that are encoded together.
+# The number of values that are encoded together.
 VALUES_IN_MEMORY = 1000
 
 
@@ -25,21 +25,21 @@ def write_value_files(
 ) -> None:
     """Writes values of a schema to a directory of TFRecord files, for `value_file_batches`.
 
-    They keep their order. The directory appears only when all of it is written.
+    The values keep their order. The directory appears only when all of it is written.
 
     Args:
         schema: A `kerasrec.Schema`.
-        values: What `kerasrec.Schema.encode` takes, or tuples `(value, label)` or
+        values: Values that `kerasrec.Schema.encode` takes, or tuples `(value, label)` or
             `(value, label, weight)`. An iterator is read once, some values at a time. Labels and
             weights are numbers, or arrays of one shape. They are stored as int32 if the first is an
-            integer, where a float is refused later; otherwise as float32.
+            integer (then a later float is refused), and otherwise as float32.
         directory: The directory to make; it must not exist.
         num_files: The number of files. As many processes, or a number that divides it, can share
             the values. Batch sizes must be a multiple of it.
 
     Raises:
         FileExistsError: If the directory exists.
-        ValueError: If there are no values, one does not fit the schema, a label or a weight is
+        ValueError: If there are no values, a value does not fit the schema, a label or a weight is
             something else, `num_files` is less than 1, or a field of the schema has vectors without
             entries.
     """
@@ -101,7 +101,7 @@ def _encoded(schema: Schema, examples: list[tuple[Any, ...]], first: int) -> Any
 
 
 def _kind(value: Any) -> Numbers:
-    """What labels or weights are, by the first of them."""
+    """The type of labels or weights, given the first of them."""
     array = np.asarray(value)
     return Numbers(np.issubdtype(array.dtype, np.floating), list(array.shape))
 

@@ -1,4 +1,4 @@
-"""The index of a directory of value files: what was written, by which schema."""
+"""The index of a directory of value files: their content and schema."""
 
 import json
 from collections.abc import Mapping
@@ -12,17 +12,17 @@ from kerasrec.datasets.record_index import checksum, read_json, write_json
 
 
 class Schema(Protocol):
-    """What value files need of a `kerasrec.Schema`."""
+    """The part of `kerasrec.Schema` that value files need."""
 
     @property
     def element_spec(self) -> Mapping[str, tf.RaggedTensorSpec]:
-        """What a batch is."""
+        """The spec of a batch."""
 
     def encode(self, values: Any) -> Mapping[str, tf.RaggedTensor]:
-        """A batch of values."""
+        """Returns a batch of values."""
 
     def get_config(self) -> dict[str, Any]:
-        """The schema as plain data."""
+        """Returns the schema as plain data."""
 
 
 class Numbers(NamedTuple):
@@ -30,7 +30,7 @@ class Numbers(NamedTuple):
 
     Attributes:
         is_float: Whether they are floats.
-        shape: Of the label of one value.
+        shape: The shape of the label of one value.
     """
 
     is_float: bool
@@ -38,13 +38,13 @@ class Numbers(NamedTuple):
 
 
 class ValueIndex(NamedTuple):
-    """What `write_value_files` wrote.
+    """A description of the files that `write_value_files` wrote.
 
     Attributes:
-        num_values: In all files together.
-        file_sizes: Of each file, in bytes.
-        numbers: What labels and weights are, if there are any.
-        schema: As plain data.
+        num_values: The number of values in all files together.
+        file_sizes: The size of each file in bytes.
+        numbers: The types of labels and weights, if there are any.
+        schema: The schema as plain data.
     """
 
     num_values: int
@@ -92,7 +92,7 @@ def _text(config: Any) -> str:
 
 
 def _difference(written: dict[str, Any], given: dict[str, Any]) -> str:
-    """What differs first."""
+    """The first difference."""
     fields = [_fields(schema) for schema in (written, given)]
     for name in [*fields[0], *fields[1]]:
         before, now = (_text(of[name]) if name in of else "absent" for of in fields)
@@ -102,7 +102,7 @@ def _difference(written: dict[str, Any], given: dict[str, Any]) -> str:
 
 
 def _fields(schema: dict[str, Any]) -> dict[str, Any]:
-    """What is in each field, by the names of kind and field; and the fields of each kind."""
+    """The content of each field, by the names of kind and field; and the fields of each kind."""
     found: dict[str, Any] = {"the root": schema["root"]}
     for kind in schema["kinds"]:
         for item in kind["fields"]:

@@ -1,8 +1,8 @@
 """Values as records of files, and such records as batches of values.
 
 A record is a `tf.train.Example`. Under the key of each tensor of a batch it has the numbers or
-texts that belong to the value, as a flat list; where these are lists, it has their lengths under
-the key followed by `/lengths`. float64 and uint64 are stored as int64 with the same bits.
+texts that belong to the value, as a flat list. If these are lists, it has their lengths under the
+key followed by `/lengths`. float64 and uint64 are stored as int64 with the same bits.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,11 +19,11 @@ BY_BITS = (tf.float64, tf.uint64)
 
 
 def records_of(batch: Mapping[str, tf.RaggedTensor], numbers: Sequence[np.ndarray]) -> list[bytes]:
-    """A record for each value of a batch.
+    """Returns a record for each value of a batch.
 
     Args:
-        batch: As `kerasrec.Schema.encode` gives it.
-        numbers: Labels and weights, if there are any: `[values, ...]`.
+        batch: A batch from `kerasrec.Schema.encode`.
+        numbers: The labels and weights, if there are any: `[values, ...]`.
     """
     columns: dict[str, Any] = dict(zip(NUMBERS, numbers, strict=False))
     for key, tensor in batch.items():
@@ -41,12 +41,12 @@ def records_of(batch: Mapping[str, tf.RaggedTensor], numbers: Sequence[np.ndarra
 def batch_of(
     records: tf.Tensor, specs: Mapping[str, tf.RaggedTensorSpec], numbers: Sequence[Numbers]
 ) -> tuple[dict[str, tf.RaggedTensor], list[tf.Tensor]]:
-    """A batch of values, and their labels and weights.
+    """Returns a batch of values, and their labels and weights.
 
     Args:
-        records: Text `[values]`.
-        specs: Of the tensors of the batch.
-        numbers: What labels and weights are, if there are any.
+        records: The records, text `[values]`.
+        specs: The specs of the batch's tensors.
+        numbers: The types of labels and weights, if there are any.
     """
     features: dict[str, Any] = {}
     for key, spec in specs.items():

@@ -24,7 +24,7 @@ from kerasrec.datasets.problems import (
 
 # In bytes: room for a vector of 50,000 numbers.
 LONGEST_LINE = 2**20
-# A number is a finite decimal number in ASCII. Python's float also takes 1_0, nan and infinity.
+# A number is a finite decimal number in ASCII. Python's float also accepts 1_0, nan and infinity.
 NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 CHARACTERS_OF_NUMBERS = b"0123456789+-.eE"
 COUNT = re.compile(rb"[0-9]{1,18}")
@@ -37,7 +37,7 @@ class WordVectors(NamedTuple):
 
     Attributes:
         words: The words, a list of `str`.
-        vectors: float32 `[words, dim]`.
+        vectors: The vectors, float32 `[words, dim]`.
     """
 
     words: list[str]
@@ -50,35 +50,36 @@ def read_vectors(
     strict: bool = True,
     max_unpacked_bytes: int | None = None,
 ) -> WordVectors:
-    """Reads word vectors from numpy's `.npz`, or from text as GloVe's and word2vec's.
+    """Reads word vectors from NumPy's `.npz`, or from text in the formats of GloVe and word2vec.
 
     Args:
         path: A `.npz` file with the arrays `words` (text, `[words]`) and `vectors` (floats of any
             width, `[words, dim]`); or a `.txt` or `.vec` file, or one of these packed as `.gz`,
-            with a word and `dim` numbers a line, separated by spaces (a word may hold spaces
-            itself), with or without word2vec's first line `words dim`. Without it, `dim` is how
-            many numbers follow the first word that holds no space. Numbers are finite decimal
+            with a word and `dim` numbers on each line, separated by spaces (a word may contain
+            spaces itself), with or without word2vec's first line `words dim`. Without it, `dim` is
+            the count of numbers after the first word without a space. Numbers are finite decimal
             numbers in ASCII, such as `-0.25`, `.5` and `1e-3`.
         words: If given, only these words and their lower-case forms are kept: pass
-            `vocabulary.words` to read a large file in little memory. Of other lines only the
-            number of numbers is checked.
+            `vocabulary.words` to read a large file in little memory. On other lines only the number
+            of numbers is checked.
         strict: Whether malformed lines raise an error; otherwise they are left out, and a
             `MalformedFileWarning` says which and why.
-        max_unpacked_bytes: How large the arrays of a `.npz` file, or the text packed as `.gz`, may
-            be, so that a small file from an untrusted source cannot fill the memory. By default 32
-            times the file's size, or 16 MiB if that is more.
+        max_unpacked_bytes: The largest size of the arrays of a `.npz` file, or of the text packed
+            as `.gz`, so that a small file from an untrusted source cannot fill the memory. By
+            default 32 times the file's size, or 16 MiB if that is more.
 
     Returns:
-        `WordVectors`, in the order of the file; if a word occurs twice, the first counts.
+        A `WordVectors`, in the order of the file; if a word occurs twice, the first counts.
 
     Raises:
         FileNotFoundError: If there is no file at `path`.
         MalformedFileError: If `strict`, and a line is not UTF-8, or is not a word and `dim`
             numbers; if there are more or fewer lines than the first says, or packed data ends
-            early. It is a `ValueError` whose `problems` name every such line (or row of a `.npz`
-            file), with file and reason. Also without `strict`, if an array is missing or does not
-            fit, nothing can be read at all, or the file unpacks to more than `max_unpacked_bytes`.
-        ValueError: If the file has another extension, or none of the words asked for.
+            early. The error is a `ValueError` whose `problems` name every such line (or row of a
+            `.npz` file), with file and reason. Even without `strict`, if an array is missing or
+            does not fit, nothing can be read at all, or the file unpacks to more than
+            `max_unpacked_bytes`.
+        ValueError: If the file has another extension, or contains none of the words asked for.
     """
     path = Path(path)
     kind = "".join(path.suffixes[-2:]) if path.suffix == ".gz" else path.suffix
@@ -108,7 +109,7 @@ def read_vectors(
 
 
 def _limit(path: Path) -> int:
-    """How many bytes a file may unpack to. Usual factors: 3 for text, little above 1 for arrays."""
+    """Returns how many bytes a file may unpack to. Usual factors: 3 for text, 1 for arrays."""
     return max(2**24, 32 * path.stat().st_size)
 
 
@@ -174,7 +175,7 @@ def _lines(path: Path, limit: int) -> Iterator[tuple[int, list[bytes]]]:
     """Yields the number of each line and its parts."""
     is_packed = path.suffix == ".gz"
     size = 0
-    # As bytes: GloVe 840B holds words with other line breaks in them.
+    # As bytes: GloVe 840B contains words with other line breaks in them.
     with gzip.open(path) if is_packed else path.open("rb") as file:
         for number, line in bounded_lines(file, path, LONGEST_LINE):
             size += len(line)
@@ -187,7 +188,7 @@ def _lines(path: Path, limit: int) -> Iterator[tuple[int, list[bytes]]]:
 
 
 def _sizes(path: Path, limit: int) -> tuple[int | None, int]:
-    """Returns how many words the first line announces, if it does, and `dim`; 0 if no line says."""
+    """Returns the number of words, if the first line says it, and `dim`; 0 if no line says."""
     try:
         for number, parts in _lines(path, limit):
             if number == 1 and len(parts) == 2 and all(map(COUNT.fullmatch, parts)):
@@ -214,7 +215,7 @@ def _word(parts: list[bytes], dim: int) -> str:
 def _vector(word: str, parts: list[bytes]) -> np.ndarray:
     expected = f"expected {len(parts)} numbers after the word '{word}'"
     try:
-        # With only these characters, Python takes no spelling that `NUMBER` does not.
+        # With only these characters, Python accepts no spelling that `NUMBER` does not.
         if b"".join(parts).translate(None, CHARACTERS_OF_NUMBERS):
             raise ValueError
         with np.errstate(over="ignore"):
@@ -233,7 +234,7 @@ def _vector(word: str, parts: list[bytes]) -> np.ndarray:
 
 
 def _looks_like_a_number(text: bytes) -> bool:
-    """Whether text is a number, also in refused spellings, which must not pass for words."""
+    """Whether text is a number, even in refused spellings, which must not pass for words."""
     try:
         float(text)
     except ValueError:

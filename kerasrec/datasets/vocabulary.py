@@ -28,17 +28,17 @@ class Vocabulary:
     Attributes:
         words: The list of all entries: `words[token]` is the token's word; the first two are
             `"<pad>"` and `"<unk>"`.
-        lowercase: As passed.
+        lowercase: The argument `lowercase`.
 
     Raises:
-        ValueError: If a word is not a `str`, is empty, holds a line break, is `"<pad>"` or
+        ValueError: If a word is not a `str`, is empty, contains a line break, is `"<pad>"` or
             `"<unk>"`, or occurs twice (after lowercasing, if that is on); or if `words` is one
             text, or a dict of tokens.
     """
 
     def __init__(self, words: Iterable[str], lowercase: bool = True) -> None:
         expect_words(words)
-        # A Counter has numbers, too, but they are no tokens.
+        # A Counter has numbers, too, but they are not tokens.
         of_words = words.values() if isinstance(words, Mapping) else ()
         if not isinstance(words, Counter) and any(isinstance(of, int) for of in of_words):
             raise ValueError(
@@ -72,7 +72,7 @@ class Vocabulary:
         Args:
             trees: `nltk.Tree` objects with words as leaves, or dependency trees.
             lowercase: Whether words are lowercased.
-            min_count: Words seen less often are left out, and so become unknown.
+            min_count: The number of times that a word must occur to be known.
 
         Returns:
             A `Vocabulary`.
@@ -122,7 +122,7 @@ class Vocabulary:
         Raises:
             FileNotFoundError: If there is no file at `path`.
             MalformedFileError: If `save` did not write the file: it has other first lines, is not
-                UTF-8, or holds a word that a vocabulary cannot hold.
+                UTF-8, or contains a word that a vocabulary cannot contain.
         """
         content = Path(path).read_bytes()
         try:
@@ -161,7 +161,7 @@ def _words(tree: Tree | DependencyTree) -> Iterable[str]:
 
 
 def expect_vocabulary(vocabulary: object) -> None:
-    """Raises ValueError if what gives words their tokens has no `encode`, as a `Vocabulary` has."""
+    """Raises ValueError if an argument has no `encode`, as a `Vocabulary` has."""
     if not hasattr(vocabulary, "encode") or isinstance(vocabulary, str):
         mend = "Make one of a list of words: Vocabulary(words)."
         expect("vocabulary", vocabulary, Vocabulary, mend)

@@ -18,14 +18,14 @@ class Walk:
 
     Args:
         root: Any object.
-        children_of: Gives a node's children, a list of nodes.
-        arity: The most children of a node, of which some may be None, for no child; None for any
-            number, without any such.
+        children_of: Returns a node's children, a list of nodes.
+        arity: The largest number of children of a node, some of which may be None, for no child;
+            None for any number, all of which must be nodes.
 
     Attributes:
         nodes: The visited nodes, in order; so that they live, and no two have the same `id`.
-        parents: Of each visited node its parent's place in `nodes`, -1 for the root.
-        slots: Of each visited node its place among its parent's children, -1 for the root.
+        parents: The place in `nodes` of each visited node's parent; -1 for the root.
+        slots: The place of each visited node among its parent's children; -1 for the root.
     """
 
     def __init__(
@@ -42,9 +42,9 @@ class Walk:
         """Visits the nodes.
 
         Raises:
-            ValueError: If `children_of` gives something else than a list of nodes, or too many; or
-                if a node is met twice.
-            Exception: What `children_of` raises, with a note that names the node.
+            ValueError: If `children_of` returns something else than a list of nodes, or too many;
+                or if a node is found twice.
+            Exception: Any exception that `children_of` raises, with a note that names the node.
         """
         seen: dict[int, int] = {}
         while self._waiting:
@@ -65,7 +65,7 @@ class Walk:
             ]
 
     def path(self, place: int) -> str:
-        """Where a visited node stands, as `root/child 2/child 0`."""
+        """Returns where a visited node stands, as `root/child 2/child 0`."""
         steps = []
         while place > 0:
             steps.append(f"child {self.slots[place]}")
@@ -73,15 +73,15 @@ class Walk:
         return "/".join(["root", *reversed(steps)])
 
     def ask(self, name: str, function: Callable[[Any], Any], place: int) -> Any:
-        """What a function of the user gives for a visited node.
+        """Returns the result of a user's function for a visited node.
 
         Args:
-            name: What the user calls the function.
-            function: Takes a node.
-            place: That of the node in `nodes`.
+            name: The user's name for the function.
+            function: A function of a node.
+            place: The place of the node in `nodes`.
 
         Raises:
-            Exception: What the function raises, with a note that names the node.
+            Exception: Any exception that the function raises, with a note that names the node.
         """
         try:
             return function(self.nodes[place])
@@ -133,18 +133,18 @@ class Walk:
 def nodes_of(root: Node, children_of: Callable[[Node], Iterable[Node]]) -> Iterator[Node]:
     """Visits the nodes of a tree of Python objects, in the order in which `encode` numbers them.
 
-    Trees of any height are taken. See `encode` for what counts as a tree.
+    Trees may have any height. See `encode` for what counts as a tree.
 
     Args:
         root: Any object.
-        children_of: Gives a node's children, a list of nodes.
+        children_of: Returns a node's children, a list of nodes.
 
     Yields:
         The root, then each child's tree, left to right.
 
     Raises:
-        ValueError: If `children_of` gives something else, or a node is met twice.
-        Exception: What `children_of` raises, with a note that names the node.
+        ValueError: If `children_of` returns something else, or a node is found twice.
+        Exception: Any exception that `children_of` raises, with a note that names the node.
 
     Example:
 
@@ -157,6 +157,6 @@ def nodes_of(root: Node, children_of: Callable[[Node], Iterable[Node]]) -> Itera
 
 
 def short(value: Any) -> str:
-    """How a value is shown in an error."""
+    """The form in which an error shows a value."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

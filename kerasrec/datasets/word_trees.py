@@ -1,4 +1,4 @@
-"""Datasets of trees whose tokens are still words, to padded batches."""
+"""From datasets of trees whose tokens are still words to padded batches."""
 
 from collections.abc import Mapping
 
@@ -18,15 +18,15 @@ def batch_word_trees(
 ) -> tf.data.Dataset:
     """Looks words up and batches trees, padded to the largest of their batch.
 
-    All of it is done by `tf.data`, in the order of the dataset, which may be shuffled, sharded or
-    larger than memory. (`tree_batches` takes trees in memory, and saves padding.)
+    `tf.data` does all of it, in the order of the dataset, which may be shuffled, sharded or larger
+    than memory. (`tree_batches` takes trees in memory, and saves padding.)
 
     Args:
         dataset: Examples with the keys `tokens`, text `[nodes]`, `""` at inner tree nodes;
             `children`, integers `[nodes, arity]`, -1 = no child; `labels`, integers `[nodes]`: a
             split of the builder `kerasrec.datasets.sst_trees`, for instance.
-        vocabulary: Gives words their tokens.
-        batch_size: Trees per batch.
+        vocabulary: The vocabulary that gives words their tokens.
+        batch_size: The number of trees in a batch.
         drop_remainder: Whether a last batch with fewer trees is left out.
 
     Returns:
@@ -54,7 +54,7 @@ def batch_word_trees(
             f"with 'tokens', 'children' and 'labels', found {spec}. If it comes from "
             "tensorflow_datasets, load it without as_supervised=True."
         )
-    # An inner tree node has no word and the token 0, as padding has.
+    # An inner tree node has no word but the token 0, as padding has.
     table = tf.lookup.StaticHashTable(
         tf.lookup.KeyValueTensorInitializer(
             ["", *vocabulary.words[2:]], [0, *range(2, len(vocabulary))], value_dtype=tf.int32

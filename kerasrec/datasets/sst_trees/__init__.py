@@ -1,6 +1,6 @@
 """The Stanford Sentiment Treebank, with its trees, as a dataset of `tensorflow_datasets`.
 
-Needs `pip install 'kerasrec[tfds]'`. Importing it makes the name `sst_trees` known:
+It needs `pip install 'kerasrec[tfds]'`. Importing it makes the name `sst_trees` known:
 
     import kerasrec.datasets.sst_trees
     import tensorflow_datasets as tfds

@@ -19,8 +19,9 @@ from kerasrec.datasets.traversal import preorder
 from kerasrec.datasets.treebank import format_of, gather_trees, read_tree
 from kerasrec.datasets.vocabulary import Vocabulary
 
-# checksums.tsv has what public loaders of this file agree on: huggingface/datasets
-# (datasets/sst/dataset_infos.json) its size and sha256, Flux.jl (src/data/sentiment.jl) the sha256.
+# checksums.tsv has the values on which public loaders of this file agree: the size and sha256 in
+# huggingface/datasets (datasets/sst/dataset_infos.json), and the sha256 in Flux.jl
+# (src/data/sentiment.jl).
 ADDRESS = "https://nlp.stanford.edu/sentiment/trainDevTestTrees_PTB.zip"
 FILES = {"train": "train.txt", "validation": "dev.txt", "test": "test.txt"}
 CLASSES = ["very negative", "negative", "neutral", "positive", "very positive"]
@@ -30,7 +31,7 @@ class Builder(tfds.core.GeneratorBasedBuilder):
     """Builds `sst_trees`: binary trees with a word at each leaf and a sentiment on every tree node.
 
     There are two configurations with the same content: `"download"` gets the treebank from its
-    authors, `"manual"` reads `train.txt`, `dev.txt` and `test.txt` of the folder that
+    authors; `"manual"` reads `train.txt`, `dev.txt` and `test.txt` of the folder that
     `tfds.download.DownloadConfig(manual_dir=...)` names, which may be another treebank in this
     format. All files are checked before an example is written.
 
@@ -46,7 +47,8 @@ class Builder(tfds.core.GeneratorBasedBuilder):
 
     Raises:
         FileNotFoundError: From `download_and_prepare`, if a file is missing.
-        MalformedFileError: From `download_and_prepare`, if lines are malformed; it names them all.
+        MalformedFileError: From `download_and_prepare`, if lines are malformed; the error names
+            them all.
 
     Example:
 
