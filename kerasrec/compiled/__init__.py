@@ -1,1 +1,1 @@
-"""Emits a schedule as one program that XLA compiles; `run.py` is the door."""
+"""Emits a schedule as one program that XLA compiles; `run.py` is the entry point."""

@@ -1,8 +1,8 @@
-"""A block: frames of one body that run a place of it together, some rows of which may be dead.
+"""A block: frames of one body that run one of its places together; some of its rows may be dead.
 
-All branches are computed on all rows of the block; a *mask* says which of them are tokens of a
-branch. So SWITCH is free and MERGE is a choice. What sums over tokens reads zeros in dead rows.
-What is passed to several call sites in turns, or returned by them, is a tensor for each of them.
+All branches are computed on all rows of the block; a *mask* says which rows are tokens of a branch.
+So SWITCH costs nothing and MERGE is a choice. Sums over tokens read zeros in dead rows. Values that
+are passed to several call sites in turns, or returned by them, are one tensor for each of them.
 """
 
 from __future__ import annotations
@@ -55,19 +55,19 @@ from kerasrec.schedule.sections import Segment
 
 @dataclass(eq=False)
 class Block(Registers):
-    """Registers of a segment on a block.
+    """The registers of a segment on a block.
 
     Args:
-        graph: of the program.
-        body: its name.
-        shared: tensors of SHARED values.
-        program: in this run.
-        rows: the buffers.
-        numbers: int32 `[width]`, of the frames; the dead row for those that are none.
-        live: bool `[width]`, which of them are frames.
-        start: int32 scalar, where what the block keeps for itself begins.
-        settled: branches that all of the frames have taken.
-        is_range: whether the numbers are those from `start` on.
+        graph: The program.
+        body: The body's name.
+        shared: The tensors of SHARED values.
+        program: The program in this run.
+        rows: The buffers.
+        numbers: The numbers of the frames, int32 `[width]`; the dead row where there is no frame.
+        live: Which of them are frames, bool `[width]`.
+        start: The place where the block's own values begin, an int32 scalar.
+        settled: The branches that all of the frames have taken.
+        is_range: Whether the numbers are those from `start` on.
     """
 
     program: Program
@@ -83,15 +83,15 @@ class Block(Registers):
         self.layout = self.program.layout
         self.in_turns: dict[Value, Tensors] = {}
         self.has_fault = tf.constant(False)
-        # How many entries there are of each region that the block gives numbers to.
+        # The number of entries of each region to which the block gives numbers.
         self.counts: dict[Hashable, tf.Tensor] | None = None
         self._entries: dict[Each, EntryRows] = {}
         self._first_entries: dict[Each, tf.Tensor] = {}
-        # Of values that are rows of entries, and none of a token.
+        # For values that are rows of entries and belong to no token.
         self._of_entries: dict[Value, EntryRows] = {}
 
     def mask(self, region: Region | None) -> tf.Tensor:
-        """Bool `[width]`, which rows are tokens of a region; `[entries]` within ragged rows."""
+        """Which rows are tokens of a region, bool `[width]`; `[entries]` within ragged rows."""
         if region is None or region in self.settled:
             return self.live
         if isinstance(region, Each):
@@ -100,14 +100,14 @@ class Block(Registers):
         return self.get(region)
 
     def mask_of(self, value: Value | None, region: Region | None) -> tf.Tensor:
-        """Which rows of a value are live, if it is rows of entries; else tokens of a region."""
+        """The live rows of a value: entries, if it has a row for each, or tokens of a region."""
         if value not in self._of_entries:
             return self.mask(region)
         rows = self._of_entries[value]
         return rows.live & rows.spread(self.mask(region))
 
     def num_rows(self, region: Region | None) -> tf.Tensor:
-        """int32 scalar, how many rows values of a region have."""
+        """The number of rows of a region's values, an int32 scalar."""
         sizes = self.rows.sizes
         if each_of(region) is None:
             return sizes.tokens_of_block
@@ -115,12 +115,12 @@ class Block(Registers):
         return sizes.entries
 
     def spread(self, tensor: tf.Tensor, region: Region | None) -> tf.Tensor:
-        """What each frame has, `[width, ...]`, for each token of a region."""
+        """Spreads the values of frames, `[width, ...]`, to the tokens of a region."""
         each = each_of(region)
         return tensor if each is None else self._entries[each].spread(tensor)
 
     def num_called(self, region: Region | None) -> tf.Tensor:
-        """For each frame, int32 `[width]`, how many of its tokens are in a region."""
+        """For each frame, the number of its tokens in a region, int32 `[width]`."""
         each = each_of(region)
         found = tf.cast(self.mask(region), tf.int32)
         if each is None:
@@ -133,25 +133,25 @@ class Block(Registers):
         """For each call site, the frames that it has called, or rows of results, int32 `[width]`.
 
         Args:
-            sites: that call for the same tokens.
-            to_results: for the rows of what they return.
+            sites: Call sites that call for the same tokens.
+            to_results: Whether to return the rows of their results instead.
         """
         first = self.read_own(self.layout.link(sites, to_results), sites[0].region)
         return [first + place for place in range(len(sites))]
 
     def rows_of_results(self) -> tf.Tensor:
-        """For each frame, int32 `[width]`, the row of what it returns."""
+        """For each frame, the row of its result, int32 `[width]`."""
         if not self.layout.has_tail_calls(self.body):
             return self.numbers
         return self.frames()["result"]
 
     def frames(self) -> dict[Column, tf.Tensor]:
-        """What is kept of each call, int32 `[width]` each; see `Frames.columns`."""
+        """The values kept of each call, int32 `[width]` each; see `Frames.columns`."""
         columns = tf.unstack(self.read_own(("frame", self.body)), axis=1)
         return dict(zip(self.program.frames.columns(self.body), columns, strict=True))
 
     def read_own(self, key: Hashable, region: Region | None = None) -> tf.Tensor:
-        """The rows of the frames, or of the entries that the tokens of a region are."""
+        """Reads the rows of the frames, or of the entries that are a region's tokens."""
         each = each_of(region)
         if each in self._first_entries:
             return self.rows.read_block(key, self._first_entries[each], self.num_rows(each))
@@ -164,7 +164,7 @@ class Block(Registers):
     def write_own(
         self, key: Hashable, values: tf.Tensor, mask: tf.Tensor, region: Region | None = None
     ) -> None:
-        """Replaces the rows of those frames, or entries, that a mask says."""
+        """Replaces the rows of those frames, or entries, that a mask names."""
         each = each_of(region)
         if each in self._first_entries:
             first, number = self._first_entries[each], self.num_rows(each)
@@ -177,13 +177,13 @@ class Block(Registers):
             self.rows.write(key, self.numbers, values, mask)
 
     def _numbers_of(self, each: Each) -> tf.Tensor:
-        """The numbers of entries, int32 `[entries]`; the dead row for those that are none."""
+        """The numbers of entries, int32 `[entries]`; the dead row where there is no entry."""
         rows = self._entries[each]
         first = rows.spread(self.read_own(("entries", each)))
         return tf.where(rows.live, first + rows.offsets, self.rows.sizes.dead)
 
     def _number_entries(self, each: Each) -> None:
-        """Gives the entries of ragged rows numbers."""
+        """Numbers the entries of ragged rows."""
         assert self.counts is not None
         rows, first = self._entries[each], self.counts[each]
         self._first_entries[each] = first
@@ -191,13 +191,13 @@ class Block(Registers):
         self.counts[each] = first + rows.total
 
     def passed(self, send: Send) -> list[Tensors]:
-        """What call sites pass on: for each value, a tensor `[width, ...]` for each call site."""
+        """For each value that call sites pass, a tensor `[width, ...]` for each call site."""
         if len(send.sites) == 1:
             return [[self.get(value)] for value in send.values]
         return [self.in_turns[value] for value in send.values]
 
     def bring(self, one: Instruction) -> Tensors:
-        """What was passed to the frames, or kept of them."""
+        """Returns a value that was passed to the frames, or kept of them."""
         if isinstance(one, Frames):
             return [self.rows.sizes.tokens_of_block]
         if isinstance(one, Receive) and one.tokens:
@@ -223,10 +223,10 @@ class Block(Registers):
             self.rows.write_block(key, self.start, tensor, self.live)
 
     def give_back(self, returns: Sequence[Return], sweep: int) -> tf.Tensor:
-        """Keeps what the frames return in a sweep, of one or several branches.
+        """Keeps the results of the frames in a sweep, of one or several branches.
 
         Returns:
-            Bool `[width]`, which frames return.
+            Which frames return, bool `[width]`.
         """
         masks = [self.mask(one.region) for one in returns]
         mask = functools.reduce(tf.logical_or, masks)
@@ -242,7 +242,7 @@ class Block(Registers):
         return mask
 
     def fill(self, tables: dict[str, tf.Tensor]) -> None:
-        """Adds what COLLECT nodes give to the rows of their tables, the last of which is no row."""
+        """Adds the values of COLLECT nodes to rows of their tables, whose last row is unused."""
         for node in (one.node for one in self.reduced):
             if not isinstance(node, Collect):
                 continue
@@ -261,7 +261,7 @@ class Block(Registers):
 
     @_run.register
     def _(self, one: Measure) -> None:
-        """Ops see as many tokens of any region as the block has rows."""
+        """For ops, any region has as many tokens as the block has rows."""
         self._set(one, [self.num_rows(one.tokens.region)])
 
     @_run.register
@@ -301,7 +301,7 @@ class Block(Registers):
 
     @_run.register
     def _(self, one: Send) -> None:
-        """Steps read what is passed, by `passed`."""
+        """Steps use `passed` to read what is passed."""
         self.sent[one] = []
 
     @_run.register
@@ -364,7 +364,7 @@ class Block(Registers):
         self._set(one, tensors)
 
     def _fire(self, one: Fire, inputs: Tensors) -> Tensors:
-        """The outputs of an op; notes which of them are rows of entries."""
+        """The outputs of an op; records which of them are rows of entries."""
         if one.node.op == "GatherV2" and not one.inputs[0].is_shared:
             inputs[1] = tf.maximum(inputs[1], 0)  # Dead rows of entries are of no frame.
         for value in one.inputs:
@@ -383,7 +383,7 @@ class Block(Registers):
             self._number_entries(each)
 
     def _passed(self, node: Node) -> tf.Tensor:
-        """What is passed to the frames for a parameter of a later sweep."""
+        """The value that a later sweep passes to the frames for a parameter."""
         sweep, key = self.layout.inputs[node]
         return self.rows.read(key, self.rows_of_results()) if sweep % 2 else self.read_own(key)
 
@@ -406,12 +406,12 @@ def block_of(
     """A block of the frames of a place, or of all frames of a body.
 
     Args:
-        program: in this run.
-        segment: what is to run.
-        start: int32 scalar, how many frames come before.
-        count: int32 scalar, how many frames there are, or more.
-        written: the buffers that it may write.
-        sizes: of the block.
+        program: The program in this run.
+        segment: The segment to run.
+        start: The number of frames before the block, an int32 scalar.
+        count: The number of frames, or a larger number, an int32 scalar.
+        written: The buffers that the block may write.
+        sizes: The sizes of the block.
     """
     rows = Rows(sizes, written, program.done)
     numbers, live = start + tf.range(sizes.width), tf.range(sizes.width) < count

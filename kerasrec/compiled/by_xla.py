@@ -1,4 +1,4 @@
-"""Has functions compiled by XLA."""
+"""Lets XLA compile functions."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ from kerasrec.private import in_xla
 
 
 def by_xla(function: Callable[..., Any]) -> Any:
-    """The function, compiled; the same function where all around it is compiled already."""
+    """The compiled function; the same function if the code around it is already compiled."""
     return function if in_xla() else tf.function(function, jit_compile=True, autograph=False)

@@ -1,8 +1,8 @@
 """Which values have a row for each entry of ragged rows, and which ops on them may be compiled.
 
-In a block, entries stand in the order of their frames, and rows that hold no entry are dead, as
-those of frames are. How many entries a row has must be read from tables of ragged rows that all
-tokens share, as `tf.gather(rows, node)` does: so it is known beforehand how many there can be.
+In a block, entries stand in the order of their frames, and rows without an entry are dead, like
+those without a frame. The lengths of rows must come from tables of ragged rows that all tokens
+share, as in `tf.gather(rows, node)`: then the largest number of entries is known beforehand.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _SHAPES = frozenset({"Shape", "ShapeN", "Size"})
 
 @dataclass(frozen=True)
 class Lookup:
-    """Which rows of a table of ragged rows tokens have.
+    """The rows of a table of ragged rows that tokens have.
 
     Args:
-        splits: of the table.
-        index: which row, for each token.
+        splits: The splits of the table.
+        index: The row of each token.
     """
 
     splits: Value
@@ -39,7 +39,7 @@ class Lookup:
 
 
 def lookup_of(each: Each) -> Lookup | None:
-    """Where the entries of a region come from; None if it is not a table."""
+    """The source of the entries of a region; None if it is not a table."""
     lengths = _source(each.selector).node
     if lengths.op != "Sub":
         return None
@@ -57,7 +57,7 @@ def has_entries(body: Body) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def is_of_entries(value: Value) -> bool:
-    """Whether a value that is none of a token has a row for each entry of ragged rows."""
+    """Whether a value that belongs to no token has a row for each entry of ragged rows."""
     node, shape = value.node, value.type.shape
     if value.type.kind is not Kind.WAVE or not shape or shape[0] is not None:
         return False
@@ -81,14 +81,14 @@ def _lookup_at(node: Node) -> Lookup | None:
 
 
 def _source(value: Value) -> Value:
-    """The value that one is the same as, for tokens that have both."""
+    """The value that one equals, for tokens that have both."""
     while value.node.op in _SAME_NUMBERS or isinstance(value.node, Switch):
         value = value.node.inputs[0]
     return value
 
 
 def _cuts(node: Node, begin: int | None, end: int | None) -> bool:
-    """Whether an op cuts from one place of the first axis to another; None for all of that side."""
+    """Whether an op cuts the first axis from `begin` to `end`; None for all of that side."""
     if node.op != "StridedSlice" or not isinstance(node, Primitive):
         return False
     given = [tf.get_static_value(tensor) for tensor in node.operation.inputs[1:]]
@@ -106,14 +106,14 @@ class Entries:
     """What the values of a body have rows for, apart from tokens of a region.
 
     Args:
-        body: whose nodes are looked at, in order.
-        keeps_rows: whether an op gives a row for each row that it reads.
-        is_reduction: whether an op sums over all rows.
+        body: The body whose nodes are examined, in order.
+        keeps_rows: Returns whether an op has a row of output for each row that it reads.
+        is_reduction: Returns whether an op sums over all rows.
 
     Attributes:
-        known: nodes that are looked at here, and nowhere else.
-        special: those among them whose op is right for entries alone.
-        refused: nodes that cannot be compiled, and why.
+        known: The nodes that are handled here, and nowhere else.
+        special: Those of them whose op is right only for entries.
+        refused: The nodes that cannot be compiled, and why.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Where entries of ragged rows stand in a block: in the order of their frames, then dead rows."""
+"""The places of entries of ragged rows in a block: in the order of their frames, then dead rows."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ class EntryRows:
     """The entries of a block.
 
     Args:
-        starts: int32 `[width]`, how many entries of the block come before those of a frame.
-        total: int32 scalar, how many there are.
-        ids: int32 `[entries]`, the place in the block of an entry's frame; -1 for dead rows.
-        live: bool `[entries]`, which rows are entries.
+        starts: The number of the block's entries before those of each frame, int32 `[width]`.
+        total: The number of entries, an int32 scalar.
+        ids: The place in the block of each entry's frame, int32 `[entries]`; -1 for dead rows.
+        live: Which rows are entries, bool `[entries]`.
     """
 
     starts: tf.Tensor
@@ -25,32 +25,32 @@ class EntryRows:
 
     @property
     def places(self) -> tf.Tensor:
-        """int32 `[entries]`, the place of an entry's frame, 0 for dead rows."""
+        """The place in the block of each entry's frame, int32 `[entries]`; 0 for dead rows."""
         return tf.maximum(self.ids, 0)
 
     @property
     def offsets(self) -> tf.Tensor:
-        """int32 `[entries]`, the place of an entry in its row, 0 for dead rows."""
+        """The place of each entry in its row, int32 `[entries]`; 0 for dead rows."""
         found = tf.range(tf.shape(self.ids)[0]) - tf.gather(self.starts, self.places)
         return tf.where(self.live, found, 0)
 
     def spread(self, tensor: tf.Tensor) -> tf.Tensor:
-        """What each frame has, for each of its entries: `[width, ...]` to `[entries, ...]`."""
+        """Repeats frames' values for their entries: from `[width, ...]` to `[entries, ...]`."""
         return tf.gather(tensor, self.places)
 
 
 def entry_rows(lengths: tf.Tensor, live: tf.Tensor, size: tf.Tensor) -> EntryRows:
-    """The entries of a block whose frames have so many.
+    """Returns the entries of a block, given how many each frame has.
 
     Args:
-        lengths: int `[width]`, anything for dead rows.
-        live: bool `[width]`, which rows are frames.
-        size: int32 scalar, for how many entries there is room.
+        lengths: The numbers of entries, int `[width]`; any numbers for dead rows.
+        live: Which rows are frames, bool `[width]`.
+        size: The number of entries for which there is room, an int32 scalar.
     """
     lengths = tf.where(live, tf.cast(lengths, tf.int32), 0)
     ends = tf.cumsum(lengths)
     total, entries = ends[-1], tf.range(size)
-    # No search: XLA compares all, too.
+    # No search: XLA would compare all of them, too.
     is_before = tf.expand_dims(ends, 0) <= tf.expand_dims(entries, 1)
     ids = tf.reduce_sum(tf.cast(is_before, tf.int32), 1)
     is_entry = entries < total
@@ -58,13 +58,13 @@ def entry_rows(lengths: tf.Tensor, live: tf.Tensor, size: tf.Tensor) -> EntryRow
 
 
 def num_fitting(lengths: tf.Tensor, live: tf.Tensor, size: tf.Tensor, from_end: bool) -> tf.Tensor:
-    """int32 scalar, how many frames of a block have room for their entries, but at least one.
+    """The number of frames of a block that have room for their entries, at least one; int32.
 
     Args:
-        lengths: int `[width]`, anything for dead rows.
-        live: bool `[width]`, which rows are frames: the first ones.
-        size: int32 scalar, for how many entries there is room.
-        from_end: whether the last frames are taken, and not the first.
+        lengths: The numbers of entries, int `[width]`; any numbers for dead rows.
+        live: Which rows are frames, bool `[width]`: the first ones.
+        size: The number of entries for which there is room, an int32 scalar.
+        from_end: Whether to take the last frames instead of the first.
     """
     lengths = tf.where(live, tf.cast(lengths, tf.int32), 0)
     sums = tf.cumsum(lengths, reverse=from_end)
@@ -75,20 +75,20 @@ def num_fitting(lengths: tf.Tensor, live: tf.Tensor, size: tf.Tensor, from_end: 
 def look_up(
     splits: tf.Tensor, values: tf.Tensor, index: tf.Tensor, live: tf.Tensor, size: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor, EntryRows]:
-    """Rows of a table of ragged rows.
+    """Looks up rows of a table of ragged rows.
 
     Args:
-        splits: int `[rows + 1]`, of the table.
-        values: `[entries of the table, ...]`.
-        index: int `[width]`, which row each frame has.
-        live: bool `[width]`, which rows are frames.
-        size: int32 scalar, for how many entries there is room.
+        splits: The splits of the table, int `[rows + 1]`.
+        values: The entries of the table, `[entries of the table, ...]`.
+        index: The row of each frame, int `[width]`.
+        live: Which rows are frames, bool `[width]`.
+        size: The number of entries for which there is room, an int32 scalar.
 
     Returns:
-        As of the op RaggedGather, the splits, `[width + 1]`, and the entries, `[entries, ...]`; and
-        where these stand.
+        As from the op RaggedGather, the splits, `[width + 1]`, and the entries, `[entries, ...]`;
+        and the places of the entries.
     """
-    # A row outside of the table is an error; it is seen elsewhere.
+    # A row outside the table is an error, which is detected elsewhere.
     is_inside = (index >= 0) & (tf.cast(index, tf.int32) < tf.shape(splits)[0] - 1)
     index = tf.where(is_inside, index, tf.zeros_like(index))
     live &= is_inside

@@ -25,7 +25,7 @@ class FirstSweep:
     """The first sweep.
 
     Args:
-        program: takes what the sweep keeps.
+        program: The program, which takes what the sweep keeps.
     """
 
     def __init__(self, program: Program):
@@ -37,11 +37,11 @@ class FirstSweep:
         """Runs all frames, or as many as there is room for.
 
         Args:
-            arguments: of the program, padded.
-            num_roots: int32 scalar, how many root tokens there are.
+            arguments: The arguments of the program, padded.
+            num_roots: The number of root tokens, an int32 scalar.
 
         Returns:
-            Bool scalars: whether there was no room, and whether an op failed or a limit was met.
+            Whether there was no room, and whether an op failed or a limit was met; bool scalars.
         """
         state, program = self._begin(arguments, num_roots), self.program
         for number, component in enumerate(program.components):
@@ -58,7 +58,7 @@ class FirstSweep:
         """The state before the first block: the root tokens are frames of the entry."""
         graph, components = self.layout.graph, self.program.components
         entry, sizes = graph.entry, self.sizes
-        # Not a constant: TensorFlow's bridge to XLA fails on those that several loops pass on.
+        # Not a constant: TensorFlow's bridge to XLA fails on constants that several loops pass on.
         zero = num_roots - num_roots
         rows = Rows(sizes, self.program.empty(self.specs), self.program.done)
         roots = tf.range(tf.shape(arguments[0])[0])
@@ -131,7 +131,7 @@ class FirstSweep:
         return tf.reduce_any(tf.stack(state["counts"]) > self.sizes.capacity)
 
     def _waiting(self, state: State, key: Place) -> tf.Tensor:
-        """int32 scalar, how many frames stand in the queue of a place."""
+        """The number of frames in the queue of a place, an int32 scalar."""
         (name, place), at = key, self.layout.order.index(key)
         counts = dict(zip(self.layout.spaces, state["counts"], strict=True))
         end: tf.Tensor = state["tails"][at] if place else counts[name]

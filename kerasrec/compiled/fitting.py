@@ -1,4 +1,4 @@
-"""How many frames a block takes whose entries of ragged rows there is room for."""
+"""The number of frames in a block whose entries of ragged rows have room."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from kerasrec.schedule.sections import Segment
 
 
 def fitting(block: Block, segment: Segment, from_end: bool = False) -> tf.Tensor | None:
-    """int32 scalar, how many frames of a block may run; None if it has no ragged rows.
+    """The number of frames of a block that may run, int32; None if it has no ragged rows.
 
-    How long rows are may be known only when it is computed, so a part of the segment runs for it;
-    of what the whole segment computes again, XLA makes one.
+    The lengths of rows may be known only after they are computed, so a part of the segment runs for
+    that. The whole segment computes the same again, but XLA merges both.
 
     Args:
-        block: of as many frames as there may be; not to be used afterwards.
-        segment: that is to run.
-        from_end: whether the last frames of the block run, and not the first.
+        block: A block of as many frames as there may be; not to be used afterwards.
+        segment: The segment to run.
+        from_end: Whether the last frames of the block run, and not the first.
     """
     regions = [one.regions[0] for one in segment.instructions if isinstance(one, Select)]
     each = [region for region in regions if isinstance(region, Each)]

@@ -1,4 +1,4 @@
-"""What is kept of each call when it is made.
+"""The values that are kept of each call when it is made.
 
 Integers stand side by side, as columns of one buffer, so that a call writes them at once.
 """
@@ -15,9 +15,9 @@ from kerasrec.graph.types import Type
 from kerasrec.queues.buffers import BufferSpec
 from kerasrec.queues.layout import Layout
 
-# The frame that made a call, and by which call site.
+# The frame that made a call, and the call site.
 CALLS = ("caller", "label")
-# Where a frame returns to that is not to return to its caller, since its call was handed on.
+# The frame to which a frame returns, if it is not its caller, since its call was handed on.
 RETURNS = ("returns_to", "return_label", "result")
 
 Column = str | int
@@ -25,11 +25,11 @@ Column = str | int
 
 
 class Frames:
-    """What is kept of the calls of each body.
+    """The values that are kept of the calls of each body.
 
     Args:
-        layout: of the program.
-        walks: its walked places.
+        layout: The layout of the program.
+        walks: The program's walked places.
     """
 
     def __init__(self, layout: Layout, walks: Walks):
@@ -39,10 +39,10 @@ class Frames:
     def columns(self, body: str) -> list[Column]:
         """The columns of a body.
 
-        How many calls it is nested in. If a frame has to know when it returns, the frame that
-        called it, and by which call site; in a body with tail calls also where to return to, and in
-        which row of results. How many frames were listed when it was called, if it is walked. And
-        parameters that are integers.
+        These are the number of calls in which it is nested; if a frame has to know when it returns,
+        the frame that called it, and the call site; in a body with tail calls also where to return
+        to, and in which row of results; if it is walked, how many frames were listed when it was
+        called; and the parameters that are integers.
         """
         columns: list[Column] = ["depth"]
         resumes = bool(self._walks.resumed(body))
@@ -77,11 +77,11 @@ class Frames:
         """Keeps calls.
 
         Args:
-            rows: the buffers.
-            body: that is called.
-            numbers: int32 `[n]` or `[n, m]`, of the frames.
-            known: all columns and parameters, of that shape or of one that is broadcast to it.
-            live: bool, of the shape of `numbers`: which of them are called.
+            rows: The buffers.
+            body: The body that is called.
+            numbers: The numbers of the frames, int32 `[n]` or `[n, m]`.
+            known: All columns and parameters, in that shape or in one that broadcasts to it.
+            live: Which of them are called, bool, in the shape of `numbers`.
         """
         flat, is_live = tf.reshape(numbers, [-1]), tf.reshape(live, [-1])
         columns = self.columns(body)

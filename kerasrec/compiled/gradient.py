@@ -21,8 +21,8 @@ class Gradient:
     """Runs all sweeps of a program after the first.
 
     Args:
-        values: of the program.
-        shared: tensors of SHARED values, with the cotangents of sums over all tokens.
+        values: The program of the values.
+        shared: The tensors of SHARED values, with the cotangents of sums over all tokens.
     """
 
     def __init__(self, values: Values, shared: dict[Value, tf.Tensor]):
@@ -39,10 +39,10 @@ class Gradient:
         """Runs them.
 
         Args:
-            kept: what the program of the values returned.
-            given: what each sweep gets from outside, `[tokens, ...]` each; of cotangents, anything
-                for outputs without a gradient.
-            num_roots: int32 scalar.
+            kept: The values that the program of the values returned.
+            given: The values that each sweep gets from outside, `[tokens, ...]` each; any
+                cotangents for outputs without a gradient.
+            num_roots: An int32 scalar.
         """
         rows = bucket(num_roots)
         inputs = [
@@ -97,7 +97,8 @@ class Gradient:
             if section.sweep and isinstance(section, Queues):
                 values.later_sweep(program, section).run(roots, is_root, given[section.sweep - 1])
             elif section.sweep and isinstance(section, AllTokens):
-                # What can fail here was computed with the values, too, and has failed there.
+                # Any op that can fail here was computed with the values, too, and would have failed
+                # there.
                 sums, tensors, _ = run_hoisted(program, section)
                 if order_of(section.sweep) == order_of(max(self._sweeps)):
                     self._sums += sums

@@ -1,4 +1,4 @@
-"""What runs for all frames of a compiled run, in wide blocks: what is hoisted, and sums."""
+"""Hoisted instructions and sums, which run for all frames of a compiled run, in wide blocks."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from kerasrec.schedule.sections import AllTokens, Segment
 
 
 class Sum:
-    """What a COLLECT or ACCUMULATE node gives, as tensors that a loop carries.
+    """The value of a COLLECT or ACCUMULATE node, as tensors that a loop carries.
 
     Dense gradients are added up. Rows are appended, and counted.
 
     Args:
-        node: the node.
-        program: whose it is.
+        node: The node.
+        program: The program of the node.
     """
 
     def __init__(self, node: Collect | Accumulate, program: Program):
@@ -62,9 +62,9 @@ class Sum:
         return [count + ranks[-1], *found]
 
     def found(self, tensors: Tensors) -> Tensors:
-        """What there is in the end: a dense gradient, or as many rows as were given.
+        """The final value: a dense gradient, or as many rows as were given.
 
-        Inside of XLA, where no rows can be left out, those that were not given are zeros of row 0.
+        Inside XLA, where no rows can be left out, missing rows are zeros of row 0.
         """
         if self._is_dense:
             return tensors
@@ -79,11 +79,11 @@ def run_hoisted(program: Program, section: AllTokens) -> tuple[list[Sum], list[T
     """Runs a section for all frames.
 
     Args:
-        program: takes what the section keeps.
-        section: of the schedule.
+        program: The program, which takes what the section keeps.
+        section: The section of the schedule.
 
     Returns:
-        The sums, what each has found, and bool, whether an op failed.
+        The sums, the final value of each, and whether an op failed, a bool.
     """
     sums, found, has_fault = [], [], tf.constant(False)
     specs = program.specs_of_saves(section)

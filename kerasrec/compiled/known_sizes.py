@@ -15,7 +15,7 @@ class KnownSizes:
     A table of TensorFlow keeps them, since a size is known only when a graph runs.
 
     Args:
-        most: how many there may be.
+        most: The largest number of sizes.
     """
 
     def __init__(self, most: int):
@@ -26,7 +26,7 @@ class KnownSizes:
     def admit(self, inputs: Sequence[tf.Tensor], others: tf.Tensor) -> tf.Tensor:
         """Whether XLA may compile for the shapes of inputs and other sizes: a bool scalar.
 
-        It may if it has done so before, or if there are fewer sizes than allowed.
+        It may if it has compiled for them before, or if there are fewer sizes than allowed.
         """
         sizes = tf.concat([others, *map(tf.shape, inputs)], 0)
         factors = np.random.default_rng(0).integers(1 << 62, size=sizes.shape[0])
@@ -43,7 +43,7 @@ class KnownSizes:
                 kept = tf.raw_ops.LookupTableInsertV2(
                     table_handle=table, keys=key, values=tf.zeros([], tf.int64)
                 )
-                # In the graph of a gradient, TensorFlow drops ops that no result depends on.
+                # In the graph of a gradient, TensorFlow drops ops on which no result depends.
                 with tf.control_dependencies([kept]):
                     return tf.constant(True)
 
@@ -52,7 +52,7 @@ class KnownSizes:
         return tf.cond(found < 0, is_new, lambda: tf.constant(True))
 
     def __len__(self) -> int:
-        """How many there are."""
+        """The number of sizes."""
         with tf.init_scope():
             return int(tf.raw_ops.LookupTableSizeV2(table_handle=self._table()))
 

@@ -1,4 +1,4 @@
-"""What XLA can run in the place of TensorFlow's own kernels, and which ops may fail there."""
+"""The ops that XLA can run in place of TensorFlow's own kernels, and those that may fail there."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from kerasrec.graph.types import Kind
 from kerasrec.graph.values import Value
 from kerasrec.schedule.instructions import Fire
 
-# No random ops: XLA knows no seeds of TensorFlow, and a run that begins again for want of room
-# would draw anew, so that there would be too few runs that need much.
+# No random ops: XLA does not have TensorFlow's seeds, and a run that begins again for want of room
+# would draw anew, so that runs that need much room would be too rare.
 _PRODUCTS = "BatchMatMulV2 BiasAdd BiasAddGrad Einsum MatMul"
 _ROWS = """
     ArgMax ArgMin ConcatOffset Cumsum DynamicStitch GatherNd IdentityN InvertPermutation L2Loss
@@ -28,7 +28,7 @@ _DTYPES = DTYPES | {tf.float16, tf.bfloat16}
 
 
 def obstacles(graph: TaggedGraph) -> list[str]:
-    """Why a program cannot be compiled, in words for its user; empty if it can."""
+    """The reasons why a program cannot be compiled, in words for its user; empty if it can."""
     found = [text for body in graph.bodies.values() for text in _obstacles_of(body)]
     if graph.memo and has_rows(graph):
         found.insert(0, "it has memo=True, and computes on the entries of rows")
@@ -85,12 +85,12 @@ def _is_known(node: Computed) -> bool:
 def failing(
     one: Fire, inputs: Sequence[tf.Tensor], sizes_of_tables: Mapping[Value, tf.Tensor]
 ) -> tf.Tensor | None:
-    """Bool `[width]` or a scalar, whether TensorFlow's own kernel fails; None if it never does.
+    """Whether TensorFlow's own kernel fails, bool `[width]` or a scalar; None if it never does.
 
     Args:
-        one: the op.
-        inputs: tensors for its inputs.
-        sizes_of_tables: how many rows a SHARED value has that has been padded.
+        one: The op.
+        inputs: The tensors for its inputs.
+        sizes_of_tables: The number of rows of each SHARED value that has been padded.
     """
     node = one.node
     if node.op == "GatherV2":

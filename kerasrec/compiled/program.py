@@ -1,4 +1,4 @@
-"""What all parts of a compiled run know of its program, and the keys of its buffers."""
+"""The facts about its program that a compiled run shares, and the keys of its buffers."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ class Program:
 
     @functools.cached_property
     def walks(self) -> Walks:
-        """Which places are walked."""
+        """The walked places."""
         return Walks(self.layout)
 
     @functools.cached_property
     def frames(self) -> Frames:
-        """What is kept of each call."""
+        """The values kept of each call."""
         return Frames(self.layout, self.walks)
 
     @property
@@ -118,7 +118,7 @@ class Program:
         }
 
     def outputs(self, sweep: int) -> list[tf.Tensor]:
-        """What a sweep returns for root tokens."""
+        """The results of a sweep for root tokens."""
         return [self.of_roots(tensor) for tensor in self._returned(sweep)]
 
     def of_roots(self, tensor: tf.Tensor) -> tf.Tensor:
@@ -126,7 +126,7 @@ class Program:
         return tensor[: self.num_roots]
 
     def _returned(self, sweep: int) -> list[tf.Tensor]:
-        """What a sweep returns for all frames of the entry."""
+        """The results of a sweep for all frames of the entry."""
         entry = self.layout.graph.entry
         nodes = present(self.layout.graph.bodies[entry].sweeps[sweep].outputs)
         keys = [self.layout.output(entry, sweep, number) for number in range(len(nodes))]

@@ -1,4 +1,4 @@
-"""What sums over tokens, and what has a row for each token, among values of no single token."""
+"""Among values of no single token: which sum over tokens, and which have a row for each token."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kerasrec.graph.types import Kind
 from kerasrec.graph.values import Node, Value
 from kerasrec.trace.rows import SEGMENT_OPS
 
-# Stands for the number of tokens; no other size of a program is the same.
+# Stands for the number of tokens; no other size of a program has this value.
 _TOKENS = 1_000_003
 _SHAPES = frozenset({"Shape", "Size"})
 _IN_ROWS = ELEMENTWISE | {"BiasAdd", "GatherV2", "Reshape"}
@@ -38,7 +38,7 @@ def is_reduction(node: Node) -> bool:
 def _axes(node: Node) -> list[int] | None:
     """The axes that an op sums over, where they are known.
 
-    The gradient of an op that broadcasts asks for them when it runs: where shapes differ.
+    The gradient of an op that broadcasts computes them when it runs: the axes where shapes differ.
     """
     axes = node.inputs[1]
     if isinstance(axes.node, Primitive) and axes.node.op == "BroadcastGradientArgs":
@@ -55,7 +55,7 @@ def _axes(node: Node) -> list[int] | None:
 
 
 def _shape(node: Node) -> list[int] | None:
-    """The shape that a node gives, with `_TOKENS` for the number of tokens; None if it is open."""
+    """The shape of a node's output, with `_TOKENS` for the number of tokens; None if it is open."""
     if not isinstance(node, Primitive):
         return None
     if node.op == "Const":
@@ -73,7 +73,7 @@ def _shape(node: Node) -> list[int] | None:
 
 
 def _part_of_shape(node: Primitive) -> list[int] | None:
-    """What an op cuts out of a shape."""
+    """The part of a shape that an op cuts out."""
     whole = _shape(node.inputs[0].node)
     ends = [tf.get_static_value(tensor) for tensor in node.operation.inputs[1:]]
     if whole is None or any(end is None for end in ends):
@@ -97,7 +97,7 @@ def _is_product_of_tokens(node: Node) -> bool:
 
 
 def rows_of_token(value: Value) -> int:
-    """How many rows a value has for each token: more than one where rows were cut into others."""
+    """The number of a value's rows for each token: more than one if rows were cut into others."""
     if value.type.kind is Kind.TOKEN or value.node.op != "Reshape":
         return 1
     if is_of_entries(value.node.inputs[0]):
@@ -111,11 +111,11 @@ def _num_elements(shape: Sequence[int | None]) -> int:
 
 
 def unknown_sums(body: Body, left_out: Collection[Node]) -> Iterator[Node]:
-    """Nodes that mix the tokens of a wave in another way than by a sum, or may do so.
+    """The nodes that mix the tokens of a wave in another way than by a sum, or may do so.
 
     Args:
-        body: whose nodes are looked at, in order.
-        left_out: those that are not.
+        body: The body whose nodes are examined, in order.
+        left_out: The nodes that are not checked.
     """
     in_rows: set[Value] = set()
     for node in body.nodes:
@@ -135,7 +135,7 @@ def unknown_sums(body: Body, left_out: Collection[Node]) -> Iterator[Node]:
 
 
 def keeps_rows(node: Node) -> bool:
-    """Whether an op gives a row for each row that it reads."""
+    """Whether an op has a row of output for each row that it reads."""
     if node.op == "Sum":
         axes = _axes(node)
         return axes is not None and 0 not in axes
@@ -143,7 +143,7 @@ def keeps_rows(node: Node) -> bool:
 
 
 def _is_plain_reduction(node: Node, read: Sequence[Value]) -> bool:
-    """Whether an op sums over the tokens, and what it reads has one row for each."""
+    """Whether an op sums over the tokens, and reads values with one row for each."""
     return is_reduction(node) and all(rows_of_token(value) == 1 for value in read)
 
 

@@ -1,8 +1,8 @@
-"""Rows of static size: what XLA writes in place within a loop.
+"""Rows of static size, which XLA writes in place within a loop.
 
 XLA needs sizes that are known when it compiles. So every buffer has room for a number of frames,
-the *capacity*, and each step takes a block of as many frames as the *width* says, of which some may
-be dead. What dead rows write goes to a row of its own, the last one, which nobody reads.
+the *capacity*, and each step takes a block of a fixed number of frames, the *width*, of which some
+may be dead. Dead rows write to a row of their own, the last one, which nobody reads.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ Buffers = dict[Hashable, tf.Tensor]
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large the buffers are; XLA must know all of it when it compiles.
+    """The sizes of the buffers; XLA must know all of them when it compiles.
 
     Args:
-        capacity: int32 scalar, for how many frames of a body there is room.
-        width: int32 scalar, how many frames a block has.
-        widest: int32 scalar, how many frames the largest block has.
-        copies: int32 scalar, how many tokens each row is for, if not one.
-        entries: int32 scalar, for how many entries of ragged rows a block has room, if there are
-            such rows.
-        most_entries: int32 scalar, the same for the largest block.
+        capacity: The number of frames of a body for which there is room, an int32 scalar.
+        width: The number of frames in a block, an int32 scalar.
+        widest: The number of frames in the largest block, an int32 scalar.
+        copies: The number of tokens that each row serves, if not one, an int32 scalar.
+        entries: The number of entries of ragged rows for which a block has room, if there are such
+            rows, an int32 scalar.
+        most_entries: The same for the largest block, an int32 scalar.
     """
 
     capacity: tf.Tensor
@@ -45,23 +45,23 @@ class Sizes:
 
     @property
     def dead(self) -> tf.Tensor:
-        """int32 scalar, the row that dead rows write to, after the last block."""
+        """The row to which dead rows write, after the last block, an int32 scalar."""
         rows = self.capacity + self.widest
         return rows if self.most_entries is None else rows + self.most_entries
 
     @property
     def rows(self) -> tf.Tensor:
-        """int32 scalar, how many rows a buffer has."""
+        """The number of rows of a buffer, an int32 scalar."""
         return self.dead + 1
 
     @property
     def tokens(self) -> tf.Tensor:
-        """int32 scalar, for how many tokens the rows of a buffer are."""
+        """The number of tokens that the rows of a buffer serve, an int32 scalar."""
         return self.rows if self.copies is None else self.rows * self.copies
 
     @property
     def tokens_of_block(self) -> tf.Tensor:
-        """int32 scalar, for how many tokens those of a block are."""
+        """The number of tokens that the rows of a block serve, an int32 scalar."""
         return self.width if self.copies is None else self.width * self.copies
 
     def empty(self, dtype: tf.DType, shape: tuple[int | None, ...] = ()) -> tf.Tensor:
@@ -74,9 +74,9 @@ class Rows:
     """Buffers that a loop writes.
 
     Args:
-        sizes: of the buffers.
-        written: by key, those that the loop may write.
-        read_only: by key, those that are complete.
+        sizes: The sizes of the buffers.
+        written: The buffers that the loop may write, by key.
+        read_only: The buffers that are complete, by key.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class Rows:
         return self.written[key] if key in self.written else self.read_only[key]
 
     def read(self, key: Hashable, rows: tf.Tensor) -> tf.Tensor:
-        """Some rows; int32 `[n]` gives `[n, ...]`."""
+        """Reads some rows; int32 `[n]` gives `[n, ...]`."""
         return self._tokens_of(tf.gather(self.all(key), rows))
 
     def write(self, key: Hashable, rows: tf.Tensor, values: tf.Tensor, live: tf.Tensor) -> None:
@@ -103,11 +103,11 @@ class Rows:
         self.written[key] = put(self.written[key], places, values)
 
     def pass_on(self, key: Hashable, rows: tf.Tensor, values: tf.Tensor, live: tf.Tensor) -> None:
-        """Passes values to frames, arguments as for `write`: a frame has one caller."""
+        """Passes values to frames, which have one caller each; arguments as for `write`."""
         self.write(key, rows, values, live)
 
     def subtract_one(self, key: Hashable, rows: tf.Tensor, live: tf.Tensor) -> None:
-        """Subtracts 1 from rows, as often as they are named by a live row."""
+        """Subtracts 1 from rows, once for each live row that names them."""
         places = tf.expand_dims(tf.where(live, rows, self.sizes.dead), 1)
         buffer = self.written[key]
         self.written[key] = tf.tensor_scatter_nd_sub(buffer, places, tf.ones_like(rows))
@@ -132,7 +132,7 @@ class Rows:
         self.written[key] = update_slice(self.written[key], self._rows_of(values), start)
 
     def _tokens_of(self, rows: tf.Tensor) -> tf.Tensor:
-        """The tokens that rows are for: a row is one."""
+        """The tokens that rows serve, where a row may be one token."""
         return rows
 
     def _rows_of(self, tokens: tf.Tensor) -> tf.Tensor:
@@ -149,10 +149,10 @@ def put(
     """A buffer with rows replaced, or added to.
 
     Args:
-        buffer: `[rows, ...]`.
-        places: int32 `[n, 1]`, of rows, or `[n, 2]`, of what rows consist of.
-        values: `[n, ...]`.
-        scatter: an op of TensorFlow that puts them there.
+        buffer: The buffer, `[rows, ...]`.
+        places: The places of rows, int32 `[n, 1]`, or of parts of rows, int32 `[n, 2]`.
+        values: The values, `[n, ...]`.
+        scatter: The op of TensorFlow that puts them there.
     """
     if 0 in values.shape[1:]:
         return buffer  # TensorFlow refuses to scatter rows without numbers.

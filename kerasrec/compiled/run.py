@@ -1,11 +1,11 @@
 """Runs a schedule as programs that XLA compiles: one for the values, one for their gradient.
 
-XLA compiles for each size of its inputs anew. So what has an open size is padded to the next power
-of two: root tokens, tables that all tokens share, and the room for frames. How many frames there
-will be is not known before; a run that finds no room begins again with more. Some errors of
-TensorFlow's kernels do not occur in XLA, such as that of an index outside a table. Where one is
-due, or a bound on depth, room or the number of sizes is met, waves run the program from the start:
-they raise the error, or finish the run.
+XLA compiles anew for each size of its inputs. So open sizes are padded to the next power of two:
+root tokens, tables that all tokens share, and the room for frames. The number of frames is not
+known beforehand; a run that finds no room begins again with more. Some errors of TensorFlow's
+kernels do not occur in XLA, such as that of an index outside a table. If such an error is due, or a
+bound on depth, room or the number of sizes is met, waves run the program from the start: they raise
+the error, or finish the run.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ class CompiledRun:
     """One run of a program.
 
     Args:
-        schedule: in queues, with the gradient.
-        forward_only: the same without the gradient. If it is given, nothing is kept for a gradient,
+        schedule: The schedule in queues, with the gradient.
+        forward_only: The same without the gradient. If it is given, nothing is kept for a gradient,
           which runs the values again.
-        by_waves: makes a run by waves of (tensors of SHARED values, limits).
-        known: for which sizes XLA has compiled it; past their bound, waves run it.
-        shared: tensors of SHARED values.
-        limits: bounds on depth and memory.
+        by_waves: Makes a run by waves of (tensors of SHARED values, limits).
+        known: The sizes for which XLA has compiled it; beyond their bound, waves run it.
+        shared: The tensors of SHARED values.
+        limits: The bounds on depth and memory.
     """
 
     values_of = Values
@@ -106,7 +106,7 @@ class CompiledRun:
         return found
 
     def backward(self, given: Given, shared: dict[Value, tf.Tensor]) -> Outcome:
-        """Runs the other sweeps; arguments as in `ScheduleRun.backward`."""
+        """Runs the other sweeps; the arguments are those of `ScheduleRun.backward`."""
         if self.forward_only is not None:
             again = copy.copy(self)
             again.forward_only = None
@@ -130,21 +130,21 @@ class CompiledRun:
         return self.by_waves(self.shared, self.limits)
 
     def _most_in_memory(self) -> int:
-        """For how many tokens of each body there is memory."""
+        """The number of tokens of each body for which there is memory."""
         layout = self._values.layout
         bytes_kept = sum(layout.bytes_kept(name) for name in layout.graph.bodies)
         return self.limits.max_memory // max(bytes_kept, 1)
 
     def _most_frames(self) -> int:
-        # How many calls are made at once is not known here. No more than max_width in all are
-        # within it; with more, waves run the program and check it.
+        # The number of calls made at once is not known here. If there are at most max_width in all,
+        # the bound holds; if there are more, waves run the program and check it.
         return min(self._most_in_memory(), self.limits.max_width, _MOST_FRAMES)
 
 
 def unless_failed(
     has_failed: tf.Tensor, compiled: Callable[[], Outcome], waves: Callable[[], Outcome]
 ) -> Outcome:
-    """What the compiled program has found; if it has failed, what waves do."""
+    """The results of the compiled program; if it has failed, those of waves."""
     found: list[Outcome] = []
 
     def of_compiled() -> list[tf.Tensor]:
@@ -157,7 +157,7 @@ def unless_failed(
         return replace(outcome, sums=in_order).flat()
 
     of_waves_later = not_inlined(of_waves)
-    # The branch that is traced first says what there is.
+    # The branch that is traced first determines the structure.
     tensors = tf.cond(~has_failed, of_compiled, of_waves_later)
     return _like(found[0], tensors)
 

@@ -1,4 +1,4 @@
-"""What a compiled program reads of the values that all tokens share."""
+"""The values shared by all tokens that a compiled program reads."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from kerasrec.schedule.schedule import Schedule
 class SharedInputs:
     """The SHARED values that some sweeps read, as inputs of their program.
 
-    A value of any number of rows that is only read row by row is a table, and is padded.
+    A value with any number of rows that is only read row by row is a table, and is padded.
 
     Args:
-        schedule: of the program.
-        sweeps: their numbers.
+        schedule: The program's schedule.
+        sweeps: The numbers of the sweeps.
     """
 
     schedule: Schedule
@@ -45,7 +45,8 @@ class SharedInputs:
             value for value in dict.fromkeys(read) if value.node.op != "Const" and value not in made
         ]
         self.read_by_rows = [value for value in self.values if self._is_read_by_rows(value)]
-        # Where rows begin of a table of ragged rows, by its entries, and the table by where.
+        # For tables of ragged rows, the places where rows begin by the entries, and the entries by
+        # these.
         self._splits: dict[Value, Value] = {}
         for _, _, one in self.schedule.instructions():
             if isinstance(one, Fire) and one.node.op == RAGGED_GATHER:
@@ -71,7 +72,7 @@ class SharedInputs:
         )
 
     def _is_size_of_gradient(self, value: Value) -> bool:
-        """Whether a value is a shape, and is read for nothing but how large a gradient is."""
+        """Whether a value is a shape that is read only for the size of a gradient."""
         return value.node.op == "Shape" and all(
             isinstance(one, Fire) and one.node.op == "ScatterNd" for one in self._readers(value)
         )
@@ -80,9 +81,9 @@ class SharedInputs:
         return [one for _, _, one in self.schedule.instructions() if value in _read(one)]
 
     def tensors(self, shared: dict[Value, tf.Tensor]) -> tuple[Tensors, Tensors]:
-        """A tensor for each value, padded, and how many rows each table really has.
+        """Returns a tensor for each value, padded, and the real number of rows of each table.
 
-        Of a table that is padded, the shape says so, too.
+        If a table is padded, its shape says so, too.
         """
         sizes = {value: tf.shape(shared[value])[0] for value in self.tables}
         found = []
@@ -97,9 +98,10 @@ class SharedInputs:
         return found, list(sizes.values())
 
     def _padded_size(self, value: Value, sizes: Mapping[Value, tf.Tensor]) -> tf.Tensor:
-        """int32 scalar, how many rows a table gets.
+        """The number of rows that a table gets, an int32 scalar.
 
-        Of ragged rows, trees have almost as many entries as rows, which is to be one size for XLA.
+        For ragged rows: trees have almost as many entries as rows, which should be one size for
+        XLA.
         """
         if value in self._splits.values():
             return bucket(sizes[value] - 1) + 1

@@ -89,7 +89,7 @@ class Step:
         }
 
     def _taken(self) -> tuple[tf.Tensor, tf.Tensor]:
-        """int32 scalars: where the frames stand that it takes, and how many these are."""
+        """The places of the frames that it takes, and their number; int32 scalars."""
         key, walks = (self.name, self.place), self.program.walks
         head, width = self.heads[key], self.sizes.width
         end = self.tails[key] if self.place else self.counts[self.name]
@@ -157,14 +157,14 @@ class Step:
         self.program.frames.write(block.rows, callee, numbers, columns, live)
 
     def _appended(self, space: Hashable, mask: tf.Tensor, width: int) -> tf.Tensor:
-        """For each row of a mask, int32, the first of `width` new rows of a space."""
+        """For each row of a mask, the first of `width` new rows of a space, int32."""
         ranks = tf.cumsum(tf.cast(mask, tf.int32))
         first = self.counts[space] + width * (ranks - 1)
         self.counts[space] += width * ranks[-1]
         return first
 
     def _rows_of_results(self, send: Send, first: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-        """For each token, int32, the first row of what its calls return."""
+        """For each token, the first row of its calls' results, int32."""
         callee = send.sites[0].callee
         space = self.layout.results(callee)
         if space == callee or send.sites[0] in self.layout.handed_on:

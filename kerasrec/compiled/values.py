@@ -1,4 +1,4 @@
-"""The program of the values: the first sweep, and what is hoisted out of it."""
+"""The program of the values: the first sweep, and the instructions hoisted out of it."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class Values:
     """Runs the values of a program; what it keeps serves the gradient.
 
     Args:
-        schedule: in queues.
-        limits: bounds on depth.
-        shared: tensors of SHARED values.
-        keeps: whether a gradient may follow.
-        known: for which sizes XLA has compiled it; None if all around it is compiled, too.
+        schedule: The schedule in queues.
+        limits: The bounds on depth.
+        shared: The tensors of SHARED values.
+        keeps: Whether a gradient may follow.
+        known: The sizes for which XLA has compiled it; None if the code around it is compiled, too.
     """
 
     program_type = Program
@@ -63,7 +63,7 @@ class Values:
         self._all_shared = shared
         self._inputs = SharedInputs(schedule, [0])
         self._shared, self._sizes_of_tables = self._inputs.tensors(shared)
-        # Where rows begin, of tables of ragged rows.
+        # The places where rows begin, of tables of ragged rows.
         bodies = self.graph.bodies.values()
         self._splits = dict.fromkeys(value for body in bodies for value in tables_of_rows(body))
         self._has_rows = bool(self._splits)
@@ -78,22 +78,22 @@ class Values:
         self._run = by_xla(self._compiled)
 
     def first_capacity(self, num_roots: tf.Tensor) -> tf.Tensor:
-        """int32 scalar, for how many frames there is room at first: a call for a row of a table."""
+        """The number of frames with room at first, int32: one call for each row of a table."""
         tables = zip(self._inputs.tables, self._sizes_of_tables, strict=True)
         sizes = [size for value, size in tables if value not in self._splits]
         rows = [bucket(size) for size in [*sizes, *self._rows_of_integers()]]
         return tf.reduce_max([64, 8 * bucket(num_roots), *rows])
 
     def capacity_for(self, num_roots: tf.Tensor, calls: int | tf.Tensor | None) -> tf.Tensor:
-        """int32 scalar, for how many frames there is room where there cannot be more.
+        """The number of frames for which there is room if there cannot be more, an int32 scalar.
 
         Args:
-            num_roots: int32 scalar.
-            calls: how many calls a root token leads to, itself among them; None for a call for
-              each row of a table of integers that the program reads.
+            num_roots: An int32 scalar.
+            calls: The number of calls that a root token leads to, including itself; None for a call
+              for each row of a table of integers that the program reads.
 
         Raises:
-            TraceError: `calls` is None, and there is no such table.
+            TraceError: If `calls` is None, and there is no such table.
         """
         if not self.graph.inner_sites:
             return tf.maximum(num_roots, 1)
@@ -111,7 +111,7 @@ class Values:
         return tf.reduce_max([1, num_roots, *rows])
 
     def _rows_of_integers(self) -> Tensors:
-        """Of tables that say what is called; others, such as vectors of words, may be larger."""
+        """Of tables that determine the calls; others, such as vectors of words, may be larger."""
         tables = [
             value
             for value in self._inputs.read_by_rows
@@ -124,8 +124,8 @@ class Values:
 
         Returns:
             A dict of `is_full`: whether there was not enough room; `has_fault`: whether an op
-            failed, a call is too deep, or XLA has compiled for as many sizes as it may; and what
-            `outcome` and a gradient read.
+            failed, a call is too deep, or XLA has compiled for as many sizes as it may; and the
+            values that `outcome` and a gradient read.
         """
         num_roots = num_rows(arguments[0])
         given = [padded(item, bucket(num_roots)) for item in arguments]
@@ -138,7 +138,7 @@ class Values:
         return self._run_with(sizes, num_roots, given, fits)
 
     def _widest_row(self) -> tf.Tensor:
-        """int32 scalar, how many entries the longest row has of all tables of ragged rows."""
+        """The number of entries in the longest row of all tables of ragged rows, int32."""
         found = []
         for value in self._splits:
             splits = tensor_of(value, self._all_shared)
@@ -153,10 +153,10 @@ class Values:
         """Runs the program.
 
         Args:
-            sizes: of the buffers.
-            num_roots: int32 scalar.
-            given: a nest of padded tensors.
-            fits: whether the buffers are not too large; otherwise there is a fault.
+            sizes: The sizes of the buffers.
+            num_roots: An int32 scalar.
+            given: A nest of padded tensors.
+            fits: Whether the buffers are small enough; otherwise there is a fault.
         """
         rows = [bucket(size) for size in self._collected.values()]
         inputs = sizes, num_roots, given, self._shared, self._sizes_of_tables, rows
@@ -176,7 +176,7 @@ class Values:
         sizes_of_tables: dict[Value, tf.Tensor],
         **known: Any,
     ) -> Program:
-        """The program in one run; arguments as for `Program`."""
+        """Returns the program in one run; the arguments are those of `Program`."""
         given = self._sizes_of(sizes), self.block_of, num_roots, shared, sizes_of_tables
         return self.program_type(self.layout, *given, **known)
 
@@ -187,17 +187,17 @@ class Values:
         return Sizes(capacity, width, widest, None, entries, most_entries)
 
     def _padded_roots(self, given: Any) -> tf.Tensor:
-        """int32 scalar, how many root tokens there are, padded."""
+        """The number of root tokens, padded, an int32 scalar."""
         return tf.shape(given[0])[0]
 
     def _first(
         self, program: Program, given: Any, num_roots: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Runs the first sweep; whether there was no room, and whether an op failed."""
+        """Runs the first sweep; returns whether there was no room, and whether an op failed."""
         return FirstSweep(program).run(given, num_roots)
 
     def _nothing(self, inputs: Sequence[Any]) -> State:
-        """What stands for the results of a run that is left to waves."""
+        """Placeholders for the results of a run that is left to waves."""
 
         def empty(tensor: tf.Tensor) -> tf.Tensor:
             return tf.zeros([size or 0 for size in tensor.shape], tensor.dtype)
@@ -206,7 +206,7 @@ class Values:
         return {**tf.nest.map_structure(empty, found), "has_fault": tf.constant(True)}
 
     def outcome(self, found: State, num_roots: tf.Tensor) -> Outcome:
-        """What the program has found, without padding."""
+        """Returns the results of the program, without padding."""
         rows: dict[str, list[tf.Tensor]] = {}
         for one, tensors in zip(self._sums, found["sums"], strict=True):
             if isinstance(one.node, Collect):

@@ -1,9 +1,9 @@
 """Places whose frames are all there before the first of them runs.
 
 The frames of such a place stand in a list in the order in which they were called. The list is
-walked from its end, since what a frame has called stands behind it. So nothing notes which frames
-are ready. A block must not hold a frame and one that it has called: it begins no earlier than with
-the first frame that was listed after all those that may have called its last.
+walked from its end, since the calls of a frame stand behind it. So nothing records which frames are
+ready. A block must not contain both a frame and one that it has called: it begins no earlier than
+with the first frame that was listed after all possible callers of its last frame.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from kerasrec.schedule.turns import fed_by
 
 
 class Walks:
-    """Which places of a program are walked.
+    """The walked places of a program.
 
     Args:
-        layout: of the program.
+        layout: The layout of the program.
     """
 
     def __init__(self, layout: Layout):
@@ -25,7 +25,8 @@ class Walks:
         components = layout.queues[0].components
         self._places = frozenset(one[0] for one in components if len(one) == 1 and one[0][1])
         fed = fed_by(layout.queues[0].segments)
-        # Other frames that a frame waits for are done, since places that feed this one run before.
+        # Other frames that a frame waits for are done, since the places that feed this one run
+        # before.
         self._own = {key[0]: key for key in self._places if key in fed[key]}
 
     def has(self, key: Place) -> bool:

@@ -1,7 +1,7 @@
-"""Runs a schedule inside of what XLA compiles as a whole, such as `tf.function(jit_compile=True)`.
+"""Runs a schedule inside a program that XLA compiles as a whole: `tf.function(jit_compile=True)`.
 
-Nothing there can begin again with more room, run by waves, or raise an error. So the room for calls
-is known beforehand, and where a run fails, all that it returns is NaN, or the largest integer.
+A run there cannot begin again with more room, be handed to waves, or raise an error. So the room
+for calls is known beforehand, and if a run fails, all its results are NaN, or the largest integer.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ class RunWithinXla:
     """One run of a program.
 
     Args:
-        schedule: in queues, with the gradient.
-        forward_only: as for `CompiledRun`.
-        calls: how many calls a root token leads to, itself among them; None for a call for each row
-          of a table of integers that the program reads.
-        shared: tensors of SHARED values.
-        limits: bounds on depth.
+        schedule: The schedule in queues, with the gradient.
+        forward_only: The same as for `CompiledRun`.
+        calls: The number of calls that a root token leads to, including itself; None for a call for
+          each row of a table of integers that the program reads.
+        shared: The tensors of SHARED values.
+        limits: The bounds on depth.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class RunWithinXla:
         return unless(self._has_failed, values.outcome(self._found, num_roots))
 
     def backward(self, given: Given, shared: dict[Value, tf.Tensor]) -> Outcome:
-        """Runs the other sweeps; arguments as in `ScheduleRun.backward`."""
+        """Runs the other sweeps; the arguments are those of `ScheduleRun.backward`."""
         if self.forward_only is not None:
             again = RunWithinXla(self.schedule, None, self.calls, self.shared, self.limits)
             again.forward(self.arguments)
@@ -69,7 +69,7 @@ class RunWithinXla:
 
 
 def unless(has_failed: tf.Tensor, outcome: Outcome) -> Outcome:
-    """The outcome; if a run has failed, what cannot be taken for one."""
+    """Returns the outcome; if a run has failed, values that nobody can take for an outcome."""
 
     def of(tensor: tf.Tensor | tf.IndexedSlices) -> tf.Tensor | tf.IndexedSlices:
         if isinstance(tensor, tf.IndexedSlices):

@@ -1,1 +1,1 @@
-"""Emits a schedule as stock TensorFlow ops: what waves and queues have in common."""
+"""Emits a schedule as stock TensorFlow ops: the common part of waves and queues."""

@@ -1,4 +1,4 @@
-"""Arrays of what the turns of a loop compute, and their rows as those of one tensor."""
+"""Arrays of the values that the turns of a loop compute, and their rows as those of one tensor."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def array_of(spec: tf.TensorSpec, size: tf.Tensor | None = None) -> tf.TensorArr
     """An empty array, whose elements can be read again and again.
 
     Args:
-        spec: of an element.
-        size: int32 scalar, how many elements there will be; None for an array that grows.
+        spec: The spec of an element.
+        size: The number of elements, an int32 scalar; None for an array that grows.
     """
     return tf.TensorArray(
         spec.dtype,
@@ -28,25 +28,25 @@ def array_of(spec: tf.TensorSpec, size: tf.Tensor | None = None) -> tf.TensorArr
 def divided(
     tensor: tf.Tensor, sizes: tf.Tensor, shape: tf.TensorShape = _OF_ROWS
 ) -> tf.TensorArray:
-    """The rows of a tensor, divided among the waves: `sizes` says how many each wave gets."""
+    """Divides the rows of a tensor among the waves: `sizes` says how many each wave gets."""
     array = array_of(tf.TensorSpec(shape, tensor.dtype), tf.size(sizes))
     return array.split(tensor, sizes)
 
 
 def num_rows(tensor: tf.Tensor) -> tf.Tensor:
-    """int32 scalar, how many rows a tensor has; of a vector in one op and not in five."""
+    """The number of rows of a tensor, an int32 scalar; for a vector with one op instead of five."""
     return tf.size(tensor) if tensor.shape.rank == 1 else tf.shape(tensor)[0]
 
 
 def open_rows(item: tf.Tensor | tf.TensorArray) -> tf.TensorShape:
-    """The shape that what a loop keeps may have in its turns: any number of rows."""
+    """The shape that a loop's kept value may have in its turns: any number of rows."""
     if isinstance(item, tf.TensorArray):
         return tf.TensorShape(None)
     return tf.TensorShape([None, *item.shape[1:]]) if item.shape.rank else item.shape
 
 
 def rows_where(mask: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
-    """The rows that a mask is true for; with fewer ops than `tf.boolean_mask`."""
+    """The rows at which a mask is true; with fewer ops than `tf.boolean_mask`."""
     return tf.dynamic_partition(tensor, tf.cast(mask, tf.int32), 2)[1]
 
 
@@ -56,10 +56,10 @@ def one_tensor(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
 
 
 def joined(array: tf.TensorArray) -> tuple[tf.Tensor, tf.Tensor]:
-    """All rows of an array, and how many each element has.
+    """Returns all rows of an array, and the number of rows in each element.
 
     If there is no element, a size of rows that is not known before the run stays unknown. It is
-    taken to be 1, so that what is computed with the rows can be broadcast.
+    taken to be 1, so that values computed with the rows can be broadcast.
     """
     sizes: list[int | None] = list(array.element_shape[1:])
     if None in sizes:

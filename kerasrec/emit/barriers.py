@@ -1,4 +1,4 @@
-"""Ops that TensorFlow's graph optimizer does not look through.
+"""Ops through which TensorFlow's graph optimizer does not look.
 
 In a graph with loops the optimizer assumes that what it knows of one iteration holds for all, and
 it may move an op to the wrong side of a loop (both seen with TensorFlow 2.21). These ops prevent
@@ -17,7 +17,8 @@ def with_open_tokens(tensors: Sequence[tf.Tensor | None]) -> list[tf.Tensor | No
 
     The optimizer takes a static number of tokens at the entrance or the exit for that of all
     iterations, and folds sizes and ranges accordingly. A slice whose end it does not know hides the
-    number. A placeholder with a default does not: it is taken to have the shape of the default.
+    number. A placeholder with a default does not: the optimizer assumes that it has the shape of
+    the default.
     """
     all_tokens = hidden(-1)
     return [None if tensor is None else _sliced(tensor, all_tokens) for tensor in tensors]

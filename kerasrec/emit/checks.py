@@ -13,14 +13,15 @@ from kerasrec.graph.types import Kind
 
 
 def fail(node: Check, inputs: Sequence[tf.Tensor], meaning: str) -> tf.Tensor:
-    """Fails, when it is computed, with what a CHECK shows of the first token that fails it.
+    """Fails, when it is computed, with the values that a CHECK shows of the first token that fails.
 
     A CHECK with one condition for several tokens shows what it reads of all of them.
 
     Args:
-        node: the CHECK.
-        inputs: tensors for its inputs, for all tokens of the wave, of which there is at least one.
-        meaning: says what the labels of a tag stand for.
+        node: The CHECK.
+        inputs: The tensors for its inputs, for all tokens of the wave, of which there is at least
+            one.
+        meaning: Says what the labels of a tag stand for.
     """
     condition, root, tag, *data = inputs
     summarize = node.summarize or 3

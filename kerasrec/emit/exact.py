@@ -20,7 +20,7 @@ from kerasrec.graph.fire import fire
 from kerasrec.graph.nodes import operations
 from kerasrec.graph.values import Node
 
-# Ops that XLA joins with others of them, or with products, so that nothing overflows between.
+# Ops that XLA merges with others of them, or with products, so that nothing overflows in between.
 _OVERFLOWING = frozenset({"Div", "Exp", "Log", "RealDiv", "Reciprocal", "Rsqrt", "Sqrt"})
 
 _SELU_SCALE = 1.0507009873554804934193349852946
@@ -37,14 +37,14 @@ def fire_exactly(node: Node, inputs: Sequence[tf.Tensor]) -> list[tf.Tensor]:
 
 
 def fire_alike(node: Node, inputs: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """The outputs of an op in XLA, which may rewrite it with others where no digit is lost."""
+    """The outputs of an op in XLA, which may merge it with others if no digit is lost."""
     formula = _FORMULAS.get(node.op)
     found = formula(node, *inputs) if formula else fire(node, inputs, has_gradient=False)
     return list(map(_opaque, found)) if node.op in _OVERFLOWING else found
 
 
 def _opaque(tensor: tf.Tensor) -> tf.Tensor:
-    """The same tensor, as a choice by its own value, which XLA's algebra does not look through."""
+    """The same tensor, as a choice by its own value, through which XLA's algebra does not look."""
     return tf.where(_is_nan(tensor), tf.constant(float("nan"), tensor.dtype), tensor)
 
 
@@ -57,7 +57,7 @@ def _zeros_for(is_zero: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
 
 
 def _kept_where(is_kept: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
-    """The product with 1 or 0: NaN for infinity times 0, which XLA leaves out."""
+    """The product with 1 or 0: NaN for infinity times 0, which XLA omits."""
     return tf.where(is_kept, tensor, tensor * tf.zeros_like(tensor))
 
 
@@ -154,7 +154,7 @@ def _power(node: Node, base: tf.Tensor, exponent: tf.Tensor) -> list[tf.Tensor]:
 
 
 def _cast(node: Node, x: tf.Tensor) -> list[tf.Tensor]:
-    """The machine decides what numbers out of range are cast to; XLA does not follow it."""
+    """The machine decides to what numbers out of range are cast; XLA does not follow it."""
     dtype = node.types[0].dtype
     (found,) = fire(node, [x])
     if not (x.dtype.is_floating and dtype.is_integer):
@@ -168,7 +168,7 @@ def _cast(node: Node, x: tf.Tensor) -> list[tf.Tensor]:
 
 @functools.cache
 def _cast_out_of_range(source: tf.DType, target: tf.DType) -> list[int]:
-    """What infinity, its negative and NaN are cast to on this CPU."""
+    """The numbers to which infinity, its negative and NaN are cast on this CPU."""
     with tf.init_scope(), tf.device("/device:CPU:0"):
         values = tf.constant([float("inf"), -float("inf"), float("nan")], source)
         return tf.cast(values, target).numpy().tolist()

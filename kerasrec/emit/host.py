@@ -1,7 +1,8 @@
-"""Which ops run on the host where there is a GPU: those on integers and truth values alone.
+"""The ops that run on the host if there is a GPU: those on integers and truth values alone.
 
-They decide which calls there are. TensorFlow has most of them on the host by itself and some on the
-GPU, so that their tensors go to and fro, and each way waits for all that the GPU does.
+They decide which calls there are. By itself, TensorFlow runs most of them on the host and some on
+the GPU, so that their tensors go to and fro, and each transfer waits for everything that the GPU
+does.
 """
 
 from __future__ import annotations

@@ -15,13 +15,13 @@ from kerasrec.graph.graph import TaggedGraph
 
 @dataclass(frozen=True)
 class Limits:
-    """What a run may not exceed.
+    """The limits of a run.
 
     Args:
-        name: the function, for the error.
-        max_depth: how many calls may be nested in each other.
-        max_width: how many tokens may be called at once.
-        max_memory: how many bytes may be kept for the backward pass.
+        name: The function's name, for the error.
+        max_depth: The largest depth of nested calls.
+        max_width: The largest number of tokens called at once.
+        max_memory: The largest number of bytes kept for the backward pass.
     """
 
     name: str
@@ -30,21 +30,21 @@ class Limits:
     max_memory: int
 
     def allow(self, depth: tf.Tensor, width: tf.Tensor, memory: tf.Tensor) -> tf.Tensor:
-        """Whether a wave may run.
+        """Returns whether a wave may run.
 
         A wave without tokens is allowed at any depth: the nodes after its return may have tokens,
         and a run that stopped there would return nothing without an error.
 
         Args:
-            depth: int32 scalar, how many calls the wave is nested in.
-            width: int32 scalar, how many tokens the wave has.
-            memory: int64 scalar, how many bytes the run has kept so far.
+            depth: The number of calls in which the wave is nested, an int32 scalar.
+            width: The number of tokens of the wave, an int32 scalar.
+            memory: The number of bytes that the run has kept so far, an int64 scalar.
         """
         is_within = (depth < self.max_depth) | (width <= 0)
         return is_within & (width <= self.max_width) & (memory <= self.max_memory)
 
     def check_width(self, width: tf.Tensor) -> tf.Operation:
-        """Fails, when it is computed, where more tokens are called from outside than allowed."""
+        """Fails, when it is computed, if more tokens are called from outside than allowed."""
         message = self._stopped("more calls at one depth", "max_width", self.max_width)
         return tf.raw_ops.Assert(
             condition=width <= self.max_width,
@@ -61,16 +61,17 @@ class Limits:
         tag: Callable[[], tf.Tensor] | None = None,
         call: Callable[[], tf.Tensor] | None = None,
     ) -> tf.Tensor:
-        """Fails, when it is computed, where a run was stopped by these bounds.
+        """Fails, when it is computed, if a run was stopped by these bounds.
 
         Args:
-            graph: the program, for what its labels mean.
-            depth: int32 scalar, how many calls are nested.
-            width: int32 scalar, tokens that have not been called because of the bounds.
-            memory: int64 scalar, how many bytes are kept.
-            tag: returns the tag of one of these tokens, int32 `[labels]`: the newest labels, at
+            graph: The program, for the meaning of labels.
+            depth: The number of nested calls, an int32 scalar.
+            width: The number of tokens that have not been called because of the bounds, an int32
+              scalar.
+            memory: The number of bytes kept, an int64 scalar.
+            tag: Returns the tag of one of these tokens, int32 `[labels]`: the newest labels, at
               most `NUM_LABELS`.
-            call: returns one of these calls as users write it, a string, if there is no tag.
+            call: Returns one of these calls as users write it, a string, if there is no tag.
         """
         bounds = [
             (depth < self.max_depth, "recursion is deeper", "max_depth", self.max_depth),
@@ -108,7 +109,7 @@ class Limits:
 
 
 def memory_of_machine() -> int:
-    """Bytes of main memory; a number above any memory where the system does not say."""
+    """The bytes of main memory; a number above any memory if the system does not say."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):

@@ -1,4 +1,4 @@
-"""What a wave without tokens passes on."""
+"""The values that a wave without tokens passes on."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 SWITCH gathers the rows of the tokens that chose a branch; MERGE stitches the branches' rows
 together in the order of the tokens. REPEAT gathers a token's row for each entry; since entries
-stand in the order of their tokens, ENTER and LEAVE pass them on as they are. Everything else is the
-op itself, on more rows.
+stand in the order of their tokens, ENTER and LEAVE pass them on as they are. Every other node is
+its op itself, on more rows.
 """
 
 from __future__ import annotations
@@ -27,19 +27,20 @@ from kerasrec.row_ids import row_ids
 from kerasrec.schedule import instructions
 from kerasrec.schedule.instructions import Instruction, Item, Reduce, Save, Send
 
-# What pads rows. A branch that no token takes has none; with a column, ops on it have what to read.
+# A column that pads rows. A branch that no token takes has no rows; with a column, its ops have
+# something to read.
 _PADDING = "RaggedTensorToTensor"
 _SUMS = ("Add", "AddV2", "AddN")
 
 
 @dataclass(eq=False)
 class Registers:
-    """What a segment has computed so far.
+    """The values that a segment has computed so far.
 
     Args:
-        graph: of the program.
-        body: whose segment it is.
-        shared: tensors of SHARED values.
+        graph: The program.
+        body: The body of the segment.
+        shared: The tensors of SHARED values.
     """
 
     graph: TaggedGraph
@@ -55,7 +56,7 @@ class Registers:
         self._checked: list[tf.Operation] = []
 
     def bring(self, one: Instruction) -> Tensors:
-        """What comes from other segments or from outside, a tensor for each item it writes."""
+        """Returns a tensor for each item written by another segment or by the outside."""
         raise NotImplementedError(type(one).__name__)
 
     def keep(self, save: Save) -> None:
@@ -260,7 +261,7 @@ class Registers:
 def _with_rows_of_one_size(values: Sequence[tf.Tensor]) -> Tensors:
     """The same tensors; those without rows take open sizes from one that has some.
 
-    What has no rows may have been kept without knowing the sizes that a row would have.
+    A tensor without rows may have been kept without knowing the sizes that a row would have.
     """
     shapes = [tf.shape(value) for value in values]
     counts = tf.stack([shape[0] for shape in shapes])

@@ -1,4 +1,4 @@
-"""What a run returns."""
+"""The results of a run."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ State = dict[str, Any]
 
 @dataclass
 class Outcome:
-    """What a run gives: the program's own results, or those of one of its derivatives.
+    """The results of a run: those of the program itself, or of one of its derivatives.
 
     Args:
-        sweeps: for each sweep of the derivative, by its index, what it returns to the outside:
-          flat outputs of the entry, or their gradients, None for what has none.
-        sums: what was summed over all tokens: tables by name, or gradients by SHARED value.
+        sweeps: For each sweep of the derivative, by its index, its results for the outside: flat
+          outputs of the entry, or their gradients, None if there is none.
+        sums: The sums over all tokens: tables by name, or gradients by SHARED value.
     """
 
     sweeps: dict[int, list[tf.Tensor | None]]
@@ -45,10 +45,10 @@ class Outcome:
 
     @property
     def outputs(self) -> Tensors:
-        """Flat outputs of the program itself."""
+        """The flat outputs of the program itself."""
         return self.sweeps[0]
 
     @property
     def tables(self) -> dict[str, tf.Tensor]:
-        """Collected tables of the program itself, by name."""
+        """The collected tables of the program itself, by name."""
         return self.sums

@@ -1,4 +1,4 @@
-"""The stage `emit`: a schedule to stock TensorFlow ops."""
+"""The stage `emit`: from a schedule to stock TensorFlow ops."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from kerasrec.schedule.sections import Loop, Section
 class ScheduleRun:
     """One run of a schedule; what it keeps serves all derivatives.
 
-    How loops run, and what segments leave for each other in `store`, subclasses say.
+    Subclasses say how loops run, and what segments leave for each other in `store`.
 
     Args:
-        schedule: what to run.
-        shared: tensors of SHARED values.
-        limits: bounds on depth, width and memory.
+        schedule: The schedule to run.
+        shared: The tensors of SHARED values.
+        limits: The bounds on depth, width and memory.
     """
 
     schedule: Schedule
@@ -46,7 +46,7 @@ class ScheduleRun:
         return self.schedule.graph
 
     def loop(self, loop: Loop, given: Tensors, sums: Sums) -> Tensors:
-        """Runs a loop on what the outside passes; returns what it returns to the outside."""
+        """Runs a loop on values from the outside; returns its results for the outside."""
         raise NotImplementedError
 
     def registers(self, body: str) -> Registers:
@@ -67,8 +67,8 @@ class ScheduleRun:
         """Runs all sweeps after the first; may be called several times after `forward`.
 
         Args:
-            given: what comes in from outside for these sweeps.
-            shared: tensors of SHARED values, including the cotangents of sums over all tokens.
+            given: The values that come from outside for these sweeps.
+            shared: The tensors of SHARED values, including the cotangents of sums over all tokens.
         """
         run = copy.copy(self)
         run.store = self.store.copy()
@@ -104,7 +104,7 @@ class ScheduleRun:
         return [node and next(outputs) for node in sweep.outputs]
 
     def all_tokens(self, section: Section, given: Tensors, sums: Sums) -> Tensors:
-        """Runs a section for all tokens; what it returns to the outside, if there are no loops."""
+        """Runs a section for all tokens; if there are no loops, returns results for the outside."""
         results: Tensors = []
         for segment in section.segments:
             if not segment.instructions:

@@ -15,13 +15,13 @@ from kerasrec.graph.values import Value
 
 @dataclass
 class Sums:
-    """What COLLECT and ACCUMULATE nodes have contributed, over all tags.
+    """The contributions of COLLECT and ACCUMULATE nodes, over all tags.
 
     Args:
-        rows: by table name, (value, index) pairs, or values alone where there is no index.
-            An index of a table without a size is a key.
-        sizes: int32 scalars by name of a table with an index.
-        parts: contributions by SHARED value.
+        rows: By table name, (value, index) pairs, or only values if there is no index. An index of
+            a table without a size is a key.
+        sizes: By name of a table with an index, int32 scalars.
+        parts: The contributions by SHARED value.
     """
 
     rows: dict[str, list[Tensors]] = field(default_factory=lambda: defaultdict(list))
@@ -31,12 +31,12 @@ class Sums:
     )
 
     def accumulate(self, node: Accumulate, value: tf.Tensor, *indices: tf.Tensor) -> None:
-        """Notes what an ACCUMULATE node gives, for rows of the value with indices."""
+        """Records the value of an ACCUMULATE node, for rows of the value with indices."""
         part = tf.IndexedSlices(value, *indices) if indices else value
         self.parts[node.to].append(part)
 
     def collect(self, node: Collect, tensors: Tensors, size: tf.Tensor | None) -> None:
-        """Notes what a COLLECT node gives, and the size of a table with an index."""
+        """Records the value of a COLLECT node, and the size of a table with an index."""
         name = node.name
         self.rows[name].append(tensors)
         if size is None:

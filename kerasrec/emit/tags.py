@@ -16,16 +16,16 @@ def walk_up(
     state: Scalars,
     caller: Callable[[tf.Tensor, Scalars], tuple[tf.Tensor, Scalars]],
 ) -> tf.Tensor:
-    """The newest labels of a tag.
+    """Returns the newest labels of a tag.
 
     Args:
-        depth: int32 scalar, how many labels the tag has.
-        state: what `caller` needs to know of the token, int32 scalars.
-        caller: from a depth and the state to the label that the tag has there, and the state of the
-            token's caller.
+        depth: The number of labels of the tag, an int32 scalar.
+        state: The facts about the token that `caller` needs, int32 scalars.
+        caller: A function from a depth and the state to the label that the tag has there, and the
+            state of the token's caller.
 
     Returns:
-        int32 `[labels]`, the newest first, at most `NUM_LABELS`.
+        The labels, int32 `[labels]`, the newest first, at most `NUM_LABELS`.
     """
 
     def iterate(

@@ -1,8 +1,8 @@
-"""Ops whose results by XLA are known to be those of TensorFlow's own kernels.
+"""Ops whose results in XLA are known to be those of TensorFlow's own kernels.
 
-XLA compiles far more ops than are listed here. Of these the results are the same for each token,
-also for infinities and NaN (`exact.py` sees to that), and they terminate on any numbers: programs
-for XLA compute all branches and take one, so ops also run on the numbers of a branch that was not
+XLA compiles far more ops than are listed here. Those listed have the same results for each token,
+even for infinities and NaN (`exact.py` sees to that), and terminate on any numbers: programs for
+XLA compute all branches and choose one, so ops also run on the numbers of a branch that was not
 chosen.
 """
 
@@ -16,7 +16,7 @@ _SHAPES = """
     Sum Tile Unpack
 """
 OPS = ELEMENTWISE | frozenset(_SHAPES.split())
-# Half precision is not among them: XLA leaves out roundings between ops.
+# Half precision is not among them: XLA omits roundings between ops.
 INTEGERS = frozenset(
     {tf.int8, tf.int16, tf.int32, tf.int64, tf.uint8, tf.uint16, tf.uint32, tf.uint64}
 )

@@ -1,4 +1,4 @@
-"""A block: frames of one body that run a place of it together."""
+"""A block: frames of one body that run one of its places together."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ Arrays = dict[Value, tf.TensorArray]
 
 @dataclass(eq=False)
 class Block(Registers):
-    """Registers of a segment on some frames of its body.
+    """The registers of a segment on some frames of its body.
 
     Args:
-        graph: of the program.
-        body: its name.
-        shared: tensors of SHARED values.
-        store: of the run.
-        frames: int32 `[tokens]`, the numbers of the frames.
-        buffers: those that the loop fills; one without buffers when no loop runs.
-        arrays: by value, what blocks keep for themselves.
-        at: int32 scalar, the number of the block; None where no loop runs.
+        graph: The program.
+        body: The body's name.
+        shared: The tensors of SHARED values.
+        store: The store of the run.
+        frames: The numbers of the frames, int32 `[tokens]`.
+        buffers: The buffers that the loop fills; an object without buffers when no loop runs.
+        arrays: By value, the arrays that blocks keep for themselves.
+        at: The number of the block, an int32 scalar; None where no loop runs.
     """
 
     store: FrameStore
@@ -52,11 +52,11 @@ class Block(Registers):
 
     @property
     def count(self) -> tf.Tensor:
-        """int32 scalar, how many frames there are."""
+        """The number of frames, an int32 scalar."""
         return tf.size(self.frames)
 
     def bring(self, one: Instruction) -> Tensors:
-        """What was passed to the frames, or returned to them, or kept of them."""
+        """Returns a value that was passed to the frames, or returned to them, or kept of them."""
         if isinstance(one, Frames):
             return [self.count]
         if isinstance(one, Receive) and one.tokens:
@@ -73,11 +73,11 @@ class Block(Registers):
         return super().bring(one)
 
     def keep(self, save: Save) -> None:
-        """Notes what is to be kept, until it is known which numbers entries of rows have."""
+        """Records what is to be kept, until the numbers of entries of rows are known."""
         self._saves.append(save)
 
     def saved(self) -> Arrays:
-        """Keeps all that; returns the arrays with what the block keeps for itself."""
+        """Keeps all of that; returns the arrays with the block's own values."""
         found = dict(self.arrays)
         for one in self._saves:
             if isinstance(one.item, Value):
@@ -90,7 +90,7 @@ class Block(Registers):
         return found
 
     def numbers(self, region: Region | None) -> tf.Tensor:
-        """For each token of a region, int32, the number of its frame, or of its entry."""
+        """For each token of a region, the number of its frame, or of its entry, int32."""
         if region is not None and region not in self._numbers:
             rows = self.get(region)
             if isinstance(region, Branch):
@@ -103,7 +103,7 @@ class Block(Registers):
         return self._numbers[region]
 
     def places(self, region: Region | None) -> tf.Tensor:
-        """For each token of a region, int32, the place of its frame in the block."""
+        """For each token of a region, the place of its frame in the block, int32."""
         if region not in self._places:
             if region is None:
                 found = tf.range(self.count)
@@ -113,7 +113,7 @@ class Block(Registers):
         return self._places[region]
 
     def calls(self) -> Iterator[tuple[str, list[Send], Tensors]]:
-        """What the block has sent, for each body that it calls, and the rows of all that."""
+        """For each body that the block calls, the values that it has sent, and the rows of all."""
         found: dict[str, list[Send]] = defaultdict(list)
         for one in self.sent:
             found[one.sites[0].callee].append(one)
@@ -122,14 +122,14 @@ class Block(Registers):
             yield callee, sends, [one_tensor(tensors) for tensors in columns]
 
     def rows_of_results(self, region: Region | None) -> tf.Tensor:
-        """For each token of a region, int32, the row of what its frame returns."""
+        """For each token of a region, the row of its frame's result, int32."""
         if not self.layout.has_tail_calls(self.body):
             return self.numbers(region)
         frames = self.read(("frame", self.body), self.numbers(region))
         return frames[:, TAIL_FRAME.index("result")]
 
     def _passed(self, node: Node) -> tf.Tensor:
-        """What is passed to the frames for a parameter of a later sweep."""
+        """The value that a later sweep passes to the frames for a parameter."""
         sweep, key = self.layout.inputs[node]
         return self.read(key, self.rows_of_results(None) if sweep % 2 else self.numbers(None))
 
@@ -137,8 +137,8 @@ class Block(Registers):
         """The frames that call sites called, int32, all of a token side by side.
 
         Args:
-            sites: that call for the same tokens.
-            to_results: for the rows of what they return instead.
+            sites: Call sites that call for the same tokens.
+            to_results: Whether to return the rows of their results instead.
         """
         link = self.layout.link(sites, to_results)
         found = self.read(link, self.numbers(sites[0].region))
@@ -155,12 +155,12 @@ class Block(Registers):
 
 
 class AllFrames(Block):
-    """Registers for all frames of a body, when a loop is over.
+    """The registers for all frames of a body, when a loop is over.
 
     Args:
-        store: of the run; takes what is kept.
-        body: its name.
-        shared: tensors of SHARED values.
+        store: The store of the run; takes what is kept.
+        body: The body's name.
+        shared: The tensors of SHARED values.
     """
 
     def __init__(self, store: FrameStore, body: str, shared: dict[Value, tf.Tensor]):

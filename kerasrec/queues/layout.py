@@ -1,9 +1,9 @@
-"""What is kept for each frame of a program in queues, and where.
+"""The values that are kept for each frame of a program in queues, and their places.
 
 A frame is a call of a body; frames are numbered in the order in which they were called. What is
-kept of it stands in buffers, in the row of its number: what it was called with and has returned, by
-whom it was called, and values that several of its places read. An entry of a ragged row has a
-number and rows of its own.
+kept of a frame stands in buffers, in the row of its number: its arguments and results, its caller,
+and values that several of its places read. An entry of a ragged row has a number and rows of its
+own.
 """
 
 from __future__ import annotations
@@ -23,17 +23,18 @@ from kerasrec.schedule.instructions import HandOn, Item, Save, Select, Send, Wai
 from kerasrec.schedule.schedule import Schedule
 from kerasrec.schedule.sections import Queues, Segment
 
-# What is kept of each frame: the frame that called it, by which call site, and how many calls it is
-# nested in. In a body with tail calls also where to return to, and in which row of results.
+# The integers kept of each frame: the frame that called it, the call site, and the number of calls
+# in which it is nested. In a body with tail calls also the frame to return to, and the row of
+# results.
 FRAME = ("caller", "label", "depth")
 TAIL_FRAME = (*FRAME, "returns_to", "return_label", "result")
 
 
 class Layout:
-    """What is kept for a program.
+    """The values that are kept for a program.
 
     Args:
-        schedule: of the program, in queues.
+        schedule: The program's schedule, in queues.
     """
 
     def __init__(self, schedule: Schedule):
@@ -54,7 +55,7 @@ class Layout:
             self.entries = self._all_entries()
 
     def segment(self, body: str, sweep: int, place: int) -> Segment:
-        """What runs at a place of a body."""
+        """Returns the segment that runs at a place of a body."""
         (found,) = [
             item for item in self.queues[sweep].segments if (item.body, item.place) == (body, place)
         ]
@@ -70,32 +71,32 @@ class Layout:
         return found
 
     def has_tail_calls(self, body: str) -> bool:
-        """Whether a body hands on where it is to return to, or is handed that."""
+        """Whether a body hands on where it is to return to, or receives that."""
         return any(body in (site.caller, site.callee) for site in self.handed_on)
 
     def results(self, body: str) -> Hashable:
-        """What the rows of a body's results stand for.
+        """Returns what the rows of a body's results stand for.
 
-        Its frames; if it returns for frames of other bodies, too, calls of any of these that were
-        not handed on.
+        They stand for its frames; or, if it returns for frames of other bodies, too, for calls of
+        any of these that were not handed on.
         """
         together = self._together[body]
         return together if len(together) > 1 else body
 
     def input(self, body: str, sweep: int, number: int) -> Key:
-        """Under which is kept what is passed to a later sweep of a body: gradients by result."""
+        """Returns the key of values passed to a later sweep of a body: gradients by result."""
         return ("input", self.results(body) if sweep % 2 else body, sweep, number)
 
     def output(self, body: str, sweep: int, number: int) -> Key:
-        """Under which is kept what a sweep of a body returns: gradients by frame."""
+        """Returns the key of the results of a sweep of a body: gradients by frame."""
         return ("output", body if sweep % 2 else self.results(body), sweep, number)
 
     def link(self, sites: Sequence[CallSite], to_results: bool = False) -> Key:
-        """Under which is kept, for each token, the first frame that call sites called.
+        """Returns the key of each token's first frame that call sites called.
 
         Args:
-            sites: that call for the same tokens.
-            to_results: for the row of its results instead.
+            sites: Call sites that call for the same tokens.
+            to_results: Whether it is for the row of that frame's result instead.
         """
         is_frame = not to_results or self.results(sites[0].callee) == sites[0].callee
         return ("frame of" if is_frame else "result of", sites[0].label)
@@ -114,11 +115,11 @@ class Layout:
         return numbers.pop() if counting == [place] and is_fixed and len(numbers) == 1 else 0
 
     def kept_by_block(self, sweep: int) -> list[Value]:
-        """What the blocks of a sweep keep for themselves."""
+        """Returns the values that the blocks of a sweep keep for themselves."""
         return [one.item for _, one in self._all(Save, sweep) if not one.by_frame]
 
     def bytes_kept(self, body: str) -> int:
-        """How many bytes a frame keeps in the forward pass, at least."""
+        """The least number of bytes that a frame keeps in the forward pass."""
         outputs = self.graph.bodies[body].outputs
         return self._bytes_kept[body] + sum(node.types[0].num_bytes for node in outputs)
 
@@ -128,7 +129,7 @@ class Layout:
 
     @property
     def spaces(self) -> list[Hashable]:
-        """All of these, and what the rows of results stand for."""
+        """Returns all of these, and what the rows of results stand for."""
         entries = (each for found in self.entries.values() for each in found)
         results = (self.results(name) for name in self.graph.bodies)
         return list(dict.fromkeys([*self.graph.bodies, *results, *entries]))
@@ -167,7 +168,7 @@ class Layout:
         return specs
 
     def _return_together(self) -> dict[str, tuple[str, ...]]:
-        """For each body, all whose frames return for each other, because they hand that on."""
+        """For each body, all bodies whose frames return for each other, since they hand that on."""
         found = {name: {name} for name in self.graph.bodies}
         for site in self.handed_on:
             together = found[site.caller or ""] | found[site.callee]
@@ -178,7 +179,7 @@ class Layout:
         }
 
     def _entries(self, saved: Sequence[Item]) -> dict[str, list[Each]]:
-        """By body, the ragged rows whose entries have rows in buffers, from the outermost."""
+        """For each body, the ragged rows whose entries have rows in buffers, from the outermost."""
         found: dict[str, list[Each]] = {name: [] for name in self.graph.bodies}
         bodies = {node: name for name, body in self.graph.bodies.items() for node in body.nodes}
         regions = [one.region for _, one in self._all(Send)]
@@ -205,7 +206,7 @@ class Layout:
             yield from ((segment, one) for one in segment.instructions if isinstance(one, kind))
 
     def _waits(self, body: str, place: int) -> list[Wait]:
-        """What frames of a body wait for that come to a place."""
+        """What frames of a body that come to a place wait for."""
         return [
             one for segment, one in self._all(Wait) if segment.body == body and one.then == place
         ]

@@ -1,14 +1,14 @@
 """Runs any program: a machine of queues.
 
 Each call is a frame. A frame waits for the calls that it has made; when the last of them has
-returned, it stands in the queue of its next place. The machine takes a queue and runs the segment
-of its place on all of its frames as one block, wherever in the recursion they are: the papers'
-firing rule (Kostopoulou et al., section 2.2), for all tokens of a place at once. New frames stand
-in the queue of place 0 of their body. One `tf.while_loop` holds it, with the places as the branches
+returned, it enters the queue of its next place. The machine takes a queue and runs the segment of
+its place on all of its frames as one block, wherever in the recursion they are: the papers' firing
+rule (Kostopoulou et al., section 2.2), for all tokens of a place at once. New frames enter the
+queue of place 0 of their body. The machine is one `tf.while_loop`, with the places as the branches
 of a `tf.switch_case`.
 
-The machine notes its blocks. Later sweeps go through the same blocks again, the gradient from the
-last to the first: so each frame finds there what its callees' gradients returned.
+The machine records its blocks. Later sweeps go through the same blocks again, the gradient from the
+last to the first: so each frame finds there the results of its callees' gradients.
 """
 
 from __future__ import annotations
@@ -41,18 +41,19 @@ from kerasrec.schedule.sections import Loop, Queues
 class QueueRun(ScheduleRun):
     """One run of any program.
 
-    With a bound, a block takes that many frames at most, the newest first, and a frame is forgotten
-    when what was called with it has returned. So only frames of one block wait for their turn at
-    each depth: memory grows with the depth times the bound, and not with the number of calls. The
-    2018 thesis, section 5.3.1, leaves open how to bound the parallelism of recursion: calls cannot
-    be stalled like the steps of a loop, because calls that run wait for those that were stalled.
-    Here those whose turn it is can always go deeper. There are no later sweeps then.
+    With a bound, a block takes at most that many frames, the newest first, and a frame is forgotten
+    when all frames called together with it have returned. So only frames of one block wait for
+    their turn at each depth: memory grows with the depth times the bound, and not with the number
+    of calls. The 2018 thesis, section 5.3.1, leaves open how to bound the parallelism of recursion:
+    calls cannot be stalled like the steps of a loop, because running calls wait for those that were
+    stalled. Here the frames whose turn it is can always go deeper. With a bound there are no later
+    sweeps.
 
     Args:
-        schedule: what to run.
-        shared: tensors of SHARED values.
-        limits: bounds on depth, width and memory.
-        bound: how many frames run at once; None for all.
+        schedule: The schedule to run.
+        shared: The tensors of SHARED values.
+        limits: The bounds on depth, width and memory.
+        bound: The number of frames that run at once; None for all.
     """
 
     bound: int | None = None
@@ -78,17 +79,17 @@ class QueueRun(ScheduleRun):
         return AllFrames(self.store, body, self.shared)
 
     def notes(self) -> tf.Tensor:
-        """What `forward` ran: the place in the order of turns, the step, the largest depth."""
+        """The steps of `forward`: the place in the order of turns, the step, the largest depth."""
         places, depths, *_ = tf.unstack(self.record.stack(), axis=1)
         return tf.stack([places, tf.range(tf.size(places)), depths], 1)
 
     def sizes(self) -> dict[Region | str, tf.Tensor]:
-        """How many tokens of a body or a region each step had, int32 `[steps]`."""
+        """The number of tokens of a body or a region in each step, int32 `[steps]`."""
         _, _, *sizes = tf.unstack(self.record.stack(), axis=1)
         return dict(zip(self.recorded, sizes, strict=True))
 
     def recording(self) -> QueueRun:
-        """The same run, which notes how many tokens each step has."""
+        """The same run, which records the number of tokens in each step."""
         self.recorded += self.graph.bodies
         for section, _, one in self.schedule.instructions():
             if isinstance(one, Select) and not section.sweep and not one.at_use:
@@ -142,7 +143,7 @@ class QueueRun(ScheduleRun):
         return Step(self.store, self.shared, self.bound, self.recorded, name, place)
 
     def _memory(self, state: State) -> tf.Tensor:
-        """int64 scalar: how many bytes the frames keep, at least."""
+        """The least number of bytes that the frames keep, an int64 scalar."""
         return tf.add_n(
             [
                 tf.cast(count(state, self.layout, name), tf.int64) * self.layout.bytes_kept(name)
@@ -151,7 +152,7 @@ class QueueRun(ScheduleRun):
         )
 
     def _outputs(self, sweep: int) -> Tensors:
-        """What a sweep returns to the outside."""
+        """The results of a sweep for the outside."""
         outputs = present(self.graph.bodies[self.graph.entry].sweeps[sweep].outputs)
         return [
             self.store.done[self.layout.output(self.graph.entry, sweep, number)][: self.num_roots]

@@ -1,8 +1,9 @@
 """The state of a machine of queues, and its queues.
 
 Without a bound, the frames of a body that nobody has taken yet are the last ones, and all are taken
-at once. With one, there is a stack of what was called together: body, first frame, last frame, and
-how many frames there were of everything at that time. Some of the newest are taken at once.
+at once. With a bound, there is a stack with an entry for frames that were called together: body,
+first frame, last frame, and the number of all frames and entries at that time. Some of the newest
+are taken at once.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from kerasrec.graph.values import Region
 from kerasrec.queues.buffers import Buffers, empty
 from kerasrec.queues.layout import Layout
 
-# Room for frames to begin with.
+# The number of frames for which there is room at first.
 _FRAMES_OF_ROOT = 8
 _FRAMES = 128
 
@@ -30,10 +31,10 @@ def first_state(
     """The machine before its first block: the root tokens are frames of the entry.
 
     Args:
-        layout: of the program.
-        bound: how many frames may run at once; None for all.
-        recorded: bodies and regions whose numbers of tokens are noted.
-        roots: arguments of the program.
+        layout: The layout of the program.
+        bound: The number of frames that may run at once; None for all.
+        recorded: The bodies and regions whose numbers of tokens are recorded.
+        roots: The arguments of the program.
     """
     graph, specs = layout.graph, layout.buffer_specs(0)
     names, num_roots, zero = list(graph.bodies), num_rows(roots[0]), tf.constant(0)
@@ -55,7 +56,7 @@ def first_state(
         "step": zero,
         "last": tf.constant(-1),
         "kept": [array_of(item.type.tensor_spec()) for item in layout.kept_by_block(0)],
-        # Of what the last block called: depth, how many, and one of the frames.
+        # For the calls of the last block: their depth, their number, and one of the frames.
         "called": tf.stack([zero, num_roots, names.index(graph.entry), zero]),
     }
     if bound is None:
@@ -75,7 +76,7 @@ def first_state(
 
 
 def waiting(state: State, layout: Layout) -> tf.Tensor:
-    """int32 `[places]`, how many frames may be taken of each queue, in the order of the places."""
+    """The number of frames that may be taken from each queue, int32 `[places]`, in their order."""
     ready = iter(state["ready"])
     found = [
         tf.size(next(ready)) if place else _num_new(state, layout, name)
@@ -96,7 +97,7 @@ def next_place(state: State, layout: Layout) -> tf.Tensor:
 
 
 def count(state: State, layout: Layout, space: Hashable) -> tf.Tensor:
-    """int32 scalar, how many frames or entries there are."""
+    """The number of frames or entries, an int32 scalar."""
     found: tf.Tensor = state["counts"][layout.spaces.index(space)]
     return found
 

@@ -22,14 +22,14 @@ from kerasrec.schedule.instructions import Return, Select, Send, Wait
 
 
 class _Called(NamedTuple):
-    """What a step calls of one body.
+    """The calls of one body in a step.
 
     Args:
-        callee: its name.
-        start: the number of the first frame.
-        end: the number after the last.
-        depth: of the deepest.
-        deepest: its number.
+        callee: The body's name.
+        start: The number of the first frame.
+        end: The number after the last frame.
+        depth: The depth of the deepest frame.
+        deepest: The number of the deepest frame.
     """
 
     callee: str
@@ -44,12 +44,12 @@ class Step:
     """One step of the first sweep.
 
     Args:
-        store: of the run.
-        shared: tensors of SHARED values.
-        bound: how many frames may run at once; None for all.
-        recorded: bodies and regions whose numbers of tokens are noted, for a record.
-        name: of the body.
-        place: of it.
+        store: The store of the run.
+        shared: The tensors of SHARED values.
+        bound: The number of frames that may run at once; None for all.
+        recorded: The bodies and regions whose numbers of tokens are noted, for a record.
+        name: The body's name.
+        place: The place in the body.
     """
 
     store: FrameStore
@@ -129,7 +129,7 @@ class Step:
         return tf.range(head, self.counts[self.name])
 
     def _arguments(self) -> Tensors:
-        """What the frames were called with, of those that are taken from the new ones."""
+        """The arguments of the frames that are taken from the new ones."""
         found = apart(self.new[self.name])
         if self.bound is None:
             self.new[self.name] = empty(self.graph.bodies[self.name].parameters)
@@ -150,7 +150,7 @@ class Step:
         return tf.range(start, end)
 
     def _note(self) -> None:
-        """Notes the block for later sweeps, and for a record."""
+        """Records the block for later sweeps, and for a record of the run."""
         block = self.block
         if self.bound is None:
             self._state["numbers"] = self._state["numbers"].write(self.at, block.numbers(None))
@@ -161,7 +161,7 @@ class Step:
             self._state["record"] = self._state["record"].write(self.at, tf.stack(row))
 
     def _sizes(self) -> Iterator[tf.Tensor | int]:
-        """How many tokens the block has of each body and region."""
+        """The numbers of tokens that the block has of each body and region."""
         for item in self.recorded:
             if isinstance(item, str):
                 yield self.block.count if item == self.name else 0
@@ -169,7 +169,7 @@ class Step:
                 yield tf.size(self.block.get(item)) if self.block.has(item) else 0
 
     def _number_entries(self, each: Region) -> None:
-        """Gives the entries of ragged rows numbers."""
+        """Numbers the entries of ragged rows."""
         lengths = self.block.get(each.selector)
         first = self.counts[each] + tf.cumsum(lengths, exclusive=True)
         rows = self.block.numbers(each.parent)
@@ -178,7 +178,7 @@ class Step:
         self.buffers.reserve(each, self.counts[each])
 
     def _call(self, callee: str, sends: Sequence[Send], arguments: Tensors) -> None:
-        """Appends frames for what is called of a body."""
+        """Appends frames for the calls of a body."""
         block = self.block
         start = first = self.counts[callee]
         frames = []
@@ -203,13 +203,13 @@ class Step:
         self.counts[callee] = first
 
     def _frames(self, send: Send, callee: str, first: tf.Tensor, offsets: tf.Tensor) -> tf.Tensor:
-        """What is kept of the frames that call sites call, int32 `[frames, columns]`.
+        """The integers kept of the frames that call sites call, int32 `[frames, columns]`.
 
         Args:
-            send: what is passed to them.
-            callee: the body.
-            first: the number of the first frame, int32 scalar.
-            offsets: int32 `[tokens]`, that of each token's first frame from there on.
+            send: The values that are passed to them.
+            callee: The body.
+            first: The number of the first frame, an int32 scalar.
+            offsets: The offset of each token's first frame from there, int32 `[tokens]`.
         """
         block, sites, width = self.block, send.sites, len(send.sites)
         if each_of(send.region):
@@ -235,7 +235,7 @@ class Step:
     def _rows_of_results(
         self, send: Send, callee: str, first: tf.Tensor, offsets: tf.Tensor
     ) -> tf.Tensor:
-        """The first row of what frames return, int32 scalar; arguments as for `_frames`."""
+        """The first row of the frames' results, an int32 scalar; arguments as for `_frames`."""
         space = self.layout.results(callee)
         if space == callee:
             return first
@@ -246,7 +246,7 @@ class Step:
         return start
 
     def _push(self) -> None:
-        """Puts what was called in this step on the stack."""
+        """Puts the calls of this step on the stack."""
         counts = list(self.counts.values())
         for found in self.called:
             body = self.names.index(found.callee)
@@ -255,7 +255,7 @@ class Step:
             self._state["stack"] = tf.concat([self._state["stack"], pushed], 0)
 
     def _collect(self) -> None:
-        """Notes what COLLECT nodes collect at this place."""
+        """Records what COLLECT nodes collect at this place."""
         here = {one.node for one in self.block.reduced}
         tables, counts = list(self._state["collected"]), list(self._state["num_collected"])
         for at, node in enumerate(self.graph.collects):
@@ -281,12 +281,12 @@ class Step:
         return rows[tf.argmax(rows[:, 0])]
 
     def _is_counted(self) -> bool:
-        """Whether it is noted for how many calls frames wait that go to the next place."""
+        """Whether frames that go to the next place count the calls for which they wait."""
         place = self.place + 1
         return self.layout.counts_calls(self.name, place) and not self._awaited(self.name, place)
 
     def _awaited(self, name: str, place: int) -> int:
-        """How many returns all frames wait for that come to a place, counted from zero; else 0."""
+        """How many returns all frames at a place wait for, if counted from zero; otherwise 0."""
         return self.layout.awaited(name, place) if self.bound is None else 0
 
     def _wait(self, one: Wait) -> None:
@@ -301,7 +301,7 @@ class Step:
             self._enqueue(key, rows_where(tf.equal(waits, 0), numbers))
 
     def _counted(self, calls: Sequence[Sequence[CallSite]]) -> tf.Tensor:
-        """How many frames each frame of the block has called by some call sites."""
+        """The number of frames that each frame of the block has called by some call sites."""
         count = self.block.count
         found = []
         for sites in calls:

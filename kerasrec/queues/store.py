@@ -1,4 +1,4 @@
-"""What a run in queues keeps."""
+"""The values that a run in queues keeps."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Trace:
     """The blocks of a run.
 
     Args:
-        num_steps: int32 scalar, how many there are.
-        places: a TensorArray of which place each ran, in the order of their turns.
-        numbers: a TensorArray of the numbers of its frames.
+        num_steps: The number of blocks, an int32 scalar.
+        places: A TensorArray of the place of each block, in the order of their turns.
+        numbers: A TensorArray of the numbers of its frames.
     """
 
     num_steps: tf.Tensor
@@ -29,14 +29,14 @@ class Trace:
 
 @dataclass
 class FrameStore:
-    """What frames and blocks keep.
+    """The values that frames and blocks keep.
 
     Args:
-        layout: of the program.
-        done: by key, buffers that are complete.
-        arrays: by value, what blocks keep for themselves.
-        counts: by space, int32 scalars, how many frames or entries there are.
-        trace: the blocks that have run.
+        layout: The layout of the program.
+        done: The complete buffers, by key.
+        arrays: By value, the arrays that blocks keep for themselves.
+        counts: For each space, the number of frames or entries, int32 scalars.
+        trace: The blocks that have run.
     """
 
     layout: Layout
@@ -46,5 +46,5 @@ class FrameStore:
     trace: Trace | None = None
 
     def copy(self) -> FrameStore:
-        """A store that begins with what this one has."""
+        """Returns a store that begins with the content of this one."""
         return replace(self, done=dict(self.done), arrays=dict(self.arrays))

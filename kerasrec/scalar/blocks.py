@@ -24,15 +24,15 @@ class Blocks:
     """Runs all tokens.
 
     Args:
-        attempt: runs tokens of a block; XLA can compile it. It is given (size, first, num_tokens,
-          tensors `[_BLOCK]`): how much room there is, the token to begin with, how many tokens are
-          real, int32. It returns a dict of `token`: int32, the one that did not finish, or
+        attempt: Runs the tokens of a block; XLA can compile it. Its arguments are (size, first,
+          num_tokens, tensors `[_BLOCK]`): the room, the token to begin with, and the number of real
+          tokens, int32. It returns a dict of `token`: int32, the one that did not finish, or
           `num_tokens`; `fault`: int32, 0 unless an op failed; `results`: `[_BLOCK]` each; `sums`:
-          over the tokens that finished; and what else `check` reads.
-        check: takes what the last attempt returned, and num_tokens; returns ops that fail unless
+          over the tokens that finished; and anything else that `check` reads.
+        check: Takes the result of the last attempt, and num_tokens; returns ops that fail unless
           the block finished.
-        first_size: how much room a block begins with.
-        most: the largest size.
+        first_size: The room with which a block begins.
+        most: The largest room.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Blocks:
         """Runs all tokens.
 
         Args:
-            tensors: `[tokens]` each.
+            tensors: The tensors, `[tokens]` each.
 
         Returns:
             The results, `[tokens]` each, then the sums.
@@ -80,8 +80,8 @@ class Blocks:
         """Runs tokens a block at a time, blocks side by side on the cores.
 
         Args:
-            tensors: `[tokens]` each.
-            like: what an attempt returns.
+            tensors: The tensors, `[tokens]` each.
+            like: The result of an attempt, for its structure.
 
         Returns:
             The results, with further rows after those of the tokens, then the sums.

@@ -1,4 +1,4 @@
-"""The forward pass of the scalar engine: a block of tokens, one after the other."""
+"""The forward pass of the scalar engine: a block of tokens, one after another."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kerasrec.graph.values import Value
 from kerasrec.scalar.frame import Layout, empty_like, forward_routines
 from kerasrec.scalar.machine import Machine
 
-# Tail calls take no memory that could run out, so this alone stops those that never end.
+# Tail calls take no memory that could run out, so only this stops those that never end.
 MOST_TAIL_CALLS = 1_000_000_000
 
 
@@ -19,8 +19,8 @@ class Forward:
     """Runs a program on a block of tokens.
 
     Args:
-        graph: a program without `ops.obstacles`.
-        shared: tensors of SHARED values.
+        graph: A program without `ops.obstacles`.
+        shared: The tensors of SHARED values.
     """
 
     def __init__(self, graph: TaggedGraph, shared: dict[Value, tf.Tensor]):
@@ -34,10 +34,10 @@ class Forward:
         """Runs until the block is done, the stack is full, or an op fails; XLA can compile it.
 
         Args:
-            size: int32, how many frames the stack has room for.
-            first: int32, the token of the block to begin with.
-            num_tokens: int32, how many of the block are real.
-            arguments: `[block]` for each argument of the program.
+            size: The number of frames for which the stack has room, int32.
+            first: The token of the block to begin with, int32.
+            num_tokens: The number of real tokens in the block, int32.
+            arguments: A tensor `[block]` for each argument of the program.
 
         Returns:
             A dict of `token`: int32, the one that did not finish, or `num_tokens`; `fault`: int32,

@@ -1,4 +1,4 @@
-"""What the scalar engine knows of a program: routines, their frames, values of one token."""
+"""The scalar engine's view of a program: routines, their frames, values of one token."""
 
 from __future__ import annotations
 
@@ -23,12 +23,13 @@ class Call:
     """A call that a routine may make.
 
     Args:
-        label: of its call site.
-        callee: name of the routine called.
-        region: the branch in which it stands.
-        arguments: values that it passes on; none where a gradient has no use for the call.
-        results: values that hold what it returns.
-        is_tail: whether its caller returns that as it is: then the call takes the caller's frame.
+        label: The label of its call site.
+        callee: The name of the routine called.
+        region: The branch in which it stands.
+        arguments: The values that it passes; none if a gradient has no use for the call.
+        results: The values that hold its results.
+        is_tail: Whether its caller returns its result as it is: then the call takes the caller's
+            frame.
     """
 
     label: int
@@ -44,9 +45,9 @@ class Routine:
     """A body, or the gradient of one, as the stack machine sees it.
 
     Args:
-        parameters: values that hold its arguments.
-        outputs: values that it returns.
-        calls: what it may call, in the order in which it does.
+        parameters: The values that hold its arguments.
+        outputs: The values that it returns.
+        calls: The calls that it may make, in the order in which it makes them.
     """
 
     parameters: list[Value]
@@ -58,8 +59,8 @@ def forward_routines(graph: TaggedGraph, keeps_frames: bool = False) -> dict[str
     """The bodies of a program.
 
     Args:
-        graph: of the program.
-        keeps_frames: whether all frames are needed, so that no call takes that of its caller.
+        graph: The program.
+        keeps_frames: Whether all frames are needed, so that no call takes that of its caller.
     """
     routines = {}
     for name, body in graph.bodies.items():
@@ -113,19 +114,19 @@ def _sites(graph: TaggedGraph, body: Body) -> list[CallSite]:
 
 @dataclass(frozen=True)
 class Column:
-    """Where a value stands in a frame: numbers of one dtype lie in one row."""
+    """The place of a value in a frame: numbers of one dtype lie in one row."""
 
     dtype: tf.DType
     place: int
 
 
 class Layout:
-    """Where values stand in the frames of each routine, and how its places are numbered.
+    """The places of values in the frames of each routine, and the numbers of its places.
 
-    Place k of a routine means that k of its calls are behind it; all places have their own number.
+    Place k of a routine means that k of its calls are behind it; each place has its own number.
 
     Args:
-        routines: of a program, by name.
+        routines: The routines of a program, by name.
     """
 
     def __init__(self, routines: dict[str, Routine]):
@@ -161,7 +162,7 @@ class Layout:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of a frame."""
+        """The number of bytes of a frame."""
         return sum(dtype.size * width for dtype, width in self.widths.items())
 
     @property
@@ -196,8 +197,8 @@ class ScalarFrame:
     """Values of a body for one token, computed from a frame of the stack when they are asked for.
 
     Args:
-        known: tensors `[1]` of arguments and of what calls have returned.
-        shared: tensors of SHARED values.
+        known: The tensors `[1]` of arguments and of calls' results.
+        shared: The tensors of SHARED values.
     """
 
     def __init__(self, known: dict[Value, tf.Tensor], shared: dict[Value, tf.Tensor]):
@@ -214,7 +215,7 @@ class ScalarFrame:
         return self._values[value]
 
     def is_alive(self, region: Region | None) -> tf.Tensor:
-        """Bool `[1]`: whether the token has chosen this branch, and all around it."""
+        """Whether the token has chosen this branch and all around it, bool `[1]`."""
         alive = tf.constant([True])
         for item in region.path() if region else ():
             if isinstance(item, Branch):
@@ -222,7 +223,7 @@ class ScalarFrame:
         return alive
 
     def faults(self, body: Body) -> Iterator[tuple[str, tf.Tensor]]:
-        """For nodes of the body that may fail, the message, and bool `[1]`, whether one fails."""
+        """For nodes of the body that may fail, the message, and whether one fails, bool `[1]`."""
         for node in filter(may_fail, body.sweeps[0].nodes):
             message, fails = fault_of(node, [self.get(value) for value in node.inputs])
             yield message, fails & self.is_alive(node.region)

@@ -1,9 +1,9 @@
 """The backward pass of the scalar engine: each token runs again, with a log, and then backwards.
 
-When a frame returns, it is written to the log. So the log holds frames in the order in which they
-returned, and a frame stands after the frames of the calls it made. The gradient makes these calls
-in the opposite order, and every call finds its frame as the next one up the log. A frame in the log
-holds what its body read and what its calls returned; the rest is computed from that again.
+When a frame returns, it is written to the log. So the log contains frames in the order in which
+they returned, and a frame stands after the frames of the calls it made. The gradient makes these
+calls in the opposite order, and every call finds its frame as the next one up the log. A frame in
+the log contains what its body read and its calls returned; the rest is computed from that again.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class Gradient:
     """Gradients of a program on a block of tokens.
 
     Args:
-        graph: a program without obstacles, including those of gradients.
-        shared: tensors of SHARED values.
+        graph: A program without obstacles, including those of gradients.
+        shared: The tensors of SHARED values.
     """
 
     def __init__(self, graph: TaggedGraph, shared: dict[Value, tf.Tensor]):
@@ -46,7 +46,7 @@ class Gradient:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of a row of the log."""
+        """The number of bytes of a row of the log."""
         return self.forward.layout.row_bytes + tf.int32.size
 
     def run(
@@ -61,12 +61,12 @@ class Gradient:
         """Runs until the block is done or a token needs more room; XLA can compile it.
 
         Args:
-            num_frames: int32, how many frames the stacks have room for.
-            num_rows: int32, how many frames the log has room for.
-            first: int32, the token of the block to begin with.
-            num_tokens: int32, how many of the block are real.
-            arguments: `[block]` for each argument of the program.
-            cotangents: `[block]` for each output that has one.
+            num_frames: The number of frames for which the stacks have room, int32.
+            num_rows: The number of frames for which the log has room, int32.
+            first: The token of the block to begin with, int32.
+            num_tokens: The number of real tokens in the block, int32.
+            arguments: A tensor `[block]` for each argument of the program.
+            cotangents: A tensor `[block]` for each output that has a cotangent.
 
         Returns:
             A dict of `token`: int32, the one that did not finish, or `num_tokens`; `results`:
@@ -79,7 +79,7 @@ class Gradient:
             "is_full": tf.constant(False),
             "forward": self.forward.stack(num_frames),
             "backward": self.backward.stack(num_frames),
-            # By dtype, and how long the log was when the frame began.
+            # By dtype, and the length of the log when the frame began.
             "log": {
                 "start": empty_rows(num_rows, 1, tf.int32),
                 **self.forward.layout.empty_frames(num_rows),
@@ -109,7 +109,7 @@ class Gradient:
         }
 
     def _down(self, state: State, arguments: Tensors) -> tuple[State, tf.Tensor]:
-        """Runs a token forward; returns how many frames are in the log."""
+        """Runs a token forward; returns the number of frames in the log."""
         size, num_rows = state["forward"]["places"].size(), state["log"]["start"].size()
         start = tf.constant([0])
         registers = self.forward.registers(state["forward"])
@@ -174,7 +174,7 @@ class Gradient:
         }
 
     def _logged(self, log: State, record: tf.Tensor) -> dict[str, dict[Value, tf.Tensor]]:
-        """What a frame held when it returned, for each body whose frame it may be."""
+        """The values of a frame when it returned, for each body whose frame it may be."""
         layout = self.forward.layout
         rows = {
             dtype.name: tf.split(log[dtype.name].read(record), width)

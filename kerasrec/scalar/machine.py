@@ -1,8 +1,8 @@
-"""A stack machine for programs of plain numbers, of ops that XLA compiles into one loop.
+"""A stack machine for programs of plain numbers, made of ops that XLA compiles into one loop.
 
 A frame of the stack holds a call's arguments, what its own calls have returned so far, and a
 counter: the place in the program where it stands. Calls of a routine are made in the order in which
-they stand in the graph; those of a branch that was not chosen are left out. Place k of a routine
+they stand in the graph; those of a branch that was not chosen are skipped. Place k of a routine
 means "the first k calls are behind us". A step of the machine computes the whole routine from the
 frame (a value that is not known yet may be anything, and nothing uses it), and either makes the
 first call that is not behind us, or returns. So a step is straight-line code, without branches. A
@@ -37,13 +37,13 @@ class Made:
 
 @dataclass
 class Step:
-    """What a step finds out before it moves.
+    """The decision of a step before it moves.
 
     Args:
-        calls: those that it may make; at most one is made.
-        results: `[1]` each, what it returns if it makes no call, by column.
-        frames: values of each routine, and bool `[1]`, whether this routine is done: it returns, or
-            leaves that to a tail call.
+        calls: The calls that it may make; at most one is made.
+        results: The results if it makes no call, `[1]` each, by column.
+        frames: The values of each routine, and whether this routine is done, bool `[1]`: it
+            returns, or leaves that to a tail call.
     """
 
     calls: list[Made] = field(default_factory=list)
@@ -52,34 +52,34 @@ class Step:
 
     @property
     def made(self) -> list[Made]:
-        """Calls that pass arguments."""
+        """The calls that pass arguments."""
         return [item for item in self.calls if item.call.arguments]
 
     @property
     def left(self) -> list[Made]:
-        """Calls that are left behind without being made."""
+        """The calls that are skipped."""
         return [item for item in self.calls if not item.call.arguments]
 
     @property
     def is_tail_call(self) -> tf.Tensor:
-        """Bool scalar, whether a tail call is made."""
+        """Whether a tail call is made, a bool scalar."""
         return _any([item for item in self.calls if item.call.is_tail])
 
     @property
     def is_call(self) -> tf.Tensor:
-        """Bool scalar, whether a call is made."""
+        """Whether a call is made, a bool scalar."""
         return _any(self.made)
 
     @property
     def is_left(self) -> tf.Tensor:
-        """Bool scalar, whether a call is left behind."""
+        """Whether a call is skipped, a bool scalar."""
         return _any(self.left)
 
 
 class Machine:
     """Steps of the machine for one set of routines.
 
-    Its registers are in a dict:
+    Its registers are a dict:
 
     * `depth`: int32, how many calls wait; -1 when the first has returned.
     * `counter`: int32 `[1]`, the place in the program.
@@ -89,8 +89,8 @@ class Machine:
       `[size, 2]`: counter and mark.
 
     Args:
-        layout: of the routines.
-        shared: tensors of SHARED values.
+        layout: The layout of the routines.
+        shared: The tensors of SHARED values.
     """
 
     def __init__(self, layout: Layout, shared: dict[Value, tf.Tensor]):
@@ -113,7 +113,7 @@ class Machine:
         }
 
     def begin(self, routine: str, arguments: Tensors, mark: tf.Tensor, registers: State) -> State:
-        """Registers before the first step of a call from outside; arguments `[1]` each."""
+        """Returns registers before the first step of a call from outside; arguments `[1]` each."""
         columns = {name: list(tensors) for name, tensors in registers["columns"].items()}
         values = self.layout.routines[routine].parameters
         for value, argument in zip(values, arguments, strict=True):
@@ -128,18 +128,18 @@ class Machine:
         }
 
     def results(self, routine: str, registers: State) -> Tensors:
-        """What the call from outside has returned, `[1]` each."""
+        """Returns the results of the call from outside, `[1]` each."""
         return [
             registers["columns"][column.dtype.name][column.place]
             for column in self.layout.results[routine]
         ]
 
     def look(self, registers: State, known: dict[str, dict[Value, tf.Tensor]]) -> Step:
-        """Finds the next call of the frame that runs, or what it returns.
+        """Finds the next call of the running frame, or its results.
 
         Args:
-            registers: of the machine.
-            known: further values, by routine.
+            registers: The registers of the machine.
+            known: Further values, by routine.
         """
         step = Step()
         counter = registers["counter"]
@@ -163,7 +163,7 @@ class Machine:
         return step
 
     def move(self, registers: State, step: Step, mark: tf.Tensor) -> State:
-        """Makes the call, with a mark for the new frame, or leaves it behind, or returns."""
+        """Makes the call, with a mark for the new frame, or skips it, or returns."""
         depth, stack = registers["depth"], registers["stack"]
         is_call, is_left = step.is_call, step.is_left
         places = [self.layout.places[item.call.label] for item in step.calls]
@@ -210,7 +210,7 @@ class Machine:
         return found
 
     def _returned(self, step: Step, row: Rows, place: tf.Tensor, is_last: tf.Tensor) -> Rows:
-        """The frame of the caller, with the results in it; the results alone for the outside."""
+        """The frame of the caller, with the results in it; only the results for the outside."""
         found = {name: list(tensors) for name, tensors in row.items()}
         for name, routine in self.layout.routines.items():
             for call in routine.calls:
@@ -230,7 +230,7 @@ class Machine:
 
 
 def _any(made: Sequence[Made]) -> tf.Tensor:
-    """Bool scalar, whether one of the calls is made."""
+    """Whether one of the calls is made, a bool scalar."""
     return tf.reduce_any([item.is_made for item in made]) if made else tf.constant(False)
 
 

@@ -1,4 +1,4 @@
-"""What the scalar engine can run, and which of its ops may fail."""
+"""The programs that the scalar engine can run, and the ops of them that may fail."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CAST_OF_FLOATS = DTYPES - INTEGERS | {tf.int32, tf.int64}
 
 
 def obstacles(graph: TaggedGraph) -> list[str]:
-    """Why the scalar engine cannot run a program, in words for its user; empty if it can."""
+    """The reasons why the scalar engine cannot run a program, for its user; empty if it can."""
     found = []
     for body in graph.bodies.values():
         arguments = [("an argument", node) for node in body.parameters if not node.is_carried]
@@ -42,7 +42,7 @@ def obstacles(graph: TaggedGraph) -> list[str]:
 
 
 def gradient_obstacles(graph: TaggedGraph) -> list[str]:
-    """Why the scalar engine cannot run the gradient of a program that it can run otherwise."""
+    """The reasons why the scalar engine cannot run a program's gradient, but the program."""
     found = list(graph.obstacles)
     for body in graph.bodies.values():
         for node in body.sweeps[1].nodes:
@@ -63,11 +63,11 @@ def may_fail(node: Node) -> bool:
 
 
 def fault_of(node: Node, inputs: Sequence[tf.Tensor]) -> tuple[str, tf.Tensor]:
-    """The message for an op that `may_fail`, and bool `[1]`, whether it fails.
+    """Returns the message for an op that `may_fail`, and whether it fails, bool `[1]`.
 
     Args:
-        node: of a body.
-        inputs: tensors for its inputs.
+        node: A node of a body.
+        inputs: The tensors for its inputs.
     """
     if node.op == "GatherV2":
         size = tf.shape(inputs[0], inputs[1].dtype)[0]

@@ -1,8 +1,8 @@
 """Runs programs of plain numbers one token at a time, at the speed of machine code.
 
 Recursion that is sequential by nature, such as Ackermann's function, has no tokens to batch: a wave
-holds one, and an op of TensorFlow costs more than all the arithmetic of a call. Here the program is
-a small machine with one stack (`machine.py`), compiled by XLA as one loop.
+holds one token, and an op of TensorFlow costs more than all the arithmetic of a call. Here the
+program is a small machine with one stack (`machine.py`), compiled by XLA as one loop.
 
 XLA needs sizes that are known when it compiles: `blocks.py` finds them.
 """
@@ -27,8 +27,8 @@ __all__ = ["ScalarRun", "gradient_obstacles", "obstacles"]
 
 Backward: TypeAlias = Callable[[Tensors, Given, dict[Value, tf.Tensor]], Outcome]
 
-# The room that a machine begins with. Filling it with zeros costs little compared with the launch.
-# A long run that needs more stack in the end is wasted; a log that is too small ends a run early.
+# The room with which a machine begins. Filling it with zeros costs little compared with the launch.
+# A long run that in the end needs more stack is wasted; a log that is too small ends a run early.
 _NUM_FRAMES = 1 << 12
 _NUM_ROWS = 1 << 10
 
@@ -37,12 +37,12 @@ class ScalarRun:
     """One run of a program of plain numbers; its gradient runs the program again.
 
     Args:
-        graph: a program without `obstacles`.
-        shared: tensors of SHARED values.
-        limits: bounds on depth and memory.
-        other_backward: runs the program again, forward and backward, by another engine, for a
-          gradient that has `gradient_obstacles`; takes the arguments of the program, then those of
-          `backward`.
+        graph: A program without `obstacles`.
+        shared: The tensors of SHARED values.
+        limits: The bounds on depth and memory.
+        other_backward: Runs the program again, forward and backward, with another engine, for a
+          gradient that has `gradient_obstacles`; its arguments are those of the program, then those
+          of `backward`.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class ScalarRun:
         return Outcome({0: blocks.run(arguments)}, {})
 
     def backward(self, given: Given, shared: dict[Value, tf.Tensor]) -> Outcome:
-        """Runs all tokens again, forward and backward; arguments as in `WaveRun.backward`."""
+        """Runs all tokens again, forward and backward; arguments as for `WaveRun.backward`."""
         if gradient_obstacles(self.graph):
             return self.other_backward(self.arguments, given, shared)
         way = Gradient(self.graph, shared)

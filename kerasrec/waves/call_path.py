@@ -1,4 +1,4 @@
-"""The tag of a token that a run was not allowed to call, read back from what its waves have kept.
+"""The tag of a token that a run was not allowed to call, from the values that its waves have kept.
 
 A wave does not carry tags, but its tokens stand in an order that follows from that of the callers
 (see `schedule/linkage.py`). So a token's place in its wave tells which token called it.
@@ -27,13 +27,13 @@ def call_path(
     """The newest labels of the tag of a token that has not been called.
 
     Args:
-        graph: the program.
-        store: what the waves before have kept.
-        wave: int32 scalar, the number of the wave that was not run.
-        waiting: by body, what would be passed to this wave.
+        graph: The program.
+        store: The values that the waves before have kept.
+        wave: The number of the wave that was not run, an int32 scalar.
+        waiting: For each body, the values that would be passed to this wave.
 
     Returns:
-        int32 `[labels]`, the newest first, at most `NUM_LABELS`.
+        The labels, int32 `[labels]`, the newest first, at most `NUM_LABELS`.
     """
     called = [name for name in graph.bodies if graph.sites_to(name)]
     if not called:

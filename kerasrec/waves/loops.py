@@ -1,9 +1,9 @@
 """A loop of a schedule as a `tf.while_loop` over waves.
 
-A wave is all tokens of a body at one depth. Since every body calls once, the waves of a program
-lie in a line: wave w calls wave w + 1, in which the tokens of all call sites are together. So the
-recursion over tokens is a linear recursion over waves. Loops are made of stock ops; TensorFlow
-removes what a run does not need.
+A wave is all tokens of a body at one depth. Since every body calls once, the waves of a program lie
+in a line: wave w calls wave w + 1, which contains the tokens of all call sites. So the recursion
+over tokens is a linear recursion over waves. Loops are made of stock ops; TensorFlow removes what a
+run does not need.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ Carry = dict[str, Tensors]
 
 
 class State(NamedTuple):
-    """The state of a loop when it comes to a wave.
+    """The state of a loop when it reaches a wave.
 
     Args:
-        wave: int32 scalar, the number of the wave.
-        carry: what is passed to the wave, by body: to its parameters, or what it returns.
-        arrays: what the waves before it have saved.
-        totals: what they have added up.
-        memory: int64 scalar, the bytes kept so far; an empty list except in the first loop.
+        wave: The number of the wave, an int32 scalar.
+        carry: For each body, the values passed to the wave: to its parameters, or as its results.
+        arrays: The values that the waves before have saved.
+        totals: The sums that they have added up.
+        memory: The bytes kept so far, an int64 scalar; an empty list except in the first loop.
     """
 
     wave: tf.Tensor
@@ -51,7 +51,7 @@ class State(NamedTuple):
 
     @property
     def width(self) -> tf.Tensor:
-        """How many tokens have been called and wait for this wave."""
+        """The number of tokens that have been called and wait for this wave."""
         return tf.add_n([num_rows(tensors[0]) for tensors in self.carry.values()])
 
 
@@ -60,12 +60,12 @@ class LoopRun:
     """Runs a loop.
 
     Args:
-        schedule: of the program.
-        loop: the loop.
-        shared: tensors of SHARED values.
-        limits: bounds on depth, width and memory.
-        store: what other segments have saved; takes what the loop saves.
-        num_waves: int32 scalar; None in the first loop.
+        schedule: The program's schedule.
+        loop: The loop.
+        shared: The tensors of SHARED values.
+        limits: The bounds on depth, width and memory.
+        store: The values that other segments have saved; takes those that the loop saves.
+        num_waves: An int32 scalar; None in the first loop.
     """
 
     schedule: Schedule
@@ -81,11 +81,11 @@ class LoopRun:
         return self.schedule.graph
 
     def run(self, given: Tensors | None, sums: Sums) -> State:
-        """Runs it; returns the state at its end.
+        """Runs the loop; returns its final state.
 
         Args:
-            given: what the outside passes to the entry.
-            sums: takes what was added up wave by wave.
+            given: The values that the outside passes to the entry.
+            sums: Takes the values that are added up wave by wave.
         """
         start, invariants = self._start(given)
         end: State = tf.while_loop(
@@ -129,7 +129,7 @@ class LoopRun:
         }
 
     def _start(self, given: Tensors | None) -> tuple[State, State]:
-        """The state that the loop begins with, and its shapes for all waves."""
+        """The state with which the loop begins, and its shapes for all waves."""
         carried = self._carried()
         carry = self._first_carry({name: empty(nodes) for name, nodes in carried.items()}, given)
         types = [one.node.inputs[0].type for _, one in self._all(Reduce)]
@@ -153,7 +153,7 @@ class LoopRun:
         return start, invariants
 
     def _first_carry(self, carry: Carry, given: Tensors | None) -> Carry:
-        """What is passed to the first wave, from what has no tokens."""
+        """The values passed to the first wave, from values without tokens."""
         return carry if given is None else {**carry, self.graph.entry: given}
 
     def _goes_on(self, state: State) -> tf.Tensor:
@@ -163,7 +163,7 @@ class LoopRun:
         return state.wave >= 0 if self._is_up else state.wave < self.num_waves
 
     def _turn(self, state: State) -> State:
-        """Runs all segments on the wave that the loop has come to."""
+        """Runs all segments on the wave that the loop has reached."""
         state = state._replace(
             carry={name: apart(tensors) for name, tensors in state.carry.items()}
         )
@@ -192,13 +192,13 @@ class LoopRun:
         )
 
     def _give(self, found: dict[str, WaveRegisters], state: State) -> Carry:
-        """Hands a wave what is passed to it; returns what is left of that."""
+        """Gives a wave the values passed to it; returns the rest of them."""
         for name, registers in found.items():
             registers.given = state.carry[name]
         return {}
 
     def _run_up(self, found: dict[str, WaveRegisters], state: State) -> None:
-        """Runs the segments; those before their calls' returns tell how these are divided."""
+        """Runs the segments; those before calls return tell how the returned values are divided."""
         later = {}
         for segment in self.loop.segments:
             ones = segment.instructions
@@ -211,7 +211,7 @@ class LoopRun:
             found[name].run(rest)
 
     def _hand_back(self, found: dict[str, WaveRegisters], state: State) -> None:
-        """Divides what bodies return among the call sites that called them."""
+        """Divides the results of bodies among the call sites that called them."""
         returned = {one.sites[0].label: (found[name], one) for name, one in self._all(Returned)}
         for callee, tensors in state.carry.items():
             groups = [returned[group[0].label] for group in self._groups(callee)]
@@ -228,15 +228,15 @@ class LoopRun:
                 registers.returns[one] = [piece[place] for piece in pieces]
 
     def _returned(self, found: dict[str, WaveRegisters], state: State) -> Carry:
-        """What the wave before reads."""
+        """The values that the wave before reads."""
         return {name: registers.results for name, registers in found.items()}
 
     def _passed_on(self, found: dict[str, WaveRegisters], before: Carry, state: State) -> Carry:
-        """What a wave passes to the next."""
+        """The values that a wave passes to the next."""
         return {name: self._passed(name, found) for name in self.graph.bodies}
 
     def _passed(self, callee: str, found: dict[str, WaveRegisters]) -> Tensors:
-        """What all call sites pass to a body, `[tokens, ...]` each."""
+        """The values that all call sites pass to a body, `[tokens, ...]` each."""
         sent = {
             one.sites[0].label: tensors
             for registers in found.values()
@@ -251,7 +251,7 @@ class LoopRun:
         return alternating(self.graph.sites_to(callee))
 
     def _bytes_kept(self, found: dict[str, WaveRegisters]) -> tf.Tensor:
-        """int64 scalar: how many bytes a wave keeps for the backward pass, at least."""
+        """The least number of bytes that a wave keeps for the backward pass, an int64 scalar."""
         return tf.add_n(
             [
                 tf.cast(registers.get(Tokens(name)), tf.int64) * self.schedule.bytes_kept(name)
@@ -261,7 +261,7 @@ class LoopRun:
 
 
 def _spec(save: Save) -> tf.TensorSpec:
-    """Spec of what a wave saves."""
+    """The spec of the values that a wave saves."""
     if isinstance(save.item, Tokens):
         return tf.TensorSpec([], tf.int32)
     if isinstance(save.item, Value):

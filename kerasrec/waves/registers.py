@@ -1,4 +1,4 @@
-"""Registers of a segment on a wave, or on the tokens of all waves."""
+"""The registers of a segment on a wave, or on the tokens of all waves."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from kerasrec.waves.store import WaveStore
 
 @dataclass(eq=False)
 class WaveRegisters(Registers):
-    """What a segment has computed so far.
+    """The values that a segment has computed so far.
 
     Args:
-        graph: of the program.
-        body: whose segment it is.
-        shared: tensors of SHARED values.
-        store: what other segments have saved.
-        wave: int32 scalar, the number of the wave; None for the tokens of all waves.
+        graph: The program.
+        body: The body of the segment.
+        shared: The tensors of SHARED values.
+        store: The values that other segments have saved.
+        wave: The number of the wave, an int32 scalar; None for the tokens of all waves.
     """
 
     store: WaveStore
@@ -33,7 +33,7 @@ class WaveRegisters(Registers):
         self.returns: dict[Returned, Tensors] = {}
 
     def bring(self, one: Instruction) -> Tensors:
-        """What was passed to the wave, or saved for it."""
+        """Returns a value that was passed to the wave, or saved for it."""
         if isinstance(one, Receive):
             counts = [num_rows(self.given[0])] if one.tokens else []
             return [*counts, *self.given]
@@ -48,6 +48,6 @@ class WaveRegisters(Registers):
         return super().bring(one)
 
     def keep(self, save: Save) -> None:
-        """Keeps what is known for all waves; a loop keeps what its waves save."""
+        """Keeps a value that is known for all waves; a loop keeps what its waves save."""
         if self.wave is None:
             self.store.put(save, self.get(save.item), self.body)

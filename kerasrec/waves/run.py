@@ -22,7 +22,7 @@ from kerasrec.waves.store import WaveStore
 
 @dataclass(eq=False)
 class WaveRun(ScheduleRun):
-    """One run of a schedule, wave by wave; arguments as for `ScheduleRun`."""
+    """One run of a schedule, wave by wave; the arguments are those of `ScheduleRun`."""
 
     def __post_init__(self) -> None:
         self.store = WaveStore()
@@ -30,21 +30,21 @@ class WaveRun(ScheduleRun):
         self._end: State | None = None
 
     def loop(self, loop: Loop, given: Tensors, sums: Sums) -> Tensors:
-        """Runs a loop over waves; only one that goes up returns something."""
+        """Runs a loop over waves; only a loop that goes up returns something."""
         is_up = loop.direction is Direction.UP
         run = LoopRun(self.schedule, loop, self.shared, self.limits, self.store, self.num_waves)
         self._end = run.run(None if is_up else given, sums)
         return self._end.carry[self.graph.entry] if is_up else []
 
     def all_tokens(self, section: Section, given: Tensors, sums: Sums) -> Tensors:
-        """Runs a section for all tokens; behind the first loop it is known how many waves ran."""
+        """Runs a section for all tokens; after the first loop, the number of waves is known."""
         found = super().all_tokens(section, given, sums)
         if self._end is not None and self.num_waves is None:
             self._check_limits(self._end)
         return found
 
     def recording(self) -> WaveRun:
-        """The same run, which keeps how many tokens each region has."""
+        """The same run, which records the number of tokens in each region."""
         return type(self)(linked(self.schedule, saves_sizes=True), self.shared, self.limits)
 
     def registers(self, body: str) -> WaveRegisters:
@@ -52,7 +52,7 @@ class WaveRun(ScheduleRun):
         return WaveRegisters(self.graph, body, self.shared, self.store, None)
 
     def _check_limits(self, end: State) -> None:
-        """Fails where the first loop was stopped; later loops wait for that."""
+        """Fails if the first loop was stopped; later loops wait for that."""
         tag = partial(call_path, self.graph, self.store, end.wave, end.carry)
         (memory,) = end.memory
         check = self.limits.check(self.graph, end.wave, end.width, memory, tag)
@@ -60,7 +60,7 @@ class WaveRun(ScheduleRun):
             self.num_waves = tf.identity(end.wave)
 
     def notes(self) -> tf.Tensor:
-        """What `forward` ran, in order: int32 `[steps, 3]`, each (stage, wave, depth)."""
+        """The steps of `forward` in order: int32 `[steps, 3]`, each (stage, wave, depth)."""
         if self.num_waves is None:
             return tf.constant([[0, 0, 0]])
         waves = tf.range(self.num_waves)
@@ -69,7 +69,7 @@ class WaveRun(ScheduleRun):
         return tf.concat([down, up], 0)
 
     def sizes(self) -> dict[Region | str, tf.Tensor]:
-        """How many tokens each wave has, int32 `[waves]` by the name of a body and by regions."""
+        """The numbers of tokens in the waves, int32 `[waves]` by name of a body and by regions."""
         found: dict[Region | str, tf.Tensor] = {}
         for section, segment, one in self.schedule.instructions():
             for item in one.writes:

@@ -1,9 +1,10 @@
-"""What segments leave for each other.
+"""The values that segments leave for each other.
 
-What a loop computes for a wave and another segment reads is an element of a `tf.TensorArray`, under
-the number of the wave: within one body, the number stands for the tags of all tokens of the wave.
-So a residual is read where its tag says, and no large tensor is copied in a loop. What is computed
-for the tokens of all waves is one tensor, in their order, divided for loops that read it.
+A value that a loop computes for a wave and another segment reads is an element of a
+`tf.TensorArray`, under the number of the wave: within one body, the number stands for the tags of
+all tokens of the wave. So a residual is read where its tag says, and no large tensor is copied in a
+loop. A value that is computed for the tokens of all waves is one tensor, in their order, divided
+for loops that read it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class WaveStore:
         self._wave_of_tokens: dict[Tokens, tf.Tensor] = {}
 
     def copy(self) -> WaveStore:
-        """A store that begins with what this one has."""
+        """Returns a store that begins with the content of this one."""
         other = WaveStore()
         for name, found in vars(self).items():
             setattr(other, name, dict(found))
@@ -40,12 +41,12 @@ class WaveStore:
             self._sizes[item] = array.stack()
 
     def put(self, save: Save, tensor: tf.Tensor, body: str) -> None:
-        """Keeps what was computed for the tokens of all waves, and divides it if loops read it.
+        """Keeps a value computed for the tokens of all waves, and divides it if loops read it.
 
         Args:
-            save: what is kept.
-            tensor: the item.
-            body: whose item it is.
+            save: The place of the item.
+            tensor: The item.
+            body: The body of the item.
         """
         item = save.item
         self._all_tokens[item] = tensor
@@ -61,7 +62,7 @@ class WaveStore:
             self._waves[item] = divided(tensor, self.sizes(tokens), shape)
 
     def load(self, item: Item, wave: tf.Tensor | None) -> tf.Tensor:
-        """An item for one wave, or for the tokens of all waves if `wave` is None."""
+        """Returns an item for one wave, or for the tokens of all waves if `wave` is None."""
         if wave is not None:
             if isinstance(item, Tokens):
                 return tf.gather(self.sizes(item), wave)
@@ -74,11 +75,11 @@ class WaveStore:
         return self._all_tokens[item]
 
     def measure(self, tokens: Tokens, item: Item) -> None:
-        """Notes how many tokens a body has in each wave, from a value that has been loaded."""
+        """Records the number of a body's tokens in each wave, from a value that has been loaded."""
         self._sizes[tokens] = self._lengths[item]
 
     def sizes(self, tokens: Tokens) -> tf.Tensor:
-        """How many tokens there are in each wave, int32 `[waves]`."""
+        """Returns the number of tokens in each wave, int32 `[waves]`."""
         if tokens not in self._sizes:
             if tokens in self._all_tokens:  # There are no waves.
                 self._sizes[tokens] = tf.reshape(self._all_tokens[tokens], [1])
@@ -91,13 +92,13 @@ class WaveStore:
         return self._sizes[tokens]
 
     def _ends(self, tokens: Tokens) -> tf.Tensor:
-        """For each wave, how many tokens there are up to its last, int32 `[waves]`."""
+        """For each wave, the number of tokens up to its last one, int32 `[waves]`."""
         if tokens not in self._ends_of_waves:
             self._ends_of_waves[tokens] = tf.cumsum(self.sizes(tokens))
         return self._ends_of_waves[tokens]
 
     def _waves_of(self, tokens: Tokens) -> tf.Tensor:
-        """For each token of a region, or of a body, the number of its wave."""
+        """The number of the wave of each token of a region, or of a body."""
         if tokens not in self._wave_of_tokens:
             region = tokens.region
             if tokens in self._sizes or region is None:
