@@ -66,7 +66,7 @@ def encode(
           and `TreeCrossentropy` leave out nodes without a label; losses of Keras do not.
 
     Raises:
-        ValueError: If a function returns something else than said above, such as a vector of
+        ValueError: If a function returns anything other than described above, such as a vector of
             another length, a number that is not finite, or a class that is not an integer; if a
             node is found twice, in a cycle or below two parents; or if the root has neither a token
             nor features nor children. The message has the path of the node, such as

@@ -9,8 +9,8 @@ def add_note(error: Exception, note: str) -> None:
     """Adds a note to an error, which keeps its class.
 
     A traceback shows the note below the error's message. Before Python 3.11, errors have no notes:
-    there the message itself ends with the note, unless the class makes its message from other
-    things than one argument, as `OSError` does.
+    there the message itself ends with the note, unless the class makes its message from something
+    other than a single argument, as `OSError` does.
     """
     if sys.version_info >= (3, 11):
         error.add_note(note)

@@ -42,7 +42,7 @@ class Walk:
         """Visits the nodes.
 
         Raises:
-            ValueError: If `children_of` returns something else than a list of nodes, or too many;
+            ValueError: If `children_of` returns anything other than a list of nodes, or too many;
                 or if a node is found twice.
             Exception: Any exception that `children_of` raises, with a note that names the node.
         """

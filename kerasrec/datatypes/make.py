@@ -47,7 +47,7 @@ def make(tracer: Tracer, item: DataType, schema_of: Callable[[type[DataType]], K
         schema_of: Returns the schema of a type, for a value that belongs to no batch.
 
     Raises:
-        SignatureError: If a field contains something else than declared.
+        SignatureError: If the content of a field is not as declared.
         TraceError: If the fields contain values of another batch, or of several; or if its type has
             several kinds.
     """

@@ -237,7 +237,7 @@ class Schema(Kinds):
 
         Raises:
             ValueError: If values are of another type, a batch lacks a tensor, a dict has a key that
-                is no kind, or a function returns something else than said above.
+                is no kind, or a function returns anything other than described above.
             tf.errors.InvalidArgumentError: If a value is None, or if a function does not return a
                 row for each value.
 

@@ -180,7 +180,7 @@ def fail(*parts: tf.Tensor | str) -> tf.Tensor:
     """Raises InvalidArgumentError when the graph runs.
 
     Args:
-        *parts: The parts of the message, strings.
+        *parts: The parts of the message, as strings.
     """
     message = tf.strings.join(parts)
     failure = tf.raw_ops.Assert(condition=False, data=[message], name=WITHOUT_FRAMES)

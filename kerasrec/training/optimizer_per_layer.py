@@ -24,8 +24,8 @@ class OptimizerPerLayer(keras.optimizers.Optimizer):
     `use_ema` here is for a moving average of all weights.
 
     `learning_rate` is that of `default`. Setting it, as `ReduceLROnPlateau` and
-    `LearningRateScheduler` do, changes all learning rates by the same factor, or none: if an
-    optimizer has a schedule, it raises an error.
+    `LearningRateScheduler` do, changes all learning rates by the same factor, or raises an error
+    and changes none if an optimizer has a schedule.
 
     For layers that must not move at all, set `layer.trainable = False` instead.
 

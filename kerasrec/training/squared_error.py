@@ -31,9 +31,9 @@ class TreeSquaredError(TreeLoss):
     Args:
         normalize: The divisor of the sum: with `"trees"` (default) the number of trees that have a
             label, with `"nodes"` the number of labeled nodes.
-        reduction: The reduction: `"sum_over_batch_size"` (default; `"mean"` is the same) as said
-            above; `"sum"` for the sum over all trees; or `None` for one value for each tree,
-            undivided for `"trees"` and divided by the tree's own number of labeled nodes for
+        reduction: The reduction: `"sum_over_batch_size"` (default; `"mean"` is the same) as
+            described above; `"sum"` for the sum over all trees; or `None` for one value for each
+            tree, undivided for `"trees"` and divided by the tree's own number of labeled nodes for
             `"nodes"`.
         name: The loss's name.
         dtype: The dtype of the result, as in every Keras loss; the computation is in float32.

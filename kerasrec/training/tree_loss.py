@@ -16,8 +16,8 @@ class TreeLoss(keras.losses.Loss):
     Args:
         normalize: The divisor of the sum: with `"trees"` the number of trees that have a label,
             with `"nodes"` the number of labeled nodes.
-        reduction: The reduction: `"sum_over_batch_size"` or `"mean"` as said above, `"sum"`, or
-            `None`.
+        reduction: The reduction: `"sum_over_batch_size"` or `"mean"` as described above, `"sum"`,
+            or `None`.
         name: The loss's name.
         dtype: The dtype of the result.
     """
