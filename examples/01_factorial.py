@@ -1,7 +1,7 @@
 """A function that calls itself, and the static graph that it becomes.
 
-`kerasrec.cond` chooses for each token which branch it takes. The graph has one body, whatever the
-depth of the recursion: CALL_0 enters it again with a longer tag, RETURN_0 comes back.
+`kerasrec.cond` chooses a branch for each token. The graph has one body, however deep the recursion
+gets: CALL_0 enters the body again with a longer tag, and RETURN_0 returns from it.
 """
 
 import tensorflow as tf

@@ -1,8 +1,8 @@
 """The gradient of a recursive function is a recursive function, in the same graph.
 
-In the extended graph, a call of `power` and the call of its gradient share one label: so the
-gradient reads under its tag what the forward call has left there, and computes nothing twice. An
-extended graph is a program again, and has a gradient in its turn.
+In the extended graph, a call of `power` and the call of its gradient share one label, and so one
+tag. The gradient reads the values that the forward call computed under this tag, so nothing is
+computed twice. An extended graph is a program, too, and has a gradient of its own.
 """
 
 import tensorflow as tf

@@ -1,7 +1,7 @@
-"""A tree as a table that the function closes over.
+"""A tree stored in tables outside of the function, which reads them.
 
-Each tree node has a value and two children, -1 for none. Tokens carry only the number of a tree
-node; the tables are shared by all of them, and the gradient reaches them.
+Each tree node has a value and two children (-1 = none). Tokens carry only the number of a tree
+node. All tokens share the tables, and gradients flow into them.
 """
 
 import tensorflow as tf

@@ -1,7 +1,8 @@
-"""A cell of one's own in ten lines, trained on the embedded treebank.
+"""A cell of your own, trained on the embedded treebank.
 
-A cell says what a tree node makes of its children's states; `kerasrec.layers.Recursive` applies
-it over trees, as `keras.layers.RNN` applies a cell over sequences. Every node has a label here.
+A cell computes the state of a tree node from the states of its children. The layer
+`kerasrec.layers.Recursive` applies a cell to trees, as `keras.layers.RNN` applies one to sequences.
+Here every node has a label.
 """
 
 from pathlib import Path

@@ -1,8 +1,8 @@
-"""Values from inner calls, without threading them through returns.
+"""Values from inner calls, without returning them through all callers.
 
-`kerasrec.collect` keeps a value of each call in a table of the run, here in the row of its tree
-node; `with_tables` returns the tables beside the result. Gradients flow through them, so a loss can
-look at every tree node.
+`kerasrec.collect` keeps a value of each call in a table, here in the row of the call's tree node.
+`with_tables` returns the tables beside the result. Gradients flow through the tables, so a loss can
+read every tree node.
 """
 
 import tensorflow as tf
@@ -31,5 +31,5 @@ with tf.GradientTape() as tape:
 
 print("sum of the tree =", float(total))
 print("sum below each tree node =", tables["sums"].numpy())
-# A value counts once for each tree node above it and once for its own.
+# A node's value is part of its own sum and of the sum of each node above it.
 print("gradient of their sum =", tf.convert_to_tensor(tape.gradient(loss, values)).numpy())

@@ -1,9 +1,9 @@
 """Any number of children: one call over ragged rows.
 
-`children[node]` is a row of as many children as the node has. A call with such rows makes one call
-for each entry, and gives rows again; a leaf is an empty row, so that the recursion ends without a
-conditional. `kerasrec.map_fn` does the same with any function: here it weighs each child's state
-with a gate of its own, as a child-sum Tree-LSTM does (Tai et al. 2015).
+`children[node]` is a row with all children of the node. A call with such rows makes one call for
+each entry, and returns rows again. A leaf has an empty row, so the recursion ends without a
+conditional. `kerasrec.map_fn` applies any function to each entry of a row. Here it weights the
+state of each child by a gate of its own, as a child-sum Tree-LSTM does (Tai et al. 2015).
 """
 
 import tensorflow as tf

@@ -1,8 +1,8 @@
 """What a recursion does: the graph it becomes, and what happens when it runs.
 
 `run_trace` shows a run wave by wave: how many tokens went through the graph at once, and which
-nodes fired. Graphs open in TensorBoard. Graphviz draws them and Matplotlib draws runs, where these
-are installed.
+nodes fired. You can open graphs in TensorBoard. If Graphviz is installed, it draws graphs; if
+Matplotlib is, it draws runs.
 """
 
 import tempfile
@@ -29,9 +29,9 @@ def ackermann(m, n):
     )
 
 
-print("The calls of fib wait for nothing but their arguments, so all of one depth run as one:\n")
+print("Calls of fib wait only for their arguments, so all calls of one depth run together:\n")
 print(fib.run_trace(10))
-print("\nThose of ackermann wait for each other; only other tokens can run beside them:\n")
+print("\nCalls of ackermann wait for each other; only calls of other tokens can run beside them:\n")
 print(ackermann.run_trace(2, 3).summary())
 print(ackermann.run_trace([2] * 50, [3] * 50).summary())
 

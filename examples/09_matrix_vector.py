@@ -1,12 +1,12 @@
 """A cell with two states: every word and phrase is a vector, and a matrix that changes vectors.
 
-The matrix-vector recursive network of Socher et al. 2012, section 2. The parent of (a, A) and
-(b, B) is
+This is the matrix-vector recursive network of Socher et al. 2012, section 2. The parent of (a, A)
+and (b, B) is
 
     p = tanh([B a, A b] W),    P = M [A; B]
 
-so that each child's matrix changes the other's vector, as "very" changes "good". A state is a row
-of numbers; a matrix is reshaped where it is used.
+so that each child's matrix changes the other child's vector, as "very" changes "good". A state is a
+row of numbers, so the cell reshapes a matrix where it uses it.
 """
 
 from pathlib import Path

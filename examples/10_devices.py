@@ -1,8 +1,8 @@
-"""One recursion on several devices: `tf.device` says where each part of its graph is to run.
+"""One recursion on several devices: `tf.device` says where each part of its graph runs.
 
-The callee is part of the one static graph, so TensorFlow partitions it like any other. By itself
-the program uses two devices of this process. As the coordinator of a cluster it uses two workers,
-as the factorial of the 2018 thesis does (Kostopoulou, annex A):
+The called function is part of one static graph, which TensorFlow partitions like any other. When
+run alone, the program uses two devices of its own process. When run as the coordinator of a
+cluster, it uses two workers, like the factorial of the 2018 thesis (Kostopoulou, annex A):
 
     python -m kerasrec.training.local_cluster --workers 2 --ps 1 -- python examples/10_devices.py
 """

@@ -1,7 +1,7 @@
-"""A recursive function in a program of JAX, with its gradient; needs `pip install jax`.
+"""A recursive function in a JAX program, with its gradient; needs `pip install jax`.
 
-`jax2tf.call_tf` calls a function of TensorFlow from JAX. Inside of `jax.jit` XLA compiles it with
-all around it, so the recursion must say how many calls there may be.
+`jax2tf.call_tf` calls a TensorFlow function from JAX. Inside of `jax.jit`, XLA compiles the
+function together with the code around it, so `xla_calls` must say how many calls there may be.
 """
 
 import jax

@@ -1,9 +1,10 @@
-"""Loops inside of recursive functions: calls in a loop, and as many steps as a unit asks for.
+"""Loops inside of recursive functions: recursive calls in a loop, and a learned number of steps.
 
-`kerasrec.while_loop` goes on for each token as long as that token asks for it. The first loop calls
-the function that it stands in, which `tf.while_loop` cannot. The second halts when a learned unit
-says so (Graves 2016, "Adaptive Computation Time for Recurrent Neural Networks", section 2): it
-refines a square root, in steps of a length that is learned, too, and pays for each of them.
+`kerasrec.while_loop` continues for each token as long as the condition holds for that token. The
+first loop calls the function that contains it, which `tf.while_loop` cannot do. The second loop
+halts when a learned unit says so (Graves 2016, "Adaptive Computation Time for Recurrent Neural
+Networks", section 2). It refines a square root in steps whose length is learned, too, and each step
+adds to the loss.
 """
 
 import keras
@@ -14,7 +15,7 @@ import kerasrec
 
 @kerasrec.recursive
 def trees(n):
-    """How many binary trees have n inner nodes: those on the left times those on the right."""
+    """The number of binary trees with n inner nodes, summed over the size of the left subtree."""
 
     def add(left, total):
         return left + 1, total + trees(left) * trees(n - 1 - left)

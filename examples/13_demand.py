@@ -1,9 +1,9 @@
-"""Demand: functions as arguments, values that are computed only if they are read, pruned search.
+"""Functions as arguments: values on demand, searches that stop early, and folds.
 
-What is passed to a function is computed before the call, whatever the function does with it. A
-function that is passed is not: it runs where it is called, for the tokens that are there. So it
-serves for values on demand (`kerasrec.lazy`), for searches that stop early (`kerasrec.any_of`), and
-for what other languages have `map` and `fold` for.
+A value is computed before it is passed to a function, even if the function never reads it. A
+function that is passed runs only where it is called, and only for the tokens that call it. With
+this you can compute a value on demand (`kerasrec.lazy`), stop a search early (`kerasrec.any_of`),
+and write functions such as `map` and `fold`.
 """
 
 import tensorflow as tf
@@ -38,7 +38,7 @@ print("calls for n = 10, on demand:", on_demand.run_trace(10).num_calls)
 
 @kerasrec.recursive
 def wins(search, a, b, c):
-    """Whether who moves wins at Nim, with three heaps: any move leads to where the other loses."""
+    """Whether the player to move wins at Nim with three heaps: some move makes the other lose."""
 
     def leaves_a_loss(k):
         """Move k leaves k of the first heap, or less of the second, or of the third."""
@@ -50,7 +50,7 @@ def wins(search, a, b, c):
 
 
 def search_all(count, predicate):
-    """As `kerasrec.any_of`, but it goes on after it has found one."""
+    """As `kerasrec.any_of`, but it continues after it has found one."""
 
     def step(k, found):
         return k + 1, found | predicate(k)
@@ -69,7 +69,7 @@ values = tf.constant([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
 
 @kerasrec.recursive
 def fold(function, node):
-    """A function of each node's value and of what it gave for the children."""
+    """`function` of a node's value and of the results for its children."""
     return function(tf.gather(values, node), fold(function, tf.gather(children, node)))
 
 

@@ -1,8 +1,8 @@
 """A neural module network (Andreas et al. 2016, "Neural Module Networks", CVPR).
 
-A question about a scene is a tree of modules: `count(and(find(red), not(find(cube))))`. What a
-module does is learned from the answers alone. Each tree node says which module it is, so nodes of
-all trees that have the same module run as one batch: `modules[kind](node)`.
+A question about a scene is a tree of modules: `count(and(find(red), not(find(cube))))`. The modules
+are trained with the answers alone. Each tree node names its module, as in `modules[kind](node)`, so
+the nodes of all trees with the same module run as one batch.
 """
 
 import keras
@@ -62,7 +62,7 @@ class ModuleNetwork(keras.layers.Layer):
 
         @kerasrec.recursive
         def attend(node):
-            """How much each object of the scene is what a tree node describes."""
+            """How well each object of the scene fits the description of a tree node."""
             return modules[tf.gather(kinds, node)](node)
 
         heads = kerasrec.functions(
@@ -84,7 +84,7 @@ def random_tree(rng, depth):
 
 
 def holds(tree, properties):
-    """Whether an object with these properties is what a tree describes."""
+    """Whether an object with these properties fits the description of a tree."""
     kind, word, below = tree
     found = [holds(one, properties) for one in below]
     if kind == FIND:

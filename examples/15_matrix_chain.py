@@ -1,9 +1,9 @@
-"""Dynamic programming: in which order to multiply matrices, the chance of each order, and samples.
+"""Dynamic programming: the best order to multiply matrices, the chance of each order, and samples.
 
-With `memo=True` equal calls of a root token are one call. What is done with the costs of all splits
-is an argument: a minimum gives the best order, a soft minimum the chances of orders (Goodman 1999,
-"Semiring parsing"). Which splits were chosen is read from a gradient (Eisner 2016, "Inside-outside
-and forward-backward algorithms are just backprop").
+With `memo=True`, equal calls of a root token are computed once. The argument `choose` says what to
+do with the costs of all splits: a minimum gives the best order, and a soft minimum gives the
+chances of orders (Goodman 1999, "Semiring parsing"). The gradient shows which splits were chosen
+(Eisner 2016, "Inside-outside and forward-backward algorithms are just backprop").
 """
 
 import numpy as np
@@ -23,7 +23,7 @@ def at(table, *places):
 
 @kerasrec.recursive(memo=True)
 def cost(choose, sizes, extra, i, j):
-    """Of the product of matrices i to j - 1: multiplications, and what is extra for a split."""
+    """Multiplications for the product of matrices i to j - 1, plus `extra` for each split."""
 
     def split(k):
         products = at(sizes, i) * at(sizes, k) * at(sizes, j) + at(extra, i, k, j)
