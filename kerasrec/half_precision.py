@@ -13,7 +13,7 @@ _ADDING = {"BiasAddGrad", "ScatterNd", "SegmentSum", "UnsortedSegmentSum"}
 
 def adds_halves(operation: tf.Operation) -> bool:
     """Whether an op adds numbers of half precision along its first axis, that of tokens or rows."""
-    if not operation.outputs or not _is_half(operation.outputs[0]):
+    if not operation.outputs or not is_half(operation.outputs[0]):
         return False
     if operation.type == "Sum":
         axes = tf.get_static_value(operation.inputs[1])
@@ -23,15 +23,19 @@ def adds_halves(operation: tf.Operation) -> bool:
 
 def in_float32(tensor: tf.Tensor) -> tf.Tensor:
     """A tensor of half precision as float32; any other as it is."""
-    return tf.cast(tensor, tf.float32) if _is_half(tensor) else tensor
+    return tf.cast(tensor, tf.float32) if is_half(tensor) else tensor
 
 
-def table_in_float32(table: tf.Tensor) -> tf.Tensor:
-    """The same for a table that rows are gathered from, whose gradients are added in float32."""
+def gather_repeated(table: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
+    """Rows of a table, some of them several times, whose gradients are added in float32."""
+    if not is_half(table):
+        return tf.gather(table, places)
     wide = in_float32(table)
-    # The gradient of a cast would narrow the rows before they are added; a reshape adds them.
-    return wide if wide is table else tf.reshape(wide, tf.shape(wide))
+    # The gradient of a cast would narrow the rows before they are added; that of a reshape adds
+    # them.
+    return tf.cast(tf.gather(tf.reshape(wide, tf.shape(wide)), places), table.dtype)
 
 
-def _is_half(tensor: tf.Tensor) -> bool:
+def is_half(tensor: tf.Tensor) -> bool:
+    """Whether a tensor is float16 or bfloat16."""
     return tensor.dtype in (tf.float16, tf.bfloat16)

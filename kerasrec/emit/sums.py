@@ -11,6 +11,7 @@ import tensorflow as tf
 from kerasrec.emit.results import Tensors
 from kerasrec.graph.nodes import Accumulate, Collect, keys_of
 from kerasrec.graph.values import Value
+from kerasrec.half_precision import in_float32, is_half
 
 
 @dataclass
@@ -86,7 +87,10 @@ class Sums:
     def gradients(
         self, shared: dict[Value, tf.Tensor]
     ) -> dict[Value, tf.Tensor | tf.IndexedSlices]:
-        """The gradient of each SHARED value; sparse where all its parts are."""
+        """The gradient of each SHARED value; sparse where all its parts are.
+
+        In half precision it never is: TensorFlow would add the rows in it, where they meet.
+        """
         return {value: _total(parts, shared[value]) for value, parts in self.parts.items()}
 
 
@@ -102,7 +106,8 @@ def _rows_by_index(values: Tensors, index: tf.Tensor, size: tf.Tensor) -> tf.Ten
     def summed() -> tf.Tensor:
         joined = tf.concat(values, 0)
         shape = tf.concat([[size], tf.shape(joined)[1:]], 0)
-        return tf.scatter_nd(index[:, tf.newaxis], joined, shape)
+        found = tf.scatter_nd(index[:, tf.newaxis], in_float32(joined), shape)
+        return tf.cast(found, joined.dtype)
 
     # On a CPU a gather takes a third of the time of a scatter.
     is_once = tf.math.count_nonzero(places, dtype=tf.int32) == count
@@ -113,16 +118,17 @@ def _total(
     parts: Sequence[tf.Tensor | tf.IndexedSlices], value: tf.Tensor
 ) -> tf.Tensor | tf.IndexedSlices:
     shape = tf.shape(value)
-    if all(isinstance(part, tf.IndexedSlices) for part in parts):
+    if not is_half(value) and all(isinstance(part, tf.IndexedSlices) for part in parts):
         return tf.IndexedSlices(
             tf.concat([part.values for part in parts], 0),
             tf.concat([tf.cast(part.indices, tf.int32) for part in parts], 0),
             shape,
         )
     dense = [
-        tf.math.unsorted_segment_sum(part.values, part.indices, shape[0])
+        tf.math.unsorted_segment_sum(in_float32(part.values), part.indices, shape[0])
         if isinstance(part, tf.IndexedSlices)
-        else part
+        else in_float32(part)
         for part in parts
     ]
-    return tf.reshape(tf.add_n(dense), shape) if len(dense) > 1 else tf.reshape(dense[0], shape)
+    total = tf.add_n(dense) if len(dense) > 1 else dense[0]
+    return tf.cast(tf.reshape(total, shape), value.dtype)

@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 
 from kerasrec.graph.nodes import operations
-from kerasrec.half_precision import table_in_float32
+from kerasrec.half_precision import gather_repeated
 from kerasrec.layers.cell import RecursiveCell, call_cell, is_ready_made, without_losses
 from kerasrec.private import in_xla
 from kerasrec.public import RecursiveFunction, recursive
@@ -23,12 +23,10 @@ class NodeInputs:
     Args:
         rows: The features, `[rows, features]`.
         places: The row that each node reads, int32 `[size]`; None if row i belongs to node i.
-        dtype: The dtype of what a node reads; by default that of the rows.
     """
 
     rows: tf.Tensor
     places: tf.Tensor | None = None
-    dtype: str | None = None
 
     def of(self, node: tf.Tensor) -> tf.Tensor:
         """Returns the inputs of nodes, `[nodes, features]`.
@@ -36,19 +34,11 @@ class NodeInputs:
         Args:
             node: The numbers of the nodes in the batch, int32 `[nodes]`.
         """
-        places = node if self.places is None else tf.gather(self.places, node)
-        return self._cast(tf.gather(self.rows, places))
+        return tf.gather(self.rows, node if self.places is None else tf.gather(self.places, node))
 
     def of_all_nodes(self) -> tf.Tensor:
         """Returns the inputs of each node, `[size, features]`."""
-        return self._cast(self.rows if self.places is None else tf.gather(self.rows, self.places))
-
-    def different(self) -> tf.Tensor:
-        """Returns all rows, each once, as nodes read them."""
-        return self._cast(self.rows)
-
-    def _cast(self, rows: tf.Tensor) -> tf.Tensor:
-        return tf.cast(rows, self.dtype or rows.dtype)
+        return self.rows if self.places is None else gather_repeated(self.rows, self.places)
 
 
 def num_words_of(embedding: keras.layers.Layer) -> int | None:
@@ -86,13 +76,12 @@ def look_up(
     one = tf.reduce_max(tf.where(is_read, words, tf.reduce_min(words)))
     words = tf.where(is_read, words, one)
     if in_xla():  # How many are different is not known when it compiles.
-        vectors, places = _embedded(embedding, words), _first_places(words, embedding)
-        return NodeInputs(table_in_float32(tf.cast(vectors, dtype)), places, dtype)
+        vectors = tf.cast(_embedded(embedding, words), dtype)
+        return NodeInputs(vectors, _first_places(words, embedding))
     different, places = tf.unique(words, name="places")
     if texts is not None:
         different = tf.gather(texts, different)
-    vectors = tf.cast(_embedded(embedding, different), dtype)
-    return NodeInputs(table_in_float32(vectors), places, dtype)
+    return NodeInputs(tf.cast(_embedded(embedding, different), dtype), places)
 
 
 def _embedded(embedding: keras.layers.Layer, words: tf.Tensor) -> tf.Tensor:
@@ -142,18 +131,14 @@ def leaf_of(
     of_rows: Callable[[tf.Tensor], list[tf.Tensor]] = leaf
     if not is_ready_made(cell):
         of_rows = recursive(leaf)
-        if _is_random(of_rows, inputs.different()):
+        if _is_random(of_rows, inputs.rows):
             return own_results_of
     with tf.name_scope("leaves_of_words"):
-        results = of_rows(inputs.different())
-        tables = [table_in_float32(result) for result in results]
+        results = of_rows(inputs.rows)
 
     def results_of(node: tf.Tensor) -> list[tf.Tensor]:
         place = tf.gather(inputs.places, node)
-        return [
-            tf.cast(tf.gather(table, place), result.dtype)
-            for table, result in zip(tables, results, strict=True)
-        ]
+        return [tf.gather(result, place) for result in results]
 
     return results_of
 

@@ -82,28 +82,25 @@ mostly_bfloat16 = pytest.mark.parametrize(
 @each_half
 @pytest.mark.parametrize("engine", ["waves", pytest.param("compiled", marks=pytest.mark.slow)])
 def test_gradients_of_many_leaves(dtype, engine):
-    """Trees of a leaf each, all alike: of the bias, and of a word that all of them have."""
-    children = tf.fill([MANY, 1, 2], -1)
-    embedding = keras.layers.Embedding(2, 3, "ones", dtype=f"mixed_{dtype}")
-    layers = [
-        TreeRNN(3, dtype=f"mixed_{dtype}", engine=engine, bias_initializer="ones"),
-        TreeRNN(3, dtype=f"mixed_{dtype}", engine=engine, embedding=embedding),
-    ]
-    for layer, x in zip(layers, [tf.ones([MANY, 1, 3]), tf.ones([MANY, 1], tf.int32)], strict=True):
-        with tf.GradientTape() as tape:
-            mean = tf.reduce_mean(tf.cast(layer(x, children, training=True), tf.float32))
-        found = tape.gradient(mean, layer.trainable_weights, unconnected_gradients="zero")
-        kernel, bias = (weight.numpy() for weight in (layer.cell.kernel, layer.cell.bias))
-        slope = (1 - np.tanh(kernel.sum(0) + bias) ** 2) / 3
-        expected = {"kernel": np.tile(slope, [3, 1]), "bias": slope}
-        expected["embeddings"] = np.stack([np.zeros(3), kernel @ slope])
-        assert len(found) == 3 + (layer is layers[1])
-        for weight, gradient in zip(layer.trainable_weights, found, strict=True):
-            if weight.name in expected:
-                given = expected[weight.name]
-                np.testing.assert_allclose(
-                    tf.convert_to_tensor(gradient), given, atol=0.02 * np.abs(given).max()
-                )
+    """The gradient of a mean over trees that are all alike, of a leaf each, is that of a few."""
+    policy = f"mixed_{dtype}"
+    for options in ({"bias_initializer": "ones"}, {"dropout": 0.0}, {"dropout": 1e-9}):
+        if "dropout" in options:
+            options["embedding"] = keras.layers.Embedding(2, 3, "ones", dtype=policy)
+        layer = TreeRNN(3, dtype=policy, engine=engine, **options)
+
+        def gradients(size, layer=layer):
+            x = tf.ones([size, 1], tf.int32) if layer.embedding else tf.ones([size, 1, 3])
+            with tf.GradientTape() as tape:
+                y = layer(x, tf.fill([size, 1, 2], -1), training=True)
+                mean = tf.reduce_mean(tf.cast(y, tf.float32))
+            found = tape.gradient(mean, layer.trainable_weights, unconnected_gradients="zero")
+            return [tf.convert_to_tensor(gradient).numpy() for gradient in found]
+
+        few, many = gradients(4), gradients(MANY)
+        assert len(few) == 3 + ("dropout" in options)
+        for given, wanted in zip(many, few, strict=True):
+            np.testing.assert_allclose(given, wanted, atol=0.02 * np.abs(wanted).max())
 
 
 @mostly_bfloat16
@@ -139,13 +136,20 @@ def test_pooling_of_many_documents(dtype):
 @each_half
 def test_gradients_of_what_a_function_closes_over(dtype):
     bias, kernel = (tf.Variable(tf.ones([2], dtype)) for _ in range(2))
+    table = tf.ones([3, 2], dtype)
 
     @kerasrec.recursive
     def f(x, n):
-        return kerasrec.cond(n < 1, lambda: tf.nn.bias_add(x * kernel, bias), lambda: f(x, n - 1))
+        return kerasrec.cond(
+            n < 1,
+            lambda: tf.nn.bias_add(x * kernel, bias) + tf.gather(table, n),
+            lambda: f(x, n - 1),
+        )
 
     x, n = tf.ones([MANY, 2], dtype), tf.zeros([MANY], tf.int32)
     with tf.GradientTape() as tape:
+        tape.watch(table)
         y = f(x, n)
-    for gradient in tape.gradient(y, [bias, kernel]):
+    *found, of_table = tape.gradient(y, [bias, kernel, table])
+    for gradient in [*found, tf.convert_to_tensor(of_table)[0]]:
         np.testing.assert_allclose(tf.cast(gradient, tf.float32), [MANY] * 2, rtol=0.01)
