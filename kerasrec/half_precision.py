@@ -16,8 +16,8 @@ def adds_halves(operation: tf.Operation) -> bool:
     if not operation.outputs or not is_half(operation.outputs[0]):
         return False
     if operation.type == "Sum":
-        axes = tf.get_static_value(operation.inputs[1])
-        return axes is None or 0 in axes
+        axes, rank = tf.get_static_value(operation.inputs[1]), operation.inputs[0].shape.rank
+        return axes is None or rank is None or 0 in axes % max(rank, 1)
     return operation.type in _ADDING
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 # Two threads that first ask for a method get the same one.
-_LOCK = threading.Lock()
+_LOCK = threading.RLock()
 
 
 class Methods:
