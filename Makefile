@@ -2,8 +2,8 @@
 #   make demo    train a TreeLSTM on the embedded treebank
 #   make test    lint, type check, tests, documentation
 #   make site    the documentation alone, in build/site
-# Each first makes a virtual environment in .venv; PYTHON chooses the interpreter. If you made .venv
-# yourself, it is kept, and what is missing is installed there.
+# Each first makes a virtual environment in .venv; PYTHON chooses its interpreter. If there is one
+# already, such as your own, it is kept, and what is missing is installed there.
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -66,11 +66,11 @@ release-check: $(READY)
 
 setup: $(READY)
 
-# Once, and again when pyproject.toml changes. --clear: what make left half-made is never reused.
+# Once, and again when pyproject.toml changes. An environment that another tool made, or that was left
+# half-made, may lack pip.
 $(READY): pyproject.toml
-	if [ ! -x $(BIN)/python ] || [ -e .venv/.by-make ]; then \
-		$(PYTHON) -m venv --clear .venv && touch .venv/.by-make; \
-	fi
+	$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip >/dev/null 2>&1 || \
+		$(PYTHON) -m venv --clear .venv
 	$(BIN)/python -m pip install --quiet uv
 	$(INSTALL_BY_UV) || $(BIN)/python -m pip install --quiet --editable ".[models,dev]"
 	touch $@

@@ -17,7 +17,7 @@ def adds_halves(operation: tf.Operation) -> bool:
         return False
     if operation.type == "Sum":
         axes, rank = tf.get_static_value(operation.inputs[1]), operation.inputs[0].shape.rank
-        return axes is None or rank is None or 0 in axes % max(rank, 1)
+        return axes is None or rank is None or 0 in axes.reshape(-1) % max(rank, 1)
     return operation.type in _ADDING
 
 

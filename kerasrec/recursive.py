@@ -245,10 +245,10 @@ class RecursiveFunction(Options):
 
     def _runner(self, signature: Signature) -> Runner:
         return self._cache.get(
-            signature, lambda found: compile_function(self, found, self._limits(), self)
+            signature, lambda found: compile_function(self, found, self._bounds(), self)
         )
 
-    def _limits(self) -> Limits:
+    def _bounds(self) -> Limits:
         memory = memory_of_machine() if self.max_memory is None else self.max_memory
         return Limits(self.name, self.max_depth, self.max_width, memory)
 

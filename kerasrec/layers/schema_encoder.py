@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -176,7 +176,7 @@ class SchemaEncoder(keras.layers.Layer):
         batches: Iterable[Any] = [data] if isinstance(data, dict) else data
         found: dict[str, _Moments] = {}
         for batch in batches:
-            batch = batch_of(self.schema, batch[0] if isinstance(batch, tuple) else batch)
+            batch = self._with_numbers(batch[0] if isinstance(batch, tuple) else batch)
             for key, embedding, given in self._numbers(batch):
                 values = embedding.flat(batch[key].flat_values).numpy()
                 if given is not None:
@@ -193,6 +193,14 @@ class SchemaEncoder(keras.layers.Layer):
                 mean, deviation = found[key].result()
                 embedding.statistics[0].assign(mean)
                 embedding.statistics[1].assign(np.where(deviation > 0, deviation, 1.0))
+
+    def _with_numbers(self, batch: Any) -> Mapping[str, tf.RaggedTensor]:
+        """A batch, once it is known that it has all numbers, though perhaps nothing else."""
+        keys = [key for wanted, _, given in self._numbers(batch) for key in (wanted, given) if key]
+        is_right = isinstance(batch, Mapping) and all(
+            isinstance(batch.get(key), tf.RaggedTensor) for key in keys
+        )
+        return batch if is_right else batch_of(self.schema, batch)
 
     def _numbers(self, batch: Any) -> Iterable[tuple[str, Any, str | None]]:
         """The keys of all numbers, their embeddings, and the keys that say which are given."""

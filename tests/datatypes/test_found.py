@@ -179,6 +179,7 @@ def test_adapting_to_documents_that_are_not_encoded():
             kerasrec.SignatureError, match=r"expected a dict as Schema\.encode gives"
         ):
             layer.adapt(data)
+    layer.adapt({"document.n": layer.schema.encode(documents)["document.n"]})  # All that it reads.
 
 
 def test_large_numbers_keep_their_digits():
