@@ -7,6 +7,7 @@ rows are Python lists with a value for each entry.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -366,10 +367,11 @@ class Evaluator:
         (most,) = self._all(loop.count, scope)
         nested = self._nested
         self._enter()
-        for number in range(int(most.numpy()[0])):
+        for number in itertools.count():
             inside = {**scope, **dict(zip(loop.names, (tf.constant([number]), state), strict=True))}
             (goes_on,) = self._all(loop.condition, inside)
-            if not goes_on.numpy()[0]:
+            # The condition is asked where the count ends the loop, too: it may collect something.
+            if number >= int(most.numpy()[0]) or not goes_on.numpy()[0]:
                 break
             (state,) = self._block(loop.block, inside)
             self._enter()  # The next iteration is a call of the loop in itself.
