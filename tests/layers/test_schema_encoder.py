@@ -355,12 +355,12 @@ def trained(little):
 
 
 @pytest.mark.slow
-def test_fit_learns_and_traces_once(trained):
+def test_fit_learns_and_traces_once_for_each_mode(trained):
     model, layer, batch, labels, history = trained
     assert history.history["accuracy"][-1] > 0.9
     assert model.evaluate(batch, labels, batch_size=7, verbose=0)[1] == 1
     assert model.predict(batch, verbose=0, batch_size=11).shape == (22, 4)
-    assert layer.num_traces == 1
+    assert layer.num_traces == 2  # With dropout, and without.
 
 
 @pytest.mark.slow
