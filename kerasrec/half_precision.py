@@ -1,7 +1,7 @@
-"""Sums of many numbers of half precision, which are added in float32.
+"""Sums of many half-precision numbers, computed in float32.
 
-TensorFlow adds them one after the other in half precision: a sum of bfloat16 stops growing once it
-is some 256 times as large as what is added to it, a sum of float16 at 2,048 times.
+TensorFlow adds such numbers one after the other in half precision. A bfloat16 sum stops growing at
+about 256 times the size of its terms, a float16 sum at about 2,048 times.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _ADDING = {"BiasAddGrad", "ScatterNd", "SegmentSum", "UnsortedSegmentSum"}
 
 
 def adds_halves(operation: tf.Operation) -> bool:
-    """Whether an op adds numbers of half precision along its first axis, that of tokens or rows."""
+    """Whether an op sums half-precision numbers along its first axis, the axis of tokens or rows."""
     if not operation.outputs or not is_half(operation.outputs[0]):
         return False
     if operation.type == "Sum":
@@ -22,17 +22,16 @@ def adds_halves(operation: tf.Operation) -> bool:
 
 
 def in_float32(tensor: tf.Tensor) -> tf.Tensor:
-    """A tensor of half precision as float32; any other as it is."""
+    """Returns a half-precision tensor as float32, and any other tensor unchanged."""
     return tf.cast(tensor, tf.float32) if is_half(tensor) else tensor
 
 
 def gather_repeated(table: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
-    """Rows of a table, some of them several times, whose gradients are added in float32."""
+    """Gathers rows, possibly several times, so that their gradients are summed in float32."""
     if not is_half(table):
         return tf.gather(table, places)
     wide = in_float32(table)
-    # The gradient of a cast would narrow the rows before they are added; that of a reshape adds
-    # them.
+    # The gradient of a cast would round each row before they are summed. A reshape sums them first.
     return tf.cast(tf.gather(tf.reshape(wide, tf.shape(wide)), places), table.dtype)
 
 

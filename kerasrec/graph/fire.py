@@ -51,7 +51,7 @@ def fire(node: Node, inputs: Sequence[tf.Tensor], has_gradient: bool = True) -> 
 
 
 def _run_primitive(operation: tf.Operation, inputs: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """Runs an op of TensorFlow, but for sums of many numbers of half precision in float32."""
+    """Runs an op of TensorFlow; long sums of half-precision numbers are computed in float32."""
     if not adds_halves(operation):
         return list(copy_of(operation, inputs).outputs)
     (found,) = copy_of(operation, list(map(in_float32, inputs)), tf.float32).outputs
