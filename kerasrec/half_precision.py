@@ -12,7 +12,7 @@ _ADDING = {"BiasAddGrad", "ScatterNd", "SegmentSum", "UnsortedSegmentSum"}
 
 
 def adds_halves(operation: tf.Operation) -> bool:
-    """Whether an op sums half-precision numbers along its first axis, the axis of tokens or rows."""
+    """Whether an op sums half-precision numbers along its first axis, that of tokens or rows."""
     if not operation.outputs or not is_half(operation.outputs[0]):
         return False
     if operation.type == "Sum":
