@@ -73,7 +73,9 @@ def test_graph_before_the_first_call(layer_class, policy):
 # Sums of many numbers, which TensorFlow adds in half precision until they stop growing.
 
 MANY = 4000
-each_half = pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+each_half = pytest.mark.parametrize(
+    "dtype", [pytest.param("float16", marks=pytest.mark.many), "bfloat16"]
+)
 mostly_bfloat16 = pytest.mark.parametrize(
     "dtype", [pytest.param("float16", marks=pytest.mark.slow), "bfloat16"]
 )
@@ -104,6 +106,7 @@ def test_gradients_of_many_leaves(dtype, engine):
 
 
 @mostly_bfloat16
+@pytest.mark.many
 def test_a_node_with_many_children(dtype):
     """Their sums are not those of half precision: all children are alike."""
     num_children = MANY if dtype == "float16" else MANY // 8
