@@ -1,9 +1,9 @@
 """The first sweep of a compiled run: frames in queues, a block of them at a time.
 
 Frames are numbered as they are called, so those that wait for place 0 of a body are the last ones.
-Those that wait for a later place stand in a list; `walks.py` says when. One component of places
-after the other runs. If it has several places, it is a loop, in which each place runs until its own
-queue is empty.
+Those that wait for a later place stand in a list; `walks.py` says when. The components of places
+run one after another. A component of several places is a loop, in which each place runs until its
+own queue is empty.
 """
 
 from __future__ import annotations

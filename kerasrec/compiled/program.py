@@ -26,19 +26,21 @@ class Program:
     """A program in one run.
 
     Args:
-        layout: what is kept of its frames.
-        sizes: of the buffers.
-        block_of: makes a block; see `block.block_of`.
-        num_roots: int32 scalar, how many root tokens there are, padded.
-        shared: tensors of SHARED values.
-        sizes_of_tables: int32 scalars, how many rows a SHARED value has that has been padded.
-        rows_of_tables: int32 scalars, by name of a table with an index its rows, padded.
-        max_depth: how many calls may be nested in each other.
-        done: by key, buffers that are complete.
-        counts: int32 scalars, how many frames of a body there are, or rows of results.
-        tails: by place, int32 scalars, how many frames have come there; not of place 0.
-        steps: by component, int32 scalars, how many blocks there were.
-        tables: by name, tables with an index.
+        layout: The layout of its frames.
+        sizes: The sizes of the buffers.
+        block_of: Makes a block; see `block.block_of`.
+        num_roots: The number of root tokens, padded, an int32 scalar.
+        shared: The tensors of SHARED values.
+        sizes_of_tables: The number of rows of each SHARED value that has been padded, int32
+            scalars.
+        rows_of_tables: The number of rows, padded, of each table with an index, by name, int32
+            scalars.
+        max_depth: The largest depth of nested calls.
+        done: The complete buffers, by key.
+        counts: The numbers of frames of each body, or of rows of results, int32 scalars.
+        tails: For each place but place 0, the number of frames that have come there, int32 scalars.
+        steps: For each component, the number of blocks, int32 scalars.
+        tables: The tables with an index, by name.
     """
 
     layout: Layout
@@ -71,7 +73,7 @@ class Program:
         return self.layout.queues[0].components
 
     def sizes_for(self, component: Component) -> Sizes:
-        """How large the blocks of a component are: widest where all frames are there before."""
+        """The sizes of the blocks of a component: widest if all frames are there beforehand."""
         fed = fed_by(self.layout.queues[0].segments)
         is_fed = any(not fed[key].isdisjoint(component) for key in component)
         return self.sizes if is_fed else self.sizes.wide

@@ -21,11 +21,11 @@ class Step:
     """One step.
 
     Args:
-        program: in this run.
-        specs: of the buffers of the sweep.
-        key: the place.
-        sizes: of its blocks.
-        state: of the sweep, before.
+        program: The program in this run.
+        specs: The specs of the buffers of the sweep.
+        key: The place.
+        sizes: The sizes of its blocks.
+        state: The state of the sweep before the step.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Step:
             self._return(returns)
 
     def note(self, component: int, at: int) -> None:
-        """Notes the block for later sweeps: place of a component, beginning, count."""
+        """Records the block for later sweeps: its place in a component, its start and its count."""
         step = self.steps[component]
         row = tf.stack([at, self.start, self.count])[tf.newaxis]
         place = step[tf.newaxis, tf.newaxis]

@@ -177,7 +177,7 @@ class SchemaEncoder(keras.layers.Layer):
         found: dict[str, _Moments] = {}
         for batch in batches:
             batch = self._with_numbers(batch[0] if isinstance(batch, tuple) else batch)
-            for key, embedding, given in self._numbers(batch):
+            for key, embedding, given in self._numbers():
                 values = embedding.flat(batch[key].flat_values).numpy()
                 if given is not None:
                     values = values[batch[given].flat_values.numpy()]
@@ -188,21 +188,21 @@ class SchemaEncoder(keras.layers.Layer):
                     )
                 if len(values):
                     found.setdefault(key, _Moments(values)).add(values)
-        for key, embedding, _ in self._numbers(self.schema.element_spec):
+        for key, embedding, _ in self._numbers():
             if key in found:
                 mean, deviation = found[key].result()
                 embedding.statistics[0].assign(mean)
                 embedding.statistics[1].assign(np.where(deviation > 0, deviation, 1.0))
 
     def _with_numbers(self, batch: Any) -> Mapping[str, tf.RaggedTensor]:
-        """A batch, once it is known that it has all numbers, though perhaps nothing else."""
-        keys = [key for wanted, _, given in self._numbers(batch) for key in (wanted, given) if key]
+        """Returns a batch after checking that it has all numbers; it need have nothing else."""
+        keys = [key for wanted, _, given in self._numbers() for key in (wanted, given) if key]
         is_right = isinstance(batch, Mapping) and all(
             isinstance(batch.get(key), tf.RaggedTensor) for key in keys
         )
         return batch if is_right else batch_of(self.schema, batch)
 
-    def _numbers(self, batch: Any) -> Iterable[tuple[str, Any, str | None]]:
+    def _numbers(self) -> Iterable[tuple[str, Any, str | None]]:
         """The keys of all numbers, their embeddings, and the keys that say which are given."""
         for kind, features in zip(self.schema.kinds, self._features, strict=True):
             for item, embedding in zip(features.fields, features.embeddings, strict=True):

@@ -150,7 +150,7 @@ class Layout:
         return specs if sweep else {**specs, **self._specs_of_calls()}
 
     def buffer_spec(self, value: Value, body: str) -> BufferSpec:
-        """The buffer of a value."""
+        """Returns the buffer of a value."""
         return _spec(self.space(value.region, body), value.type)
 
     def _specs_of_calls(self) -> dict[Key, BufferSpec]:

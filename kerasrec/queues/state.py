@@ -86,7 +86,7 @@ def waiting(state: State, layout: Layout) -> tf.Tensor:
 
 
 def next_place(state: State, layout: Layout) -> tf.Tensor:
-    """int32 scalar, the place to fire: the next in turn of the first component with work."""
+    """The place to fire, an int32 scalar: the next in turn of the first component with work."""
     components, num_places = layout.queues[0].components, len(layout.order)
     of_component = [number for number, component in enumerate(components) for _ in component]
     turns = tf.math.floormod(tf.range(num_places) - state["last"] - 1, num_places)
