@@ -267,7 +267,8 @@ class Schema(Kinds):
         if not isinstance(values, Value) or values._type is not family_of(self.root):
             raise ValueError(
                 f"{what} got {values!r}; expected values of {self.root.__name__}, as a "
-                "recursive function returns them."
+                "recursive function returns them. Objects in Python are encoded first: "
+                "`schema.encode(objects)`."
             )
         if isinstance(values._node, tf.RaggedTensor):
             raise ValueError(

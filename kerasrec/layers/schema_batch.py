@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -28,6 +29,15 @@ def batch_of(schema: Schema, batch: dict[str, Any]) -> dict[str, tf.RaggedTensor
         return schema._checked(batch)
     except ValueError as error:
         raise SignatureError(str(error)) from error
+
+
+def refuse_python_values(schema: Schema, batch: Any) -> None:
+    """Raises the SignatureError of `batch_of` for documents that have not been encoded.
+
+    Keras refuses them, too, but names only the first number in them.
+    """
+    if not (isinstance(batch, Mapping) and all(hasattr(item, "dtype") for item in batch.values())):
+        batch_of(schema, batch)
 
 
 def is_stand_in(batch: dict[str, Any]) -> bool:

@@ -14,7 +14,7 @@ from kerasrec.datatypes.field import Field
 from kerasrec.datatypes.kinds import KIND
 from kerasrec.layers.cell import is_of_keras
 from kerasrec.layers.held import MadeOnce, freeze_held
-from kerasrec.layers.schema_batch import batch_of, is_stand_in, schema_of
+from kerasrec.layers.schema_batch import batch_of, is_stand_in, refuse_python_values, schema_of
 from kerasrec.layers.schema_fields import POOLINGS, SUM, KindFeatures, attended, pooled
 from kerasrec.layers.schema_lstm import KindLSTM
 from kerasrec.layers.types import Activation, Engine, check_engine
@@ -209,6 +209,11 @@ class SchemaEncoder(keras.layers.Layer):
                 if embedding.statistics:
                     given = kind.presence_key(item) if item.needs_presence else None
                     yield kind.key(item), embedding, given
+
+    def __call__(self, batch: Any, *args: Any, **kwargs: Any) -> Any:
+        """Calls the layer: `layer(batch)`."""
+        refuse_python_values(self.schema, batch)
+        return super().__call__(batch, *args, **kwargs)
 
     def call(self, batch: dict[str, Any], *, training: bool = False) -> Any:
         """Runs the recursion; see the class."""

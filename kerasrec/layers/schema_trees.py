@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from kerasrec.datatypes.trees import OfKinds, by_kind
-from kerasrec.layers.schema_batch import batch_of, is_stand_in, schema_of
+from kerasrec.layers.schema_batch import batch_of, is_stand_in, refuse_python_values, schema_of
 from kerasrec.public import Schema
 
 _ARGUMENTS = ("token_of", "features_of", "children_of")
@@ -104,6 +104,11 @@ class SchemaTrees(keras.layers.Layer):
                 )
             self._runs["trees"] = run
         return self._runs["trees"]
+
+    def __call__(self, batch: Any, *args: Any, **kwargs: Any) -> Any:
+        """Calls the layer: `layer(batch)`."""
+        refuse_python_values(self.schema, batch)
+        return super().__call__(batch, *args, **kwargs)
 
     def call(self, batch: dict[str, Any]) -> tuple[Any, Any]:
         """Makes trees; see the class."""

@@ -32,12 +32,17 @@ def collect(name: str, value: Any, index: Any = None, size: Any = None) -> None:
         size: The number of rows of the table, an int32 scalar that depends on no token.
 
     Raises:
-        TraceError: If it is called outside a recursive function, if `index` is not one int32 per
-            token, or if only one of `index` and `size` is given.
+        TraceError: If it is called outside a recursive function, if `name` is not a string, if
+            `index` is not one int32 per token, or if only one of `index` and `size` is given.
     """
     tracer = tracer_for("kerasrec.collect")
     source = current_source()
     place = at(source)
+    if not isinstance(name, str):
+        raise TraceError(
+            f'kerasrec.collect{place}: `name` must be the table\'s name, such as "states"; it is '
+            f"{name!r}."
+        )
     if (index is None) != (size is None):
         given, missing = ("size", "index") if index is None else ("index", "size")
         raise TraceError(
@@ -48,9 +53,14 @@ def collect(name: str, value: Any, index: Any = None, size: Any = None) -> None:
     tracer.token_type(values, "`value` of kerasrec.collect")
     rows = count = None
     if index is not None:
-        (number,) = tf.nest.flatten(index)
+        numbers = tf.nest.flatten(index)
+        if len(numbers) != 1:
+            raise TraceError(
+                f"kerasrec.collect{place}: `index` must be one int32 per token; it has "
+                f"{len(numbers)} tensors."
+            )
         # Values of data types have int64 numbers.
-        index = number if number is index else tf.cast(number, tf.int32)
+        index = index if numbers[0] is index else tf.cast(numbers[0], tf.int32)
         rows = tracer.tensor(index, None, "`index` of kerasrec.collect")
         found = tracer.token_type(rows, "`index` of kerasrec.collect")
         if found.shape != () or found.dtype != tf.int32:

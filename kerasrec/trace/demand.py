@@ -15,9 +15,10 @@ import tensorflow as tf
 
 from kerasrec.autograph import not_converted
 from kerasrec.errors import SignatureError
+from kerasrec.trace.conditional import predicate_of
 from kerasrec.trace.loop import while_loop
 from kerasrec.trace.rows import Scope
-from kerasrec.trace.source import here
+from kerasrec.trace.source import current_source, here
 from kerasrec.trace.tracer import Tracer, tracer_for
 
 
@@ -108,20 +109,10 @@ def any_of(count: Any, predicate: Callable[[tf.Tensor], Any]) -> tf.Tensor:
         Bool `[tokens]`; False where the count is 0.
 
     Raises:
-        TraceError: If it is called outside a recursive function.
-        SignatureError: If `predicate` does not return one bool per token.
+        TraceError: If it is called outside a recursive function, or if `predicate` does not return
+            one bool per token.
     """
-    tracer_for("kerasrec.any_of")
-
-    def step(number: tf.Tensor, found: tf.Tensor) -> list[Any]:
-        return [number + 1, predicate(number)]
-
-    _, found = while_loop(
-        lambda number, found: (number < count) & ~found,
-        step,
-        [tf.constant(0), tf.constant(False)],
-    )
-    return found
+    return _some_number_ends("kerasrec.any_of", count, predicate, lambda holds: holds)
 
 
 @not_converted
@@ -140,8 +131,31 @@ def all_of(count: Any, predicate: Callable[[tf.Tensor], Any]) -> tf.Tensor:
         Bool `[tokens]`; True where the count is 0.
 
     Raises:
-        TraceError: If it is called outside a recursive function.
-        SignatureError: If `predicate` does not return one bool per token.
+        TraceError: If it is called outside a recursive function, or if `predicate` does not return
+            one bool per token.
     """
-    tracer_for("kerasrec.all_of")
-    return ~any_of(count, lambda number: tf.logical_not(predicate(number)))
+    return ~_some_number_ends("kerasrec.all_of", count, predicate, tf.logical_not)
+
+
+def _some_number_ends(
+    caller: str,
+    count: Any,
+    predicate: Callable[[tf.Tensor], Any],
+    ends: Callable[[tf.Tensor], tf.Tensor],
+) -> tf.Tensor:
+    """Whether a number from 0 to `count` - 1 has a value of the predicate that ends the loop."""
+    tracer_for(caller)
+    source = current_source()
+
+    def step(number: tf.Tensor, ended: tf.Tensor) -> list[Any]:
+        holds = predicate(number)
+        if not isinstance(holds, bool):
+            holds = predicate_of(tracer_for(caller), holds, caller, "predicate", tf.bool, source)
+        return [number + 1, ends(holds)]
+
+    _, ended = while_loop(
+        lambda number, ended: (number < count) & ~ended,
+        step,
+        [tf.constant(0), tf.constant(False)],
+    )
+    return ended

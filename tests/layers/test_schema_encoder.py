@@ -548,6 +548,14 @@ def test_wrong_options(options, message):
 
 
 @pytest.mark.many
+def test_documents_that_are_not_encoded():
+    encoder = SchemaEncoder(LITTLE, 2)
+    for documents in (LITTLE_DOCUMENTS, LITTLE_DOCUMENTS[0], "a"):
+        with pytest.raises(kerasrec.SignatureError, match=r"expected a dict as Schema.encode"):
+            encoder(documents)
+
+
+@pytest.mark.many
 def test_wrong_inputs():
     inputs = SCHEMA.inputs()
     del inputs["document.size"]

@@ -109,12 +109,16 @@ def test_what_is_refused():
     with pytest.raises(kerasrec.SignatureError, match=r"lazy at .*, which is computed already"):
         f(3)
 
-    @kerasrec.recursive
-    def g(n):
-        return kerasrec.any_of(n, lambda k: k)
+    for test in (kerasrec.any_of, kerasrec.all_of):
+        name = f"kerasrec.{test.__name__}"
 
-    with pytest.raises(kerasrec.SignatureError, match=r"returns i32\[\] where the state .* bool"):
-        g(3)
+        @kerasrec.recursive
+        def g(n, test=test):
+            return test(n, lambda k: k)
+
+        message = rf"{name} at .*: `predicate` must be one bool value .* it is int32"
+        with pytest.raises(kerasrec.TraceError, match=message):
+            g(3)
     for outside in (
         lambda: kerasrec.any_of(3, tf.is_tensor),
         lambda: kerasrec.all_of(3, tf.is_tensor),

@@ -672,6 +672,24 @@ def test_index_and_size_of_a_table_come_together():
     answer(kerasrec.TraceError, lambda: f(1), "`index` is given without `size`", "both", LINE)
 
 
+@pytest.mark.many
+def test_a_table_whose_arguments_are_mixed_up():
+    def function(*arguments):
+        @recursive
+        def f(n):
+            kerasrec.collect(*(n if item == "n" else item for item in arguments))
+            return n
+
+        return f
+
+    answer(kerasrec.TraceError, lambda: function(3, "n")(1), "`name` must be .* it is 3", LINE)
+    answer(
+        kerasrec.TraceError,
+        lambda: function("states", "n", [1, 2], 3)(1),
+        "`index` must be one int32 per token; it has 2 tensors",
+    )
+
+
 def test_a_table_with_an_index_and_without():
     @recursive
     def f(n):
