@@ -81,6 +81,7 @@ mostly_bfloat16 = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.many
 @each_half
 @pytest.mark.parametrize("engine", ["waves", pytest.param("compiled", marks=pytest.mark.slow)])
 def test_gradients_of_many_leaves(dtype, engine):

@@ -547,7 +547,7 @@ RECURRENT = {
 }
 
 
-@pytest.mark.parametrize("name", few_of(RECURRENT, "LSTM", many=["both ways"]))
+@pytest.mark.parametrize("name", few_of(RECURRENT, "time-distributed", many=["LSTM", "both ways"]))
 def test_layers_over_time_are_right_for_each_token(name):
     layer, x = RECURRENT[name](), tf.reshape(tf.range(24.0), [4, 3, 2]) / 24
 
