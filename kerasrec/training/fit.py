@@ -249,7 +249,7 @@ def _saved_when_interrupted(runner: Runner, progress: Progress) -> Iterator[None
 
 @contextlib.contextmanager
 def _clear_error_of_loss(epoch: int, backup_dir: str | os.PathLike[str] | None) -> Iterator[None]:
-    """Finds the newest checkpoint; returns the numbers of those that were never whole."""
+    """Replaces TensorFlow's error for a lost process with one that says what to do."""
     try:
         yield
     except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
