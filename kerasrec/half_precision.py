@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+_HALVES = (tf.float16, tf.bfloat16)
 _ADDING = {"BiasAddGrad", "ScatterNd", "SegmentSum", "UnsortedSegmentSum"}
 
 
@@ -18,23 +19,32 @@ def adds_halves(operation: tf.Operation) -> bool:
     if operation.type == "Sum":
         axes, rank = tf.get_static_value(operation.inputs[1]), operation.inputs[0].shape.rank
         return axes is None or rank is None or 0 in axes.reshape(-1) % max(rank, 1)
+    if operation.type == "Einsum":
+        inputs, output = operation.get_attr("equation").decode().split("->")
+        return any(labels[:1] not in output for labels in inputs.split(","))
     return operation.type in _ADDING
+
+
+def wide(dtype: tf.DType) -> tf.DType:
+    """The dtype in which sums are computed: float32 for half precision, otherwise the same."""
+    return tf.float32 if dtype in _HALVES else dtype
 
 
 def in_float32(tensor: tf.Tensor) -> tf.Tensor:
     """Returns a half-precision tensor as float32, and any other tensor unchanged."""
-    return tf.cast(tensor, tf.float32) if is_half(tensor) else tensor
+    return tf.cast(tensor, wide(tensor.dtype))
 
 
 def gather_repeated(table: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
     """Gathers rows, possibly several times, so that their gradients are summed in float32."""
     if not is_half(table):
         return tf.gather(table, places)
-    wide = in_float32(table)
+    table32 = in_float32(table)
     # The gradient of a cast would round each row before they are summed. A reshape sums them first.
-    return tf.cast(tf.gather(tf.reshape(wide, tf.shape(wide)), places), table.dtype)
+    rows = tf.gather(tf.reshape(table32, tf.shape(table32)), places)
+    return tf.cast(rows, table.dtype)
 
 
 def is_half(tensor: tf.Tensor) -> bool:
     """Whether a tensor is float16 or bfloat16."""
-    return tensor.dtype in (tf.float16, tf.bfloat16)
+    return tensor.dtype in _HALVES

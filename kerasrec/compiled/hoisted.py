@@ -14,6 +14,7 @@ from kerasrec.compiled.rows import Buffers, beside, put
 from kerasrec.emit.arrays import open_rows
 from kerasrec.emit.results import Tensors
 from kerasrec.graph.nodes import Accumulate, Collect
+from kerasrec.half_precision import in_float32
 from kerasrec.private import in_xla
 from kerasrec.queues.buffers import BufferSpec
 from kerasrec.schedule.instructions import Reduce, Save
@@ -23,7 +24,8 @@ from kerasrec.schedule.sections import AllTokens, Segment
 class Sum:
     """The value of a COLLECT or ACCUMULATE node, as tensors that a loop carries.
 
-    Dense gradients are added up. Rows are appended, and counted.
+    Dense gradients are added up, in float32 where they are half-precision. Rows are appended, and
+    counted.
 
     Args:
         node: The node.
@@ -38,7 +40,7 @@ class Sum:
             shape = kind.shape or ()
             if None in shape and isinstance(node, Accumulate):
                 shape = tf.shape(program.shared[node.to])
-            self.begin: Tensors = [tf.zeros(shape, kind.dtype)]
+            self.begin: Tensors = [in_float32(tf.zeros(shape, kind.dtype))]
         else:
             self.begin = [tf.constant(0)]
             for item in node.inputs:
@@ -50,7 +52,7 @@ class Sum:
         """The tensors with what a block gives."""
         values = block.all(self.node.inputs)
         if self._is_dense:
-            return [tensors[0] + values[0]]
+            return [tensors[0] + in_float32(values[0])]
         count, *rows = tensors
         first = self.node.inputs[0]
         mask = tf.repeat(block.mask_of(first, self.node.region), rows_of_token(first))

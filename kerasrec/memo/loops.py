@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import tensorflow as tf
+
 from kerasrec.emit.results import Tensors
 from kerasrec.emit.sums import Sums
+from kerasrec.half_precision import in_float32
 from kerasrec.memo.plan import Plan
 from kerasrec.schedule.instructions import Returned
 from kerasrec.schedule.linkage import Together, groups_of
@@ -17,6 +20,9 @@ from kerasrec.waves.registers import WaveRegisters
 @dataclass
 class LevelLoop(LoopRun):
     """Runs a loop, level by level. What it carries from level to level are the rows that are live.
+
+    A row may have many readers, so their cotangents are summed in float32 if they are
+    half-precision.
 
     Args:
         plan: When each call runs. Further arguments are those of `LoopRun`.
@@ -47,7 +53,8 @@ class LevelLoop(LoopRun):
         if given is None:
             return carry
         entry = self.graph.entry
-        rows = [self.plan.added_of_roots(self.graph, item) for item in given]
+        rows = [self.plan.added_of_roots(self.graph, in_float32(item)) for item in given]
+        carry = {name: list(map(in_float32, tensors)) for name, tensors in carry.items()}
         return {**carry, entry: rows}
 
     def _give(self, found: dict[str, WaveRegisters], state: State) -> Carry:
@@ -57,10 +64,13 @@ class LevelLoop(LoopRun):
             for name, registers in found.items():
                 registers.given = self.plan.arguments_of(self.graph, name, wave)
             return {}
-        before = {}
+        before, nodes = {}, self._carried()
         for name, tensors in state.carry.items():
             pairs = [self.plan.given(name, wave, tensor) for tensor in tensors]
-            found[name].given = [here for here, _ in pairs]
+            found[name].given = [
+                tf.cast(here, node.types[0].dtype)
+                for (here, _), node in zip(pairs, nodes[name], strict=True)
+            ]
             before[name] = [live for _, live in pairs]
         return before
 
@@ -76,7 +86,7 @@ class LevelLoop(LoopRun):
         for group, tensors in sent.items():
             callee = group[0].callee
             before[callee] = [
-                whole + self.plan.added(group, state.wave, item)
+                whole + self.plan.added(group, state.wave, in_float32(item))
                 for whole, item in zip(before[callee], tensors, strict=True)
             ]
         return before

@@ -22,6 +22,7 @@ from kerasrec.emit.sums import Sums
 from kerasrec.graph.graph import CallSite, TaggedGraph, present
 from kerasrec.graph.nodes import Accumulate
 from kerasrec.graph.values import Node, Value
+from kerasrec.half_precision import in_float32
 from kerasrec.schedule.instructions import Reduce, Returned, Save, Tokens
 from kerasrec.schedule.linkage import alternating
 from kerasrec.schedule.schedule import Schedule
@@ -39,7 +40,7 @@ class State(NamedTuple):
         wave: The number of the wave, an int32 scalar.
         carry: For each body, the values passed to the wave: to its parameters, or as its results.
         arrays: The values that the waves before have saved.
-        totals: The sums that they have added up.
+        totals: The sums that they have added up, in float32 where the values are half-precision.
         memory: The bytes kept so far, an int64 scalar; an empty list except in the first loop.
     """
 
@@ -140,7 +141,7 @@ class LoopRun:
             wave,
             carry,
             [array_of(_spec(save), self.num_waves) for _, save in self._all(Save)],
-            [tf.zeros(item.shape or (), item.dtype) for item in types],
+            [in_float32(tf.zeros(item.shape or (), item.dtype)) for item in types],
             [tf.constant(0, tf.int64)] if self._is_first else [],
         )
         invariants = State(
@@ -182,12 +183,12 @@ class LoopRun:
                 found[segment.body].run(segment.instructions)
             carry = self._passed_on(found, before, state)
         saves = zip(self._all(Save), state.arrays, strict=True)
-        totals = zip(self._all(Reduce), state.totals, strict=True)
+        reduced = [found[name].get(one.node.inputs[0]) for name, one in self._all(Reduce)]
         return State(
             state.wave + (-1 if self._is_up else 1),
             carry,
             [array.write(state.wave, found[name].get(save.item)) for (name, save), array in saves],
-            [total + found[name].get(one.node.inputs[0]) for (name, one), total in totals],
+            [total + in_float32(more) for total, more in zip(state.totals, reduced, strict=True)],
             [memory + self._bytes_kept(found) for memory in state.memory],
         )
 

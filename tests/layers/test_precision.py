@@ -157,3 +157,47 @@ def test_gradients_of_what_a_function_closes_over(dtype):
     *found, of_table = tape.gradient(y, [bias, kernel, table])
     for gradient in [*found, tf.convert_to_tensor(of_table)[0]]:
         np.testing.assert_allclose(tf.cast(gradient, tf.float32), [MANY] * 2, rtol=0.01)
+
+
+DEPTH = 600
+ONES = tf.ones([2, 2], "bfloat16")
+PER_LEVEL = {
+    "products": lambda x, kernel: x * kernel[0],
+    "matrices": lambda x, kernel: tf.matmul(x, kernel),
+    "einsum": lambda x, kernel: tf.einsum("bi,ij->bj", x, kernel),
+}
+
+
+@pytest.mark.many
+@pytest.mark.parametrize("options", [{}, {"recompute": True}], ids=["kept", "recomputed"])
+@pytest.mark.parametrize(
+    "name", ["products", pytest.param("matrices", marks=pytest.mark.slow), "einsum"]
+)
+def test_gradients_of_a_long_chain(name, options):
+    """Each level adds 1 to the gradient; a bfloat16 sum of ones ends at 256."""
+    kernel = tf.Variable(tf.eye(2, dtype="bfloat16") if name != "products" else ONES)
+
+    @kerasrec.recursive(**options)
+    def f(n, x):
+        return kerasrec.cond(n < 1, lambda: x, lambda: f(n - 1, PER_LEVEL[name](x, kernel)))
+
+    with tf.GradientTape() as tape:
+        y = f([DEPTH], tf.ones([1, 2], "bfloat16"))
+    found = tf.convert_to_tensor(tape.gradient(y, kernel))[0]
+    np.testing.assert_allclose(tf.cast(found, tf.float32), [DEPTH] * 2, rtol=0.01)
+
+
+@pytest.mark.many
+@pytest.mark.parametrize("engine", ["waves", pytest.param("compiled", marks=pytest.mark.slow)])
+def test_the_gradient_of_a_call_with_many_callers(engine):
+    leaf = tf.Variable(ONES[0])
+
+    @kerasrec.recursive(memo=True, engine=engine)
+    def f(n):
+        one = tf.ones([tf.shape(n)[0], 2], "bfloat16")
+        return kerasrec.cond(n < 1, lambda: one * leaf, lambda: f(n - 1) * f(tf.zeros_like(n)))
+
+    with tf.GradientTape() as tape:
+        y = f([DEPTH])
+    found = tape.gradient(y, leaf)
+    np.testing.assert_allclose(tf.cast(found, tf.float32), [DEPTH + 1] * 2, rtol=0.01)

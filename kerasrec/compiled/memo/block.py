@@ -47,7 +47,7 @@ class MemoBlock(Block):
 
     def _passed(self, node: Node) -> tf.Tensor:
         """What is passed to the calls for a parameter of a later sweep."""
-        return self.read_own(self.layout.inputs[node][1])
+        return tf.cast(self.read_own(self.layout.inputs[node][1]), node.types[0].dtype)
 
     def wait(self, ones: Sequence[Wait]) -> None:
         """Notes which calls wait for others."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import tensorflow as tf
 
@@ -12,6 +12,7 @@ from kerasrec.compiled.program import Program
 from kerasrec.compiled.rows import Sizes
 from kerasrec.errors import GraphError
 from kerasrec.graph.graph import CallSite
+from kerasrec.half_precision import wide
 from kerasrec.queues.buffers import BufferSpec
 from kerasrec.queues.layout import Layout
 from kerasrec.schedule.sections import Component
@@ -62,12 +63,15 @@ class MemoProgram(Program):
         return tf.gather_nd(tensor, self.roots)
 
     def buffer_specs(self, sweep: int) -> dict[Hashable, BufferSpec]:
-        """The buffers that a sweep fills."""
+        """The buffers that a sweep fills; cotangents from many callers are summed in float32."""
         layout = self.layout
         kinds = ("input", "output", "value")
         found: dict[Hashable, BufferSpec] = {
             key: spec for key, spec in layout.buffer_specs(sweep).items() if key[0] in kinds
         }
+        for key, spec in found.items():
+            if key[0] == "input":
+                found[key] = replace(spec, dtype=wide(spec.dtype))
         for value in layout.kept_by_block(sweep):
             found["value", value] = BufferSpec(None, value.type.dtype, value.type.shape or ())
         if not sweep:

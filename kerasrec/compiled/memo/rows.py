@@ -36,7 +36,9 @@ class RowsOfCalls(Rows):
         self._add(key, places, values)
 
     def _add(self, key: Hashable, places: tf.Tensor, values: tf.Tensor) -> None:
-        self.written[key] = put(self.written[key], places, values, tf.tensor_scatter_nd_add)
+        buffer = self.written[key]
+        values = tf.cast(values, buffer.dtype)
+        self.written[key] = put(buffer, places, values, tf.tensor_scatter_nd_add)
 
     def _tokens_of(self, rows: tf.Tensor) -> tf.Tensor:
         return in_line(rows)
