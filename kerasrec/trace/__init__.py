@@ -1,1 +1,1 @@
-"""From the user's Python functions to function graphs."""
+"""Traces the user's Python functions into function graphs."""

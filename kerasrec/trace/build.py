@@ -1,9 +1,9 @@
-"""From what a tracer recorded to a function graph.
+"""Builds a function graph from what a tracer recorded.
 
-Ops become nodes in the order they were made. A conditional becomes a MERGE for each result, and
-every value that a branch reads from around it goes through a SWITCH (Kostopoulou et al.,
-section 2.2; Vasilakopoulos 2024, figure 4.4). Entries of ragged rows ENTER a region of their own,
-what is read from around it is REPEATed, and results LEAVE it.
+Ops become nodes in the order in which they were made. Each result of a conditional becomes a MERGE,
+and each value that a branch reads from outside passes a SWITCH (Kostopoulou et al., section 2.2;
+Vasilakopoulos 2024, figure 4.4). Entries of ragged rows ENTER a region of their own, values that
+the region reads from outside are REPEATed, and its results LEAVE it.
 """
 
 from __future__ import annotations
@@ -37,18 +37,19 @@ from kerasrec.trace.rows import Rows
 from kerasrec.trace.source import source_of
 from kerasrec.trace.tracer import CallRecord, CollectRecord, ConditionalRecord, MapRecord, Tracer
 
-# A result that is zero: gradients enter a function through what it returns.
+# The type of an extra result, which is always zero. Gradients enter a function through its results,
+# so a function without a differentiable result may need this one.
 _ENTRANCE = Type(tf.float32, ())
 
 
 @dataclass
 class Closures:
-    """What functions close over that other functions own.
+    """Tensors that functions close over and other functions own.
 
     Args:
         free: For each function, the tensors that it takes in addition to its own arguments.
-        owners: The graphs that are built already, by what TensorFlow traced for them. Owners are
-          built before those that close over their tensors.
+        owners: The graphs built so far, by the TensorFlow graph of each function. A function that
+          owns tensors is built before the functions that close over them.
     """
 
     free: dict[str, list[FreeTensor]]
@@ -57,7 +58,7 @@ class Closures:
 
 @dataclass(eq=False)
 class Builder:
-    """Makes the function graph of what a tracer recorded.
+    """Builds the function graph from what a tracer recorded.
 
     Args:
         name: The function's name.
@@ -65,7 +66,7 @@ class Builder:
         parameter_names: The names of the flat arguments, in order.
         source: Where the user's function starts.
         closures: The closures of all functions of the program.
-        carried: What tokens carry.
+        carried: The values that tokens carry.
         is_loop: Whether the function is a loop.
     """
 
@@ -107,7 +108,7 @@ class Builder:
             self.made_by[key.op.name] = partial(self.carrying.make_key, key, number)
 
     def run(self) -> FunctionGraph:
-        """The function graph."""
+        """Returns the function graph."""
         ops, outputs = self.ops, self.tracer.outputs
         for operation in self.tracer.graph.get_operations():
             self._operation(operation)
@@ -160,13 +161,13 @@ class Builder:
                 self.ops.primitive(operation)
 
     def _inline(self, call: tf.Operation) -> bool:
-        """Puts what a `tf.function` does in place of its call; False if that cannot be done."""
+        """Replaces the call of a `tf.function` by its ops; returns False if it cannot."""
         found = inlined(call)
         if found is None:
             return False
         kinds = [self.tracer.kind(tensor) for tensor in found.outputs]
         if kinds != [self.tracer.kind(tensor) for tensor in call.outputs]:
-            return False  # The ops that read the outputs were taken for other kinds.
+            return False  # Ops that read the outputs already count on their kinds.
         source = self.ops.source_of(call)
         for copy, original in found.operations:
             self.ops.put(copy, call, source_of(original.traceback or ()) or source)
@@ -176,7 +177,7 @@ class Builder:
         return True
 
     def _check(self, operation: tf.Operation, assertion: Assertion) -> None:
-        """A CHECK of the tokens that reach an op."""
+        """Adds a CHECK for the tokens that reach an op."""
         condition = self.ops.made(operation, lambda: self._each_holds(assertion.condition))
         data = [
             self.ops.made(operation, partial(tf.convert_to_tensor, item)) for item in assertion.data
@@ -190,7 +191,7 @@ class Builder:
             self.values[output.name] = self.ops.value(assertion.condition)
 
     def _each_holds(self, condition: tf.Tensor) -> tf.Tensor:
-        """A condition on tokens: `[tokens]` if each token has its own, otherwise 0-d."""
+        """Reduces a condition to one bool for each token, `[tokens]`, or to one for all, 0-d."""
         before = condition.op.inputs[0] if condition.op.type == "All" else condition
         if self.tracer.kind(before) is Kind.TOKEN and before.shape.rank is not None:
             return tf.reduce_all(before, list(range(1, before.shape.rank)))
@@ -202,13 +203,13 @@ class Builder:
         message = operation.get_attr("message").decode()
         self._check(operation, Assertion(finite, [f"{message}: NaN or infinity in", tensor], None))
         if self.ops.value(tensor).is_shared:
-            # The op itself would run before it is known whether any token reaches it.
+            # A shared op would run before it is known whether any token reaches it.
             self.values[operation.outputs[0].name] = self.ops.value(tensor)
         else:
             self.ops.primitive(operation)
 
     def _show_unread(self, kept: list[Node]) -> None:
-        """Keeps ops that show something even if their outputs are not read."""
+        """Adds an EFFECT for each op that shows something and whose outputs nothing reads."""
         primitives = [node for node in self.ops.nodes if isinstance(node, nodes.Primitive)]
         for operation in [node.operation for node in primitives if node not in kept]:
             if not checks_numerics(operation) and has_effect(operation):
@@ -230,13 +231,13 @@ class Builder:
             self.values[tensor.name] = value
 
     def _needs_entrance(self, results: Sequence[tf.Tensor]) -> bool:
-        """Whether a function gets a result for the gradient of what it makes to enter by."""
+        """Whether a function needs an extra result, for gradients of what it makes to enter."""
         if not self.carrying.has_keys:
             return False
         return not any(self.tracer.type(item).is_differentiable for item in results)
 
     def _known(self, operation: tf.Operation) -> Value | None:
-        """What an op computes from the splits of rows, if it is known already where it stands."""
+        """Returns what an op computes from row splits, if its region has this value already."""
         for tensor in self.tracer.rows.known(operation.outputs[0]):
             value = self.values.get(tensor.name)
             region = self.ops.regions.of(operation)
@@ -245,7 +246,7 @@ class Builder:
         return self._own_row_ids(operation)
 
     def _own_row_ids(self, operation: tf.Operation) -> Value | None:
-        """The row numbers that an op computes from splits, of rows that nothing but ops has had."""
+        """Adds ROWS for row numbers of rows that no map, call or field has used; else None."""
         ids = operation.outputs[0]
         splits = self.tracer.rows.splits_of(ids)
         if splits is None or self.tracer.rows.known(ids):
@@ -291,7 +292,7 @@ class Builder:
             self.values[result.name] = self.ops.writer.leave(value, inside.selector, region)
 
     def _pass_on(self, free: FreeTensor, region: Region | None, record: CallRecord) -> Value:
-        """What a callee closes over, as an argument of its call."""
+        """Returns a tensor that the callee closes over, as an argument of its call."""
         if free.tensor.graph is not self.tracer.graph:
             return self.ops.writer.into(self.lifted[free.tensor.ref()], region)
         if free.tensor.name not in self.values:

@@ -1,8 +1,8 @@
-"""Tensors of a call that functions read, and the same functions with others in their place.
+"""Finds the tensors of a call that functions have captured, and replaces them by others.
 
-A function that outlives the call that has made it needs the tensors of that call: closure
-conversion, as in defunctionalisation (Reynolds 1972, "Definitional Interpreters for Higher-Order
-Programming Languages", section 6).
+A function value may outlive the call that made it, so the tensors that it captured go with it. This
+is closure conversion, as in defunctionalisation (Reynolds 1972, "Definitional Interpreters for
+Higher-Order Programming Languages", section 6).
 """
 
 from __future__ import annotations
@@ -28,38 +28,38 @@ _VALUES = (bool, int, float, complex, str, bytes)  # Compared by value.
 
 @runtime_checkable
 class Decorated(Protocol):
-    """What a decorator, such as `kerasrec.recursive`, makes of a Python function."""
+    """The result of a decorator for Python functions, such as `kerasrec.recursive`."""
 
     @property
     def python_function(self) -> Callable[..., Any]:
-        """What was decorated."""
+        """The function that was decorated."""
         ...
 
     @property
     def settings(self) -> tuple[Any, ...]:
-        """What it is told besides the function."""
+        """The options of the decorator."""
         ...
 
     def with_function(self, python_function: Callable[..., Any]) -> Any:
-        """The same settings for another function."""
+        """Returns another function, decorated with the same options."""
         ...
 
 
 @dataclass(eq=False)
 class Captured:
-    """What functions read of the call in which they are defined, and what else tells them apart.
+    """What functions read from the call in which they are defined, and what identifies them.
 
-    Two of them are equal if the functions have the same lines and read the same things, tensors of
-    their calls aside: one graph serves both.
+    Two instances are equal if their functions have the same source lines and read the same objects,
+    apart from tensors of their calls. Then one graph serves both.
 
     Args:
-        functions: The functions in which tensors of traced functions are looked for. They are found
-            in variables of functions around these and in defaults; in partials, methods,
-            containers, values that `tf.nest` takes apart, and recursive functions among them; and
-            not in variables of modules or attributes of objects.
+        functions: The functions to search for tensors of traced functions. The search goes through
+            closure variables and defaults, and from there through partials, methods, containers,
+            values that `tf.nest` takes apart, and recursive functions. It does not go through
+            variables of modules or attributes of objects.
 
     Raises:
-        TraceError: If they read rows of the call, which are no tensor.
+        TraceError: If the functions read ragged rows of the call, which are not a tensor.
     """
 
     functions: Sequence[Any]
@@ -93,7 +93,7 @@ class Captured:
                 self._add(part)
 
     def kinds(self, wanted: type[_Kind]) -> list[_Kind]:
-        """What values that `tf.nest` takes apart say of themselves, as far as it is of a type."""
+        """Returns the metadata, of type `wanted`, of values that `tf.nest` takes apart."""
         return [part for entry in self._outline for part in entry if isinstance(part, wanted)]
 
     def __eq__(self, other: object) -> bool:
@@ -105,11 +105,11 @@ class Captured:
 
 
 def with_tensors(functions: Captured, tensors: Sequence[Any]) -> list[Any]:
-    """Functions that read other tensors in place of those that they have captured.
+    """Returns functions that read other tensors in place of those that they have captured.
 
     Args:
-        functions: And what they have captured.
-        tensors: One for each of these.
+        functions: The functions, with the tensors that they have captured.
+        tensors: A replacement for each of these tensors, in order.
     """
     found = {tensor.ref(): other for tensor, other in zip(functions.tensors, tensors, strict=True)}
     copies = _Copies(found)
@@ -118,7 +118,7 @@ def with_tensors(functions: Captured, tensors: Sequence[Any]) -> list[Any]:
 
 @dataclass
 class _Copies:
-    """Copies of what reads tensors, in which it reads others; what reads none stays itself."""
+    """Copies objects that read tensors, so that they read others; leaves all other objects."""
 
     tensors: Mapping[Any, Any]
     made: dict[int, Any] = field(default_factory=dict)
@@ -141,7 +141,7 @@ class _Copies:
         copy = FunctionType(function.__code__, function.__globals__, function.__name__, None, cells)
         copy.__qualname__ = function.__qualname__
         copy.__dict__.update(function.__dict__)
-        self.made[id(function)] = copy  # It may be in its own cells.
+        self.made[id(function)] = copy  # The function may be in its own cells.
         for cell, content in zip(cells, enclosed(function), strict=True):
             if content is not NO_VALUE:
                 cell.cell_contents = self.of(content)
@@ -186,7 +186,7 @@ def _is_of_a_call(item: Any) -> bool:
 
 
 def _parts(item: Any) -> tuple[tuple[Any, ...], Sequence[Any]] | None:
-    """What something is made of: what it is besides its parts, and the parts; None for others."""
+    """Returns what identifies an object besides its parts, and the parts; None without parts."""
     if isinstance(item, FunctionType):
         inner = [*enclosed(item), item.__defaults__, item.__kwdefaults__]
         return (item.__code__, id(item.__globals__)), inner

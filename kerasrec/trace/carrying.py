@@ -1,4 +1,4 @@
-"""How a function takes what tokens carry, and passes it to its calls; see `graph/carried.py`."""
+"""Passes the values that tokens carry to a function and its calls; see `graph/carried.py`."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from kerasrec.trace.tracer import MapRecord
 
 @dataclass
 class Carried:
-    """What tokens carry.
+    """The values that tokens carry.
 
     Args:
-        types: by name.
-        first_label: the first label of the function's call sites.
-        first_key: the number of the first place where the function makes a value.
+        types: Their types, by name.
+        first_label: The label of the function's first call site.
+        first_key: The number of the first place where the function makes a value.
     """
 
     types: Mapping[str, Type]
@@ -33,11 +33,11 @@ class Carried:
 
 
 class Carrying:
-    """What the tokens of one function carry; it takes it after all its other arguments.
+    """The values that tokens of one function carry: its last arguments, after all others.
 
     Args:
-        ops: of the function.
-        carried: what tokens carry.
+        ops: The nodes of the function.
+        carried: The values that tokens carry.
     """
 
     def __init__(self, ops: OpNodes, carried: Carried):
@@ -56,11 +56,11 @@ class Carrying:
 
     @property
     def for_errors(self) -> list[tf.Tensor]:
-        """What errors say of a token."""
+        """The carried values by which errors name a token."""
         return [self._tensors[name] for name in FOR_ERRORS]
 
     def inside(self, operation: tf.Operation, region: Region | None) -> list[Value]:
-        """What the tokens carry that the next call makes, which stands where an op does."""
+        """Returns what the tokens of the next call carry; the call is at the place of an op."""
         label = next(self._labels)
         found = []
         for name, tensor in self._tensors.items():
@@ -70,24 +70,24 @@ class Carrying:
         return found
 
     def make_key(self, key: tf.Tensor, number: int) -> None:
-        """Computes the keys of what tokens make, for the placeholder that stands for them.
+        """Computes the keys of values that tokens make, in place of the placeholder for the keys.
 
         Args:
-            key: the placeholder.
-            number: of the place in the program where it is made.
+            key: The placeholder.
+            number: The number of the place in the program where the values are made.
         """
         made = self._ops.made(key.op, partial(key_of_made, number, self._key(key.op)))
         self._ops.values[key.name] = self._ops.value(made)
 
     def _key(self, operation: tf.Operation) -> tf.Tensor:
-        """The keys of the tokens that reach an op; each entry of a row has its own."""
+        """Returns the keys of the tokens that reach an op; each entry of a row has its own."""
         key = self._tensors["key"]
         for record in self._ops.regions.maps_around(operation):
             key = self._ops.made(operation, partial(key_of_entry, self._place(record), key))
         return key
 
     def _place(self, record: MapRecord) -> tf.Tensor:
-        """The place of each entry in its row, int32 `[entries]`."""
+        """Returns the place of each entry in its row, int32 `[entries]`, in the entries' region."""
         ops, rows = self._ops, record.rows[0]
         place = self._placeholder(Type(tf.int32, ()))
         places = ops.made(rows.ids.op, partial(_places, rows))
@@ -108,7 +108,7 @@ class Carrying:
 
 
 def _places(rows: Rows) -> tf.Tensor:
-    """The place of each entry in its row."""
+    """Returns the place of each entry in its row, int32 `[entries]`."""
     before = tf.cumsum(rows.lengths, exclusive=True)
     ids = tf.cast(rows.ids, tf.int32)
     return tf.range(tf.size(ids)) - tf.gather(before, ids)

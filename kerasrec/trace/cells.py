@@ -1,4 +1,4 @@
-"""What a Python function reads of the functions around it."""
+"""Reads the closure variables of a Python function."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NO_VALUE = object()
 
 
 def enclosed(function: Callable[..., Any]) -> list[Any]:
-    """What the variables of functions around it stand for now, in the order of their names."""
+    """Returns the current values of closure variables, in the order of `co_freevars`."""
     return list(map(_content, getattr(function, "__closure__", None) or ()))
 
 

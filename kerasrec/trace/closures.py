@@ -1,9 +1,9 @@
-"""What nested recursive functions close over, as further arguments.
+"""Turns tensors that nested recursive functions close over into arguments.
 
-A recursive function defined in the body of another may use the tensors of the outer one, which
-differ from token to token. Lambda lifting (Johnsson 1985, "Lambda Lifting: Transforming Programs to
-Recursive Equations") makes them arguments: of the function that uses them, and of every function
-through which calls reach it from the one that owns them.
+A recursive function that is defined in the body of another may use tensors of the outer function,
+which differ from token to token. Lambda lifting (Johnsson 1985, "Lambda Lifting: Transforming
+Programs to Recursive Equations") makes them arguments of the function that uses them, and of every
+function through which calls from their owner reach it.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def free_tensors(
     functions: Mapping[str, Sequence[Callable[..., Any]]],
     parameters: Mapping[str, Sequence[str]],
 ) -> dict[str, list[FreeTensor]]:
-    """What each function takes in addition to its own arguments.
+    """Returns the tensors that each function takes in addition to its own arguments.
 
     Args:
         tracers: The tracers of all functions of a program, by name.
-        functions: The Python functions of each: its own, and others that run in it.
-        parameters: The names of their flat arguments.
+        functions: For each of them, its Python function and others that run in it.
+        parameters: For each of them, the names of its flat arguments.
     """
     owners = {tracer.graph: name for name, tracer in tracers.items()}
     free: dict[str, dict[Any, FreeTensor]] = {name: {} for name in tracers}
@@ -73,7 +73,7 @@ def free_tensors(
 
 
 def closed_over(function: Callable[..., Any]) -> dict[str, Any]:
-    """References to the tensors of traced functions that a function closes over, by variable."""
+    """Returns references to the traced tensors that a function closes over, by variable name."""
     names = getattr(getattr(function, "__code__", None), "co_freevars", ())
     return {
         name: item.ref()
@@ -83,7 +83,7 @@ def closed_over(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def variable_name(functions: Sequence[Callable[..., Any]], tensor: tf.Tensor) -> str:
-    """The name under which one of some functions closes over a tensor, or else that of its op."""
+    """Returns the name of the variable that closes over a tensor, or else the name of its op."""
     pairs = (pair for function in functions for pair in closed_over(function).items())
     names = {reference: name for name, reference in pairs}
     return names.get(tensor.ref(), tensor.op.name)

@@ -1,4 +1,4 @@
-"""`cond` and `switch`: conditionals whose choice is made for each token."""
+"""`cond` and `switch`: conditionals that choose for each token separately."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kerasrec.trace.same_nest import merged_nest, or_none, same_nest
 from kerasrec.trace.source import at, current_source, here
 from kerasrec.trace.tracer import ConditionalRecord, ReturnTypeUnknownError, Tracer, tracer_for
 
-# Called without arguments; but mypy takes no lambda with a default for Callable[[], Any].
+# A function without arguments. But mypy accepts no lambda with a default as Callable[[], Any].
 Branch: TypeAlias = Callable[..., Any]
 
 
@@ -83,7 +83,7 @@ def switch(index: Any, branches: Sequence[Branch]) -> Any:
 
 
 def as_int32(index: Any) -> Any:
-    """An index of any int dtype as int32; what int32 cannot hold stays out of range."""
+    """Casts an index of any int dtype to int32; an index that does not fit stays out of range."""
     dtype = getattr(index, "dtype", None)
     if dtype is None or not tf.as_dtype(dtype).is_integer or dtype == tf.int32:
         return index
@@ -91,7 +91,8 @@ def as_int32(index: Any) -> Any:
     return tf.cast(tf.where((wide >= 0) & (wide <= tf.int32.max), wide, -1), tf.int32)
 
 
-# `value is None` is False and `type(value) is Kind`, too, of what stands for a value of each token.
+# One Python object stands for the values of all tokens, so for it both `value is None` and
+# `type(value) is Kind` are False.
 _ABOUT_VALUES = (
     " If it asks of a value of a data type whether it is None, or of which kind, use "
     "kerasrec.match(value, {None: lambda: ..., Kind: lambda value: ...})."
@@ -106,18 +107,18 @@ def predicate_of(
     dtype: tf.DType,
     source: Source | None = None,
 ) -> tf.Tensor:
-    """The checked tensor that chooses a branch for each token.
+    """Checks the value that chooses a branch for each token, and returns it as a tensor.
 
     Args:
         tracer: The function's tracer.
         value: The user's value.
-        caller: The name under which the user asks for a choice, for errors.
+        caller: What the user called, for errors.
         name: The value's name, for errors.
         dtype: The dtype that the value must have.
         source: The user's line; by default the one that is running now.
 
     Raises:
-        TraceError: If the value is not one such value per token.
+        TraceError: If the value is not one value of this dtype per token.
     """
     place = at(source or current_source())
     if isinstance(value, bool | int):
@@ -147,7 +148,7 @@ def choose(
     branches: dict[str, Branch],
     source: Source | None = None,
 ) -> Any:
-    """The results of the branches that a predicate chooses.
+    """Traces the branches of a conditional and returns its results.
 
     Args:
         tracer: The function's tracer.
@@ -172,7 +173,7 @@ def choose(
         with tracer.inside() as inside:
             try:
                 result = branch()
-                if result is None:  # As a value of a data type: -1, which is the number of none.
+                if result is None:  # As a value of a data type, None has the number -1.
                     of_none.append(name)
                     result = tf.constant(-1, tf.int64)
                 inside.outputs, types = tracer.returned(result, hints, what, wanted)
@@ -182,7 +183,7 @@ def choose(
                 tracer.unknown = error
         record.branches.append(inside)
     if not found and (tracer.unknown or not of_none):
-        if tracer.unknown and of_none:  # Which type it is, is found by trial.
+        if tracer.unknown and of_none:  # The type is found by trial.
             tracer.unknown.can_end = True
         raise tracer.unknown or TraceError(f"The conditional{place} has no branches.")
     structure, types = _common(found, place) if found else (None, [])
@@ -200,7 +201,7 @@ def choose(
 
 
 def _common(found: dict[str, tuple[Any, list[Type]]], place: str) -> tuple[Any, list[Type]]:
-    """The one structure and the types that all branches agree on."""
+    """Returns the structure and the types that all branches agree on."""
     (first, (structure, types)), *rest = found.items()
     for name, (other_structure, other_types) in rest:
         try:

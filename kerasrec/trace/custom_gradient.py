@@ -19,14 +19,14 @@ Differentiated: TypeAlias = tuple[Sequence[Any], Callable[..., Sequence[Any]]]
 
 
 def custom_gradient(function: Callable[..., Differentiated]) -> Callable[..., list[Any]]:
-    """A function that is called while a graph is built, with its own gradient.
+    """Returns a function with its own gradient, to be called while a graph is built.
 
-    TensorFlow uses only this gradient, in `tf.gradients` and in the tapes around the `tf.function`
-    that is built; tapes in the same graph, and exported models, find no gradient.
+    `tf.gradients` uses only this gradient, and so do tapes around the `tf.function` that is built.
+    Tapes in the same graph and exported models find no gradient.
 
     Args:
-        function: Takes tensors; returns tensors or `tf.IndexedSlices`, and a function of their
-          cotangents that returns one gradient, or None, for each tensor that was taken.
+        function: A function of tensors. It returns tensors or `tf.IndexedSlices`, and a function
+          that takes their cotangents and returns a gradient, or None, for each input.
     """
 
     def call(*tensors: tf.Tensor) -> list[Any]:

@@ -1,8 +1,8 @@
-"""Demand: what is computed only where a token reads it.
+"""`lazy`, `any_of` and `all_of`: values that are computed only for the tokens that read them.
 
-A dataflow graph is eager: what is passed to a function is computed before the function looks at it.
-Vasilakopoulos 2024, section 7.2, leaves values on demand to future work. Here what is not computed
-yet is passed as a function: it runs in the branch that calls it, for the tokens that are there.
+A dataflow graph is eager: arguments are computed before the function that takes them looks at them.
+Vasilakopoulos 2024, section 7.2, leaves values on demand to future work. Here a value that is not
+computed yet is passed as a function. It runs in the branch that calls it, for the tokens there.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kerasrec.trace.tracer import Tracer, tracer_for
 
 
 class Lazy:
-    """What `kerasrec.lazy` returns; calling it gives the value."""
+    """The result of `kerasrec.lazy`; calling it returns the value."""
 
     def __init__(self, function: Callable[[], Any]):
         self.python_function = function
@@ -31,7 +31,7 @@ class Lazy:
 
     @not_converted
     def __call__(self) -> Any:
-        """The value, computed for the tokens of the branch in which it is read."""
+        """Returns the value, computed for the tokens of the branch that reads it."""
         tracer = tracer_for("The value of kerasrec.lazy")
         found = self._found.setdefault(tracer, [])
         for scope, value in found:
@@ -43,15 +43,15 @@ class Lazy:
 
     @property
     def settings(self) -> tuple[Any, ...]:
-        """Nothing besides the function."""
+        """The options besides the function: none."""
         return ()
 
     def with_function(self, function: Callable[[], Any]) -> Lazy:
-        """A value that another function computes."""
+        """Returns a lazy value that another function computes."""
         return Lazy(function)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy has computed nothing yet."""
+        """Copies the function, without the values that were computed."""
         return Lazy, (self.python_function,)
 
 
@@ -143,7 +143,7 @@ def _some_number_ends(
     predicate: Callable[[tf.Tensor], Any],
     ends: Callable[[tf.Tensor], tf.Tensor],
 ) -> tf.Tensor:
-    """Whether a number from 0 to `count` - 1 has a value of the predicate that ends the loop."""
+    """Tests whether the predicate of any number from 0 to `count` - 1 ends the loop."""
     tracer_for(caller)
     source = current_source()
 

@@ -1,4 +1,4 @@
-"""Which ops of a recursive function may do more than compute outputs from inputs.
+"""Says which ops of a recursive function may do more than compute outputs from inputs.
 
 An op that only computes may be left out if its outputs are not read, and may run for tokens in any
 order. An op that checks or shows something runs for the tokens that reach it. An op that changes
@@ -41,18 +41,18 @@ _NUMERICS = frozenset({"CheckNumerics", "CheckNumericsV2"})
 _SHOWS = frozenset({"PrintV2", "Print", "PyFunc", "EagerPyFunc"})
 _EFFECTS = _NUMERICS | _SHOWS | {"Assert"}
 _ALLOWED = _READS | _DRAWS | _HOLDERS | _EFFECTS
-# Ops that may stand beside the Assert in the branches that tf.debugging's functions make.
+# Ops that may be beside the Assert in the branches that functions of tf.debugging make.
 _BESIDE_ASSERT = frozenset({"Assert", "Const", "Identity", "NoOp"})
 
 
 @dataclass(frozen=True)
 class Assertion:
-    """What an op asserts.
+    """The assertion that an op makes.
 
     Args:
-        condition: Bool; all entries must be true.
-        data: Tensors and constants to show if they are not.
-        summarize: How many entries of each to show; None for TensorFlow's own choice.
+        condition: A bool tensor; all entries must be true.
+        data: Tensors and constants to show if an entry is false.
+        summarize: How many entries of each to show; None for TensorFlow's default.
     """
 
     condition: tf.Tensor
@@ -61,12 +61,12 @@ class Assertion:
 
 
 def is_refused(operation: tf.Operation) -> bool:
-    """Whether an op, or one that it holds, must not be in a body."""
+    """Whether an op, or an op in a function that it holds, must not be in a recursive function."""
     return not all(map(_allows, _definitions(operation)))
 
 
 def has_effect(operation: tf.Operation) -> bool:
-    """Whether an op, or one that it holds, checks or shows something."""
+    """Whether an op, or an op in a function that it holds, checks or shows something."""
     return _is_or_holds(operation, _EFFECTS)
 
 
@@ -76,7 +76,7 @@ def calls_an_effect(operation: tf.Operation) -> bool:
 
 
 def asserts_something(operations: Sequence[tf.Operation]) -> bool:
-    """Whether any of the ops is an assertion that says which token it failed for, or calls one."""
+    """Whether an op is an assertion whose error names the token, or calls such an assertion."""
     return any(
         operation.type in _NUMERICS
         or assertion_of(operation) is not None
@@ -91,10 +91,10 @@ def checks_numerics(operation: tf.Operation) -> bool:
 
 
 def assertion_of(operation: tf.Operation) -> Assertion | None:
-    """What an op asserts, if it does no more than that.
+    """Returns the assertion that an op makes; None if it makes none, or does more than that.
 
-    The functions of tf.debugging make an Assert if all data are strings and integers, and otherwise
-    a conditional with the Assert in the branch for False.
+    The functions of tf.debugging make an Assert if all data are strings and integers. Otherwise
+    they make a conditional with the Assert in the branch for False.
     """
     if operation.type == "Assert":
         condition, *data = operation.inputs
@@ -131,7 +131,7 @@ def _is_or_holds(operation: tf.Operation, types: frozenset[str]) -> bool:
 
 
 def _definitions(operation: tf.Operation) -> list[tf.compat.v1.OpDef]:
-    """TensorFlow's definitions of an op and of those that it holds."""
+    """Returns TensorFlow's definitions of an op and of the ops in functions that it holds."""
     own = operation.op_def
     holds_functions = any(attribute.type in ("func", "list(func)") for attribute in own.attr)
     return definitions([operation]) if holds_functions else [own]

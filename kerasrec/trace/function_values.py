@@ -76,13 +76,13 @@ def functions(functions: Sequence[Callable[..., Any]]) -> FunctionTable:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FunctionTable:
-    """What `kerasrec.functions` returns: `table[index]` is a function for each token.
+    """The result of `kerasrec.functions`: `table[index]` is a function for each token.
 
-    Two tables are equal if values of one may stand where values of the other are expected.
+    Two tables are equal if values of one may be used where values of the other are expected.
 
     Args:
         functions: The functions in the order of their indices.
-        captured: What they read when a value was passed on; None before that.
+        captured: What the functions had captured when a value was passed on; None before that.
     """
 
     functions: tuple[Callable[..., Any], ...]
@@ -93,7 +93,7 @@ class FunctionTable:
 
     @not_converted
     def __getitem__(self, index: Any) -> FunctionValue:
-        """A function for each token; see `functions`."""
+        """Returns a function for each token; see `functions`."""
         if isinstance(index, int) and not isinstance(index, bool):
             return FunctionValue(self, tf.constant(self._place(index)))
         if isinstance(index, tf.RaggedTensor):
@@ -112,11 +112,11 @@ class FunctionTable:
         return index % len(self)
 
     def as_passed(self) -> tuple[FunctionTable, list[tf.Tensor]]:
-        """The table with what its functions read now, and the tensors of the call among that.
+        """Returns the table with what its functions capture now, and the captured tensors.
 
         Raises:
-            TraceError: If they read values of such a table that read values of such a table, and so
-                on.
+            TraceError: If its functions capture a value of a table with the same lines, whose
+                functions capture such a value again, and so on.
         """
         captured = Captured(self.functions)
         table = FunctionTable(self.functions, captured)
@@ -135,7 +135,7 @@ class FunctionTable:
         return list(map(code_of, self.functions))
 
     def _num_nested(self, lines: list[Any]) -> int:
-        """How many tables of functions with these lines are captured inside of each other."""
+        """Counts the tables of functions with these lines that are captured inside each other."""
         captured = [] if self.captured is None else self.captured.kinds(FunctionTable)
         inner = max((table._num_nested(lines) for table in captured), default=0)
         return inner + (self._lines == lines)
@@ -153,18 +153,18 @@ class FunctionTable:
 
 @dataclass(frozen=True, repr=False)
 class FunctionValue:
-    """A function for each token, of one table; calling it calls for each token its own.
+    """A function for each token, from one table; a call of it calls each token's own function.
 
-    It may be passed to a recursive function and returned from one, chosen by `kerasrec.cond`, and
-    kept in a nest, as a tensor may.
+    Like a tensor, it may be passed to a recursive function, returned from one, chosen by
+    `kerasrec.cond`, and kept in a nest.
     """
 
     _table: FunctionTable
     _index: Any
-    # What stands for the tensors that the table has captured; None: functions read their own.
+    # Replacements of the tensors that the table has captured; None: functions read their own.
     _captured: tuple[Any, ...] | None = None
 
-    # tf.nest takes it for what differs from token to token: the label, and what was captured.
+    # tf.nest sees what differs from token to token: the label and the captured tensors.
     def __tf_flatten__(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         if self._captured is not None:
             return (self._table,), (self._index, *self._captured)
@@ -181,7 +181,7 @@ class FunctionValue:
 
     @not_converted
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """What the function of each token returns."""
+        """Calls the function of each token and returns the results."""
         tracer = tracer_for(f"A function of {self._table}")
         chosen = self._functions()
         names = [f"functions[{place}] ({_name(item)})" for place, item in enumerate(chosen)]
@@ -192,7 +192,7 @@ class FunctionValue:
         return choose(tracer, label, dict(zip(names, branches, strict=True)))
 
     def _functions(self) -> Sequence[Callable[..., Any]]:
-        """The functions of the table, reading what this value has captured."""
+        """Returns the table's functions, which read the tensors that this value has captured."""
         if self._captured is None or self._table.captured is None:
             return self._table.functions
         return with_tensors(self._table.captured, self._captured)
@@ -202,7 +202,7 @@ class FunctionValue:
 
 
 def tables_in(nest: Any) -> list[FunctionTable]:
-    """The tables of the function values in a nest."""
+    """Returns the tables of the function values in a nest."""
     if isinstance(nest, FunctionValue):
         return [nest._table]
     if isinstance(nest, dict):
@@ -235,7 +235,7 @@ def _check_arguments(
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
-        return  # Some functions of C do not say what they take.
+        return  # Some functions written in C have no signature.
     try:
         signature.bind(*args, **kwargs)
     except TypeError as error:

@@ -1,8 +1,8 @@
-"""Ops that hold functions of their own, such as loops, as functions that are called.
+"""Turns ops that hold functions, such as loops, into functions that are called.
 
 TensorFlow's gradient of such an op changes the op, and finds its functions through attributes that
-Python keeps beside the op. A copy lacks these, so it has no gradient. A function that is called has
-gradients of every order, wherever it is called.
+Python keeps beside the op. A plain copy lacks these attributes, so it has no gradient. A function
+that is called has gradients of every order, wherever it is called.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from kerasrec.trace.custom_gradient import Differentiated, custom_gradient
 CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 LOOPS = frozenset({"While", "StatelessWhile"})
 _CONTROL_FLOW = LOOPS | {"If", "StatelessIf", "Case", "StatelessCase"}
-# Ops that only read their state, and ops that hold functions, which are searched as well.
+# Ops that may run again although they have state: they read it, assert, print, or hold functions,
+# which are searched as well.
 _REPEATABLE_OPS = frozenset(
     {"ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "Assert", "PrintV2"}
     | {"While", "If", "Case", "StatefulPartitionedCall", "CheckNumerics", "CheckNumericsV2"}
 )
 
-# Their draws depend on their shape, and so on which tokens share a tensor.
+# What these ops draw depends on the shape, and so on which tokens share a tensor.
 STATELESS_RANDOM = ("StatelessRandom", "StatelessTruncated", "StatelessMultinomial")
 
 
 def held_functions(node_def: tf.compat.v1.NodeDef) -> set[str]:
-    """Names of the functions that an op holds: a loop's body, branches, what it calls."""
+    """Returns the names of the functions that an op holds: a loop's body, branches, a callee."""
     found: set[str] = set()
     for attribute in node_def.attr.values():
         found.update(function.name for function in (attribute.func, *attribute.list.func))
@@ -38,13 +39,13 @@ def held_functions(node_def: tf.compat.v1.NodeDef) -> set[str]:
 
 
 def function_bodies(operation: tf.Operation) -> dict[str, Any]:
-    """All functions that the graph of an op knows, by name."""
+    """Returns the definitions of all functions that the graph of an op knows, by name."""
     library = operation.graph.as_graph_def().library.function
     return {function.signature.name: function for function in library}
 
 
 def copy_with_held(operation: tf.Operation, inputs: Sequence[tf.Tensor]) -> tf.Operation:
-    """The same op in the default graph, on other inputs, with the functions that it holds."""
+    """Copies an op, with the functions that it holds, into the default graph on other inputs."""
     copy = copy_of(operation, inputs)
     copy_gradient(operation, copy)
     for name in held_functions(operation.node_def):
@@ -57,11 +58,11 @@ def copy_with_held(operation: tf.Operation, inputs: Sequence[tf.Tensor]) -> tf.O
 def as_function(
     operation: tf.Operation, variables: Sequence[tf.Variable | None]
 ) -> tf.types.experimental.ConcreteFunction:
-    """A function that computes the outputs of an op from its inputs.
+    """Returns a function that computes the outputs of an op from its inputs.
 
     Args:
         operation: An op of a graph that is being traced.
-        variables: For each input, the variable whose handle it is.
+        variables: For each input, the variable whose handle it is, or None.
     """
 
     def run(*inputs: tf.Tensor) -> list[tf.Tensor]:
@@ -79,7 +80,7 @@ def _with_known_handles(
     inputs: Sequence[tf.Tensor],
     variables: Sequence[tf.Variable | None],
 ) -> list[tf.Tensor]:
-    """The outputs of a copied loop, changed so that its gradient can be taken.
+    """Returns the outputs of a copied loop, changed so that its gradient can be taken.
 
     A loop returns each handle that it reads. The handles that a copy returns do not know their
     variables, but TensorFlow asks a handle without a cotangent for its variable. So each handle
@@ -100,7 +101,7 @@ def _with_known_handles(
 
 @custom_gradient
 def _first(tensor: tf.Tensor, *others: tf.Tensor) -> Differentiated:
-    """The first tensor alone; the others have cotangents of zero."""
+    """Returns the first tensor only; the others get cotangents of zero."""
 
     def gradient(cotangent: tf.Tensor) -> list[tf.Tensor]:
         return [cotangent, *map(tf.zeros_like, others)]
@@ -109,7 +110,9 @@ def _first(tensor: tf.Tensor, *others: tf.Tensor) -> Differentiated:
 
 
 def unrepeatable_op(operations: Sequence[tf.Operation]) -> str | None:
-    """An op that may give a different result when it runs again, such as a random one.
+    """Returns the type of an op that may give another result when it runs again, or None.
+
+    Random ops are an example.
 
     Args:
         operations: The ops of one graph; the functions that they hold are searched, too.
@@ -121,7 +124,7 @@ def unrepeatable_op(operations: Sequence[tf.Operation]) -> str | None:
 
 
 def definitions(operations: Sequence[tf.Operation]) -> list[tf.compat.v1.OpDef]:
-    """TensorFlow's definitions of the types of ops, and of those in the functions that they hold.
+    """Returns TensorFlow's definitions of ops, and of the ops in functions that they hold.
 
     Args:
         operations: The ops of one graph.
@@ -131,13 +134,15 @@ def definitions(operations: Sequence[tf.Operation]) -> list[tf.compat.v1.OpDef]:
         graph_def.node.add().CopyFrom(node)
         graph_def.node[-1].name = f"op_{len(graph_def.node)}"
         del graph_def.node[-1].input[:]
-    # The public way to the definitions of ops that functions hold.
+    # This is the public way to get the definitions of ops that functions hold.
     meta = tf.compat.v1.train.export_meta_graph(graph_def=graph_def, graph=tf.Graph())
     return list(meta.meta_info_def.stripped_op_list.op)
 
 
 def random_op(operations: Sequence[tf.Operation]) -> str | None:
-    """An op that draws random numbers, with a given seed or without, or that changes something.
+    """Returns the type of an op that draws random numbers or changes something, or None.
+
+    This includes draws with a given seed.
 
     Args:
         operations: The ops of one graph; the functions that they hold are searched, too.
@@ -149,8 +154,8 @@ def random_op(operations: Sequence[tf.Operation]) -> str | None:
 def hides_a_variable(operation: tf.Operation) -> bool:
     """Whether a loop or conditional inside a loop or conditional reads a variable.
 
-    TensorFlow makes the inner op anew from its definition, which does not say which variables its
-    handles belong to, and then takes the variable's gradient to be zero.
+    TensorFlow makes the inner op again from its definition, which does not say which variables its
+    handles belong to. It then takes the variable's gradient to be zero.
     """
     return operation.type in _CONTROL_FLOW and any(
         node.op in _CONTROL_FLOW and tf.resource.as_datatype_enum in _input_dtypes(node)
@@ -163,7 +168,7 @@ def _input_dtypes(node: tf.compat.v1.NodeDef) -> Sequence[int]:
 
 
 def with_held(operations: Sequence[tf.Operation]) -> list[tf.compat.v1.NodeDef]:
-    """Ops of one graph and those in the functions that they hold, at any depth."""
+    """Returns ops of one graph and the ops in functions that they hold, at any depth."""
     functions = function_bodies(operations[0])
     found = [operation.node_def for operation in operations]
     seen: set[str] = set()

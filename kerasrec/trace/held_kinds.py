@@ -1,7 +1,8 @@
-"""What functions that an op holds do with tokens: of a call, a conditional or a loop.
+"""Follows tokens through the functions that an op holds: a call, a conditional or a loop.
 
-A body may call a `tf.function`, and use `tf.cond` and `tf.while_loop`. These see several tokens
-together and may mix them, as a loop does that goes on until all of them are done.
+A recursive function may call a `tf.function`, `tf.cond` and `tf.while_loop`. These see several
+tokens together and may mix them. For instance, a loop mixes tokens if it goes on until all of them
+are done.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from kerasrec.trace.known import Known
 
 _BRANCHES = {"If": ("then_branch", "else_branch"), "Case": ("branches",)}
 _BRANCHES |= {f"Stateless{kind}": names for kind, names in _BRANCHES.items()}
-# The ops that are looked into.
+# The ops whose functions are looked into.
 HOLDING = CALLS | LOOPS | _BRANCHES.keys()
 
 
@@ -29,12 +30,12 @@ TensorFlow gives a function more outputs, for its gradient, when it has been cal
 
 
 def outputs_of_held(operation: tf.Operation, given: Sequence[Known], find: Find) -> Sequence[Known]:
-    """What the functions that an op holds say of its outputs.
+    """Returns what is known of an op's outputs, from the functions that the op holds.
 
     Args:
-        operation: One of `HOLDING`.
+        operation: An op of a type in `HOLDING`.
         given: What is known of its inputs.
-        find: Looks into a function.
+        find: Follows tokens through a function.
     """
     kind = operation.type
     if kind in CALLS:
@@ -55,7 +56,8 @@ def _outputs_of_loop(
     known, before, num_turns = list(given), None, 0
     while known != before:
         before, num_turns = known, num_turns + 1
-        # What one value passes to the next has reached all of them after as many turns.
+        # Each turn may pass numbers of rows from one value to another. After as many turns as there
+        # are values, they have reached all of them.
         settles = num_turns <= len(given)
         known = [
             _carried(one, other, tensor, settles)
@@ -68,22 +70,22 @@ def _outputs_of_loop(
     is_for_each_entry = goes_on.entries is not None and goes_on.entries.is_size
     if goes_on.is_single or (goes_on.is_mixed and not is_for_each_entry):
         return mixed
-    # One turn for each token, or entry of rows, and each writes its own element of a list.
+    # There is one turn for each token, or entry of rows, which writes its own element of a list.
     is_list = [tensor.dtype == tf.variant for tensor in operation.inputs]
     return [one if own else other for own, one, other in zip(is_list, known, mixed, strict=True)]
 
 
 def _carried(before: Known, after: Known, tensor: tf.Tensor, settles: bool) -> Known:
-    """What is known of a value that a loop hands to its next turn.
+    """Returns what is known of a value that a loop passes to its next turn.
 
-    `tf.map_fn` hands on lists alone. A value of one token would come to the next token, as with
-    `tf.scan`. A value whose number of rows changes from turn to turn is not followed.
+    `tf.map_fn` passes on only lists. Any other value of a single token would reach the next token,
+    as with `tf.scan`. A value whose number of rows changes from turn to turn is not followed.
 
     Args:
         before: What was known of it before the turn.
-        after: The same after it.
+        after: What is known of it after the turn.
         tensor: The tensor that the loop starts with.
-        settles: Whether numbers of rows may still become known.
+        settles: Whether the number of rows may still change.
     """
     found = before.or_else(after)
     if not settles and found.rows != before.rows:
@@ -92,7 +94,7 @@ def _carried(before: Known, after: Known, tensor: tf.Tensor, settles: bool) -> K
 
 
 def _chosen_by(chooser: Known, items: Sequence[Known]) -> Sequence[Known]:
-    """What is known of items that something decides about."""
+    """Returns what is known of results whose branch, or number of turns, `chooser` decides."""
     if not (chooser.is_mixed or chooser.size.is_count or chooser.is_single):
         return items
     return [item.mixed() for item in items]

@@ -16,11 +16,11 @@ from kerasrec.trace.functions import copy_with_held, held_functions
 
 @dataclass(frozen=True)
 class Inlined:
-    """What a call has become.
+    """The ops and tensors that replace a call.
 
     Args:
         operations: The new ops, in order, each with the op of the function that it copies.
-        outputs: Tensors that stand for the outputs of the call.
+        outputs: The tensors that replace the outputs of the call.
     """
 
     operations: list[tuple[tf.Operation, tf.Operation]]
@@ -28,7 +28,7 @@ class Inlined:
 
 
 def inlined(call: tf.Operation) -> Inlined | None:
-    """Copies what a call of a `tf.function` does into the graph of the call.
+    """Copies the ops of a called `tf.function` into the graph of the call.
 
     Returns:
         The copies; None if the function has a gradient of the user's own (`tf.custom_gradient`),

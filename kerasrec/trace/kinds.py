@@ -1,7 +1,7 @@
-"""Which tensors of a traced graph have one value per token.
+"""Finds which tensors of a traced graph have one value per token.
 
 A tensor that depends on tokens has one value per token if its leading axis is the token axis, and
-no op before it computed from several tokens.
+no op before it combined several tokens.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kerasrec.trace.token_mixing import is_of_single_tokens, mixes_tokens
 
 
 class _NotFollowedError(Exception):
-    """What a function does with tokens cannot be told."""
+    """Tokens cannot be followed through a function."""
 
 
 class _ChangedLoopError(TraceError):
@@ -35,13 +35,13 @@ class _ChangedLoopError(TraceError):
 
 @dataclass(eq=False)
 class KindFinder:
-    """Kinds of the tensors of a graph that TensorFlow has traced.
+    """Finds the kinds of the tensors of a graph that TensorFlow has traced.
 
     Args:
-        graph: It may grow between calls.
-        rows: The rows of ragged values; it may grow, too.
-        kind_outside: The kind of a tensor that the graph captures from around it.
-        is_trial: Whether types are tried, so that ranks may be wrong.
+        graph: The graph. It may grow between calls.
+        rows: The rows of ragged values in the graph. More may be added between calls, too.
+        kind_outside: Returns the kind of a tensor that the graph captures from outside.
+        is_trial: Whether return types are being tried, so that ranks may be wrong.
     """
 
     graph: tf.Graph
@@ -50,16 +50,16 @@ class KindFinder:
     is_trial: bool = False
 
     def __post_init__(self) -> None:
-        # By name of a tensor.
+        # What is known of each tensor, by its name.
         self._known: dict[str, Known] = {}
         self._given: set[str] = set()
         self._num_seen = 0
 
     def forget(self, since: int) -> None:
-        """Looks at ops again, because more is known now than when they were first seen.
+        """Forgets what is known of the outputs of ops, because more is known now of their inputs.
 
         Args:
-            since: The place in the graph of the first op of which more is known.
+            since: The place in the graph of the first op to look at again.
         """
         for operation in self.graph.get_operations()[since : self._num_seen]:
             for output in operation.outputs:
@@ -68,21 +68,21 @@ class KindFinder:
         self._num_seen = min(self._num_seen, since)
 
     def add(self, tensor: tf.Tensor, kind: Kind) -> None:
-        """Sets the kind of a tensor, before anything has asked for it."""
+        """Sets the kind of a tensor. Nothing must have asked for the kind before."""
         self._known[tensor.name] = Known.given(kind)
         self._given.add(tensor.name)
 
     def add_entries(self, tensor: tf.Tensor) -> None:
-        """Records that a tensor holds all entries of rows, before anything has asked for it."""
+        """Records that a tensor holds all entries of rows; otherwise the same as `add`."""
         self._known[tensor.name] = Known.given_entries()
         self._given.add(tensor.name)
 
     def kind(self, tensor: tf.Tensor) -> Kind:
-        """The kind of a tensor of the graph."""
+        """Returns the kind of a tensor of the graph."""
         return self.known(tensor).kind
 
     def known(self, tensor: tf.Tensor) -> Known:
-        """What is known of a tensor of the graph."""
+        """Returns what is known of a tensor of the graph."""
         operations = self.graph.get_operations()
         for operation in operations[self._num_seen :]:
             if not operation.outputs or operation.outputs[0].name not in self._known:
@@ -93,9 +93,10 @@ class KindFinder:
         return self._known[tensor.name]
 
     def mixing(self, tensor: tf.Tensor) -> tf.Operation | None:
-        """The op that made one value of several tokens, of which a tensor is computed.
+        """Returns the op that combined several tokens into one value, from which a tensor comes.
 
-        None where there is none, or it made rows, whose entries are of several tokens always.
+        Returns None if there is no such op. Also returns None if the op made ragged rows, since
+        their entries always belong to several tokens.
         """
         operation = None
         while operation is not tensor.op and self.known(tensor).is_mixed:
@@ -105,7 +106,7 @@ class KindFinder:
         return operation if is_of_tokens else None
 
     def _outputs_of(self, operation: tf.Operation) -> Sequence[Known]:
-        """What is known of the outputs of an op."""
+        """Returns what is known of the outputs of an op."""
         self._refuse_changed_loops(operation)
         if operation.type == "Placeholder":
             (output,) = operation.outputs
@@ -120,7 +121,7 @@ class KindFinder:
         return self._outputs_of_op(operation, inputs) if held is None else held
 
     def _outputs_of_op(self, operation: tf.Operation, inputs: Sequence[Known]) -> Sequence[Known]:
-        """The same, of an op that is known by its type."""
+        """Returns what is known of the outputs of an op by the op's type."""
         if not operation.outputs:
             return []
         leads_back = self.rows.leads_back(operation)
@@ -152,9 +153,9 @@ class KindFinder:
                 and loses_tokens(operation, output)
             )
             has_rows = is_open and not is_of_all and not is_moved
-            # Rows padded to the longest of them: how long that is depends on the other tokens.
+            # Rows are padded to the longest of them, whose length depends on other tokens.
             is_padded = leads_back and not output.shape[1:].is_fully_defined()
-            # As many rows as another axis has.
+            # With `is_of_other_axes`, the number of rows is the size of another axis.
             is_token = has_rows and rows == 1 and not (is_padded or size.is_of_other_axes)
             first = 0 if is_token or (has_rows and rows != 1) else None
             found.append(
@@ -173,9 +174,9 @@ class KindFinder:
     def _outputs_of_held(
         self, operation: tf.Operation, inputs: Sequence[Known]
     ) -> Sequence[Known] | None:
-        """What the functions that an op holds say of its outputs; None where they say nothing.
+        """Returns what is known of an op's outputs from functions that it holds; None if nothing.
 
-        Rows of entries are followed in the graph of the body alone.
+        Entries of ragged rows are not followed into such functions.
         """
         if operation.type not in HOLDING:
             return None
@@ -185,24 +186,24 @@ class KindFinder:
         def find(graph: tf.Graph, known: Sequence[Known], count: int) -> list[Known]:
             inner = KindFinder(graph, RowsFinder(graph), self.kind_outside, self.is_trial)
             for tensor, item in zip(graph.inputs, known, strict=True):
-                # A loop's condition is passed all that its body captures, without shapes.
+                # A loop's condition also gets everything that its body captures, without shapes.
                 is_open = item.axis == 0 and not tensor.shape[1:].is_fully_defined()
                 if is_open and tensor.consumers():
-                    raise _NotFollowedError  # Axes of open size are not told apart from tokens.
+                    raise _NotFollowedError  # Open axes cannot be told from the token axis.
                 inner._known[tensor.name] = item
             return list(map(inner.known, graph.outputs[:count]))
 
         try:
             found = outputs_of_held(operation, inputs, find)
-        except (_NotFollowedError, _ChangedLoopError):  # The latter: a loop's gradient is inside.
+        except (_NotFollowedError, _ChangedLoopError):  # The latter if it takes a loop's gradient.
             return None
         return list(map(_as_output, operation.outputs, found))
 
     def _refuse_changed_loops(self, operation: tf.Operation) -> None:
         """Raises TraceError for a loop that was changed after it was made.
 
-        TensorFlow's gradient of a loop gives the loop more inputs, of ops that come after it, and
-        more outputs, which an op that is seen before has not.
+        TensorFlow's gradient of a loop adds inputs to the loop, which come from later ops. It also
+        adds outputs, of which nothing is known if the loop was looked at before.
         """
         unknown = [source.op for source in operation.inputs if source.name not in self._known]
         if not unknown:
@@ -218,7 +219,7 @@ class KindFinder:
 
 
 def _rows_after(operation: tf.Operation, inputs: Sequence[Known], output: tf.Tensor) -> Fraction:
-    """How many rows of an output each token has, if its leading axis is open."""
+    """Returns how many rows each token has in an output with an open leading axis."""
     if operation.type == "Reshape":
         before, after = (_size_of_row(item) for item in (operation.inputs[0], output))
         if before and after:
@@ -227,20 +228,20 @@ def _rows_after(operation: tf.Operation, inputs: Sequence[Known], output: tf.Ten
 
 
 def _size_of_row(tensor: tf.Tensor) -> int | None:
-    """How many numbers a row has; None where that is open, or rows are not."""
+    """Returns how many numbers a row has; None if this is open, or if the leading axis is not."""
     if not has_open_rows(tensor) or tensor.shape.rank is None:
         return None
     return tensor.shape[1:].num_elements()
 
 
 def _is_followed(tensor: tf.Tensor, known: Known) -> bool:
-    """Whether all is known of a tensor that a function needs; not of rows of entries, for one."""
+    """Whether enough is known of a tensor to follow it into a function; not of ragged entries."""
     is_open = known.kind is Kind.WAVE and known.axis is None and tensor.shape.rank != 0
     return known.is_mixed or known.is_single or not is_open
 
 
 def _as_output(output: tf.Tensor, known: Known) -> Known:
-    """What is known of an output by what is known of it inside of the function."""
+    """Returns what is known of an output, from what is known of it inside the function."""
     if known.kind is Kind.TOKEN and not has_open_rows(output):
         return replace(known, kind=Kind.WAVE, axis=None)
     return replace(known, kind=Kind.WAVE) if known.kind is Kind.SHARED else known

@@ -1,4 +1,4 @@
-"""What tracing knows of a tensor: whether it has one value per token, and how that came about."""
+"""What tracing knows of a tensor: whether it has one value per token, and why."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from kerasrec.graph.types import Kind
 
 @dataclass(frozen=True)
 class Size:
-    """What a number or a shape says of how many tokens there are.
+    """How a number or a shape depends on the number of tokens.
 
     Args:
-        is_count: Whether it depends on how many tokens there are.
-        is_of_other_axes: Whether it is known to be computed from sizes of other axes alone.
-        count_at: The place of the number of tokens in the shape of a tensor.
+        is_count: Whether it depends on the number of tokens.
+        is_of_other_axes: Whether it is known to be computed only from sizes of other axes.
+        count_at: For the shape of a tensor, the place of the number of tokens in it.
     """
 
     is_count: bool = False
@@ -27,14 +27,14 @@ class Size:
 
 @dataclass(frozen=True)
 class Entries:
-    """What is known of a tensor that is computed from entries of rows, and of nothing of a token.
+    """What is known of a tensor that is computed from entries of rows, not from values of tokens.
 
     Args:
-        axis: The place of the axis of entries, None if it has none.
-        crosses_rows: Whether it was computed along that axis, without regard to rows.
-        is_total: Whether it is of all entries together, as their sum is. That stays true of what
-            is computed from it, even together with values of tokens.
-        is_size: Whether it is how many entries there are, or computed from that alone.
+        axis: The place of the axis of entries; None if it has none.
+        crosses_rows: Whether it was computed along that axis, ignoring where rows begin.
+        is_total: Whether it belongs to all entries together, as their sum does. This stays true of
+            what is computed from it, even together with values of tokens.
+        is_size: Whether it is the number of entries, or computed only from that.
     """
 
     axis: int | None = None
@@ -54,12 +54,12 @@ class Known:
 
     Args:
         kind: Its kind.
-        axis: The place of the token axis, None if it has none.
+        axis: The place of the token axis; None if it has none.
         rows: How many rows each token has, if the token axis is the first.
-        is_mixed: Whether it is of several tokens together.
-        is_single: Whether it is a list of single tokens, or computed from an entry of one.
+        is_mixed: Whether it is computed from several tokens together.
+        is_single: Whether it is a list with an element for each token, or computed from an element.
         entries: What is known of it if it is computed from entries of rows.
-        size: What it says of how many tokens there are.
+        size: How it depends on the number of tokens.
     """
 
     kind: Kind
@@ -72,16 +72,16 @@ class Known:
 
     @classmethod
     def given(cls, kind: Kind) -> Known:
-        """What is known of a tensor that no op computes; one of several tokens is mixed."""
+        """Returns what is known of a tensor that no op computes; a WAVE tensor is mixed."""
         return cls(kind, axis=0 if kind is Kind.TOKEN else None, is_mixed=kind is Kind.WAVE)
 
     @classmethod
     def given_entries(cls) -> Known:
-        """What is known of all entries of rows that no op computes."""
+        """Returns what is known of a tensor of all entries of rows that no op computes."""
         return replace(cls.given(Kind.WAVE), entries=Entries(axis=0))
 
     def or_else(self, other: Known) -> Known:
-        """What is known of a tensor that is one or the other."""
+        """Returns what is known of a tensor that may be this one or the other one."""
         axes = {self.axis, other.axis} - {None}
         kinds = {self.kind, other.kind} - {Kind.SHARED}
         is_mixed = self.is_mixed or other.is_mixed or len(axes) > 1
@@ -96,13 +96,13 @@ class Known:
         return replace(found, kind=Kind.WAVE, axis=None, is_mixed=True) if is_mixed else found
 
     def mixed(self) -> Known:
-        """The same, of several tokens together."""
+        """Returns the same for a value of several tokens together."""
         entries = self.entries and replace(self.entries, crosses_rows=True)
         return replace(self, kind=Kind.WAVE, axis=None, is_mixed=True, entries=entries)
 
 
 def _either(one: Entries | None, other: Entries | None) -> Entries | None:
-    """What is known of values of entries that are one or the other."""
+    """Returns what is known of values of entries that may be the one or the other."""
     if not (one and other):
         return one or other
     return Entries(
@@ -114,6 +114,6 @@ def _either(one: Entries | None, other: Entries | None) -> Entries | None:
 
 
 def has_open_rows(tensor: tf.Tensor) -> bool:
-    """Whether the size of the first axis is not known while tracing, as that of tokens is not."""
+    """Whether the size of the first axis is unknown while tracing, as that of tokens is."""
     shape = tensor.shape
     return shape.rank is None or (shape.rank >= 1 and shape[0] is None)

@@ -1,9 +1,9 @@
-"""`while_loop`: a loop whose tokens go on as often as each of them asks for.
+"""`while_loop`: a loop in which each token makes its own number of iterations.
 
-A loop is a function that calls itself last of all, so that its call has nothing to wait for. The
-paper has loops and functions share one list of tags: CALL and RETURN extend what ENTER and EXIT do
-(Kostopoulou et al., sections 2.3 and 5.1). So what a function can do, a loop can: call functions
-that are recursive, be called by them, and have gradients.
+A loop is a function that calls itself as its last step, so nothing waits for the call. In the
+paper, loops and functions share one list of tags: CALL and RETURN extend what ENTER and EXIT do
+(Kostopoulou et al., sections 2.3 and 5.1). So a loop can do what a function can: call recursive
+functions, be called by them, and have gradients.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ class Loop:
         cond: The same as for `while_loop`.
         body: The same as for `while_loop`.
         state: A list of the items of the state before the first iteration.
-        maximum: The same as for `while_loop`. If there is one, the number of iterations follows the
-            items.
+        maximum: The same as for `while_loop`. If it is not None, the state has one more item, the
+            number of iterations.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class Loop:
         return tensor
 
     def run_python(self, args: tuple[Any, ...]) -> Any:
-        """One iteration, and those after it; the state at the end."""
+        """Runs one iteration and calls the loop for the others; returns the last state."""
         tracer = tracer_for(_NAME)
         holds = self.condition(*self.items(args))
         predicate = predicate_of(tracer, holds, _NAME, "cond", tf.bool, self.source)
@@ -149,11 +149,11 @@ class Loop:
         return choose(tracer, predicate, branches, self.source)
 
     def items(self, args: Sequence[Any]) -> list[Any]:
-        """The items of a state, without the number of iterations."""
+        """Returns the items of a state, without the number of iterations."""
         return list(args) if self._maximum is None else list(args[:-1])
 
     def _next(self, tracer: Tracer, args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """What the body makes of a state."""
+        """Runs the body on a state, checks the next state, and returns it."""
         result = self.python_function(*self.items(args))
         result = list(result) if isinstance(result, list | tuple) else [result]
         if self._maximum is not None:
@@ -174,7 +174,7 @@ class Loop:
         for place, (wanted, other) in enumerate(zip(self._types, found, strict=True)):
             if not wanted.accepts(other):
                 raise SignatureError(self._other_type(place, wanted, other))
-        # A value may be made by the body, or be None, where the one before was not.
+        # A value may be None, or made by the body, although the one before was not.
         packed = tf.nest.pack_sequence_as(self._structure, tensors)
         return tuple(merged_nest(packed, result))
 
@@ -191,7 +191,7 @@ class Loop:
 
 
 def _signature(function: Callable[..., Any], num_items: int, counts: bool) -> inspect.Signature:
-    """Names for the items of a state: those by which a function takes them, if it names each."""
+    """Returns a signature of the items of a state, named as in `function` if it names each."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     try:
         parameters = list(inspect.signature(function).parameters.values())

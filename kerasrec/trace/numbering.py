@@ -1,4 +1,4 @@
-"""Which tensors of a traced graph are the same computation."""
+"""Finds tensors of a traced graph that are computed in the same way."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Numbering:
     """Value numbering: tensors with one number come from the same op on the same tensors.
 
     Args:
-        graph: It may grow between calls.
+        graph: The graph. It may grow between calls.
     """
 
     def __init__(self, graph: tf.Graph):
@@ -22,11 +22,11 @@ class Numbering:
         self._num_seen = 0
 
     def first_op(self, tensor: tf.Tensor) -> int:
-        """The place in the graph of the first op that computes the same as a tensor."""
+        """Returns the place in the graph of the first op that computes the value of a tensor."""
         return self._first[self.number(tensor)]
 
     def number(self, tensor: tf.Tensor) -> int:
-        """The number of a tensor of the graph."""
+        """Returns the number of a tensor of the graph."""
         operations = self._graph.get_operations()
         for place in range(self._num_seen, len(operations)):
             self._see(operations[place], self._of, place)
@@ -36,11 +36,11 @@ class Numbering:
     def numbers_as(
         self, operations: Sequence[tf.Operation], known: Mapping[str, int]
     ) -> dict[str, int]:
-        """The numbers that tensors would have if their ops were part of the graph.
+        """Returns the numbers that tensors would have if their ops were part of the graph.
 
         Args:
             operations: The ops of another graph, in order.
-            known: Numbers of the tensors that they read from before them, by name.
+            known: The numbers of the tensors that these ops read from outside, by name.
         """
         place = len(self._graph.get_operations())
         numbers = dict(known)
@@ -49,7 +49,7 @@ class Numbering:
         return numbers
 
     def _see(self, operation: tf.Operation, numbers: dict[str, int], place: int) -> None:
-        """Numbers the outputs of an op that has numbered inputs."""
+        """Numbers the outputs of an op whose inputs have numbers."""
         key = _key(operation, numbers)
         for output in operation.outputs:
             number = self._numbers.setdefault((*key, output.value_index), len(self._numbers))

@@ -1,4 +1,4 @@
-"""Nodes of a function graph for the ops that TensorFlow recorded."""
+"""Makes the nodes of a function graph for the ops that TensorFlow recorded."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from kerasrec.trace.tracer import Tracer, is_traced
 
 @dataclass(eq=False)
 class OpNodes:
-    """The nodes of one function, and which value each of its tensors is.
+    """The nodes of one function, and the value of each of its tensors.
 
     Args:
-        name: of the function.
-        tracer: after the function has run.
-        source: where the user's function starts.
-        owners: the graphs of functions whose tensors this one may close over, by what TensorFlow
-          traced for them.
+        name: The name of the function.
+        tracer: The function's tracer, after the function has run.
+        source: Where the user's function starts.
+        owners: The graphs of functions whose tensors this one may close over, by the TensorFlow
+            graph of each.
     """
 
     name: str
@@ -51,37 +51,37 @@ class OpNodes:
         self._captured = {inner.op.name: outer for outer, inner in graph.captures}
 
     def value(self, tensor: tf.Tensor) -> Value:
-        """The value that a tensor is."""
+        """Returns the value of a tensor."""
         return self.values[tensor.name]
 
     def into(self, tensor: tf.Tensor, region: Region | None) -> Value:
-        """A tensor as the tokens of a region see it."""
+        """Returns a tensor as the tokens of a region see it."""
         return self.writer.into(self.value(tensor), region)
 
     def tokens(self, tensor: tf.Tensor, region: Region | None) -> Value:
-        """A tensor as one value for each token of a region."""
+        """Returns a tensor as one value for each token of a region."""
         pivot = self.parameters[0].output()
         return self.writer.as_tokens(self.value(tensor), region, pivot)
 
     def source_of(self, operation: tf.Operation) -> Source | None:
-        """The user's line."""
+        """Returns the user's line for an op."""
         if operation.name in self._sources:
             return self._sources[operation.name]
         return source_of(operation.traceback or ()) or self.source
 
     def put(self, added: tf.Operation, operation: tf.Operation, source: Source | None) -> None:
-        """Puts a further op where another one stands."""
+        """Puts an added op at the place of another one, and sets its source."""
         self.regions.put(added, operation)
         self._sources[added.name] = source
 
     def parameter(self, name: str, found: Type, is_carried: bool = False) -> Value:
-        """A further argument of the function."""
+        """Adds an argument to the function."""
         node = nodes.Parameter([], [found], None, self.source, name=name, is_carried=is_carried)
         self.parameters.append(self.writer.add(node))
         return node.output()
 
     def made(self, operation: tf.Operation, make: Callable[[], tf.Tensor]) -> tf.Tensor:
-        """A tensor that is computed where an op stands, in addition to the op or instead of it."""
+        """Makes a tensor that is computed at the place of an op, beside the op or instead of it."""
         graph = self.tracer.graph
         start = len(graph.get_operations())
         with graph.as_default():
@@ -92,7 +92,7 @@ class OpNodes:
         return made
 
     def primitive(self, operation: tf.Operation, user: tf.Operation | None = None) -> None:
-        """A node for an op of the user's program, or for an op that replaces one."""
+        """Adds a node for an op of the user's program, or for an op that replaces one."""
         types = [self.tracer.type(output) for output in operation.outputs]
         is_shared = types[0].kind is Kind.SHARED
         region = None if is_shared else self.regions.of(operation)
@@ -106,14 +106,14 @@ class OpNodes:
             self.values[output.name] = value
 
     def effect(self, operation: tf.Operation) -> None:
-        """A node for an op that shows something and has no outputs."""
+        """Adds an EFFECT for an op that shows something and whose outputs, if any, are not read."""
         region = self.regions.of(operation)
         inputs = [self.into(tensor, region) for tensor in operation.inputs]
         source = self.source_of(operation)
         self.writer.add(nodes.Effect(inputs, [], region, source, **self._run_by(operation)))
 
     def assign(self, operation: tf.Operation) -> None:
-        """The next state of a Keras seed, which depends on no token, is assigned once."""
+        """Adds a node that gives a Keras seed its next state, once; refuses other assignments."""
         source = self.source_of(operation)
         inputs = [self.value(tensor) for tensor in operation.inputs]
         variable = self._variables.get(id(self._captured.get(operation.inputs[0].op.name)))
@@ -123,7 +123,7 @@ class OpNodes:
         self.assignments.append(self.writer.add(node))
 
     def gather(self, operation: tf.Operation) -> None:
-        """A gather from a variable becomes a read and a gather from a tensor, for its gradient."""
+        """Replaces a gather from a variable by a read and a gather, which have gradients."""
         handle, indices = operation.inputs
 
         def gather() -> tf.Tensor:
@@ -137,11 +137,14 @@ class OpNodes:
         self.values[operation.outputs[0].name] = self.values[gathered.name]
 
     def is_inlined(self, operation: tf.Operation) -> bool:
-        """Whether TensorFlow made a constant of a small tensor from outside; it has a gradient."""
+        """Whether an op is a constant that TensorFlow made of a small float tensor from outside.
+
+        Such a tensor has a gradient, so it becomes a SHARED value.
+        """
         return operation.name in self._captured and operation.outputs[0].dtype.is_floating
 
     def shared(self, operation: tf.Operation) -> None:
-        """What a function reads of the outside, or of the function that owns it."""
+        """Adds the value of a tensor from outside, or from the function that owns it."""
         outer = self._captured[operation.name]
         if is_traced(outer):
             value = self.owners[outer.graph].traced.values[outer.name]
@@ -155,14 +158,14 @@ class OpNodes:
         self.values[operation.outputs[0].name] = self.writer.add(node).output()
 
     def _take(self, node: Node) -> None:
-        """Adds a node that depends on no token, which another function owns."""
+        """Adds a node of another function that depends on no token, with all nodes before it."""
         if node not in self.nodes:
             for value in node.inputs:
                 self._take(value.node)
             self.writer.add(node)
 
     def _run_by(self, operation: tf.Operation) -> dict[str, Any]:
-        """What the engine needs to make an op again: fields of a node."""
+        """Returns fields of a node that an engine needs to make the op again."""
         holds_functions = bool(held_functions(operation.node_def))
         return {
             "operation": operation,
@@ -178,12 +181,12 @@ class OpNodes:
 
 
 def _outer_name(operation: tf.Operation, outer: tf.Tensor, variable: tf.Variable | None) -> str:
-    """What a tensor or variable is called where it comes from.
+    """Returns the name of a tensor or variable from outside.
 
     Args:
-        operation: the placeholder that stands for it in the function.
-        outer: the tensor; of a variable, its handle.
-        variable: None for a tensor.
+        operation: The placeholder for it in the function.
+        outer: The tensor, or the handle of the variable.
+        variable: The variable; None for a tensor.
     """
     if variable is not None:
         return str(variable.name).removesuffix(":0")

@@ -1,9 +1,9 @@
-"""The stage `trace`: a Python function and a signature to the graphs of all it reaches.
+"""The stage `trace`: makes the graphs of a Python function and of all functions that it calls.
 
-A function is run once to learn what it returns, leaving out branches that call something whose
-return type is not known yet, and once more when every type is known. So nobody has to declare
-types before use. Where rows without entries end the recursion there is no such branch; then types
-are tried, and one is right if the function returns it when its calls do.
+A function runs once to learn what it returns, without the branches that call something whose return
+type is not known yet. It runs again when every type is known. So nobody has to declare types before
+use. If the recursion ends at empty ragged rows, there is no branch without a call. Then types are
+tried, and a type is right if the function returns it whenever its calls do.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from kerasrec.trace.trials import CANNOT_BE_TRACED, TRIED_TYPES, error_of_trials
 
 _Result = TypeVar("_Result")
 
-# How often a return type is tried that the trial before has found.
+# How many trials begin with one guess; each tries the return type that the trial before has found.
 _MAX_TRIALS = 4
 _CHOOSE = (
     "Each token has an index of its own. Write tf.gather(table, index) for tensors, "
@@ -58,9 +58,9 @@ _LOOP = (
     "kerasrec.map_fn over tf.ragged.range(n)."
 )
 _CAST = "For another dtype use tf.cast(x, tf.int32), or tf.float32."
-# How TensorFlow shows rows.
+# How TensorFlow prints ragged rows.
 _ROWS = re.compile(r"tf\.RaggedTensor\(values=.*?row_splits=.*?\)\)", re.DOTALL)
-# What to do about an error of a body that is no ValueError, by a part of its text.
+# Hints for errors of a function that are not a ValueError, by a part of the error's text.
 _HINTS = {
     "elements of tf.RaggedTensor": (
         "This op takes no tf.RaggedTensor. Reduce the rows (tf.reduce_sum(rows, axis=1)), pad them "
@@ -87,15 +87,16 @@ _HINTS = {
         "If dtypes are mixed, use tf.cast, and write 1.0 and not 1 for a float.",
     ),
 }
-# How often a function may call itself with yet another function as argument while it is traced.
+# How many calls of a function may be traced inside each other, each with another function, or
+# another structure, as argument.
 _MAX_NESTED = 24
-# How many tensors a nest of arguments may have that grows from call to call.
+# How many tensors the arguments may have if they become more from call to call.
 _MAX_TENSORS = 512
 
 
 @dataclass
 class TracedProgram:
-    """Graphs of a program and the structure of what it returns."""
+    """The graphs of a program, and the structure of what it returns."""
 
     graphs: FunctionGraphs
     returns: Any
@@ -106,8 +107,8 @@ def trace(function: Traceable, signature: Signature) -> TracedProgram:
 
     Raises:
         NoBaseCaseError: If every path through a function calls it again.
-        SignatureError: If arguments or returns do not fit together.
-        TraceError: If the function does what a graph cannot do.
+        SignatureError: If arguments or results do not fit together.
+        TraceError: If the function does something that a graph cannot do.
     """
     tracing = _Tracing(Outside(signature.structure))
     state = tracing.state_of(function, signature)
@@ -121,7 +122,7 @@ def trace(function: Traceable, signature: Signature) -> TracedProgram:
 
 
 def _check_memo(function: Traceable, states: list[State]) -> None:
-    """Raises TraceError if a function has `memo`, and the one that is called first has not."""
+    """Raises TraceError if a function has `memo`, but the one that is called first does not."""
     for state in states:
         if getattr(state.function, "memo", False) and not getattr(function, "memo", False):
             raise TraceError(
@@ -132,7 +133,7 @@ def _check_memo(function: Traceable, states: list[State]) -> None:
 
 
 def _rename(states: list[State]) -> None:
-    """Numbers functions of one name anew, without those of traces that were not kept."""
+    """Numbers functions of the same name again, leaving out traces that were not kept."""
     names: dict[str, str] = {}
     for state in states:
         names[state.name] = numbered(state.base_name, names.values())
@@ -143,7 +144,7 @@ def _rename(states: list[State]) -> None:
 
 
 def _build(states: list[State]) -> dict[str, FunctionGraph]:
-    """The graphs of all functions of a program, the one it starts with first."""
+    """Returns the graphs of all functions of a program, beginning with the one called first."""
     closures = Closures(
         free_tensors(
             {state.name: state.tracer for state in states},
@@ -185,12 +186,12 @@ class _Tracing:
     running: list[tf.Graph] = field(default_factory=list)
 
     def state_of(self, function: Traceable, signature: Signature) -> State:
-        """The state for a function under a signature; a new one where none fits."""
+        """Returns the state of a function under a signature; a new one if none fits."""
         same = [state for state in self.states if state.function is function]
         for state in same:
             if state.signature.accepts(signature):
                 if state.recorded is None and not state.is_running:
-                    # What was passed before may read other variables by now.
+                    # The variables of functions that were passed before may have changed.
                     state.signature = replace(
                         state.signature, structure=signature.structure, passed=signature.passed
                     )
@@ -223,17 +224,17 @@ class _Tracing:
         return state
 
     def learn_return_type(self, state: State) -> None:
-        """Fills in what a function returns, by running it as far as types are known."""
+        """Runs a function as far as types are known, to learn its return type."""
         if state.return_types is None:
             if state.is_running:
                 raise ReturnTypeUnknownError(state.name)
             self._run(state)
 
     def _finish(self, state: State, caller: Tracer) -> None:
-        """Traces a function once more as soon as its types are known.
+        """Traces a function again as soon as its types are known.
 
-        That is while the function around it still runs, whose variables are then as at the call.
-        If they are not known yet, the function around it is traced again, too.
+        At that time the function around it still runs, so its variables are as at the call. If
+        types are not known yet, the function around it is traced again, too.
         """
         unknown = state.unknown
         is_known = unknown is None or self._named(unknown.name).return_types is not None
@@ -251,7 +252,7 @@ class _Tracing:
             )
 
     def run_all(self, first: State) -> list[State]:
-        """Traces everything the first state reaches, now that types can be known; itself first."""
+        """Traces the first function and all that it reaches; returns their states in this order."""
         found = [first]
         for state in found:
             while state.recorded is None:
@@ -264,11 +265,11 @@ class _Tracing:
         return found
 
     def _guess_return_type(self, error: ReturnTypeUnknownError) -> None:
-        """Finds by trial what a function returns that only rows without entries end.
+        """Finds by trial the return type of a function that only empty ragged rows end.
 
         Raises:
-            NoBaseCaseError: If no type fits, or rows without entries do not end it.
-            Exception: What is wrong with the function whatever it returns.
+            NoBaseCaseError: If no type fits, or if empty rows do not end the function.
+            Exception: The function's own error, if it fails whatever its calls return.
         """
         state = self._named(error.name)
         if not error.can_end:
@@ -287,10 +288,10 @@ class _Tracing:
         raise error_of_trials(state, failures[: len(numbers)])
 
     def _settle(self, state: State, structure: Any, types: list[Type]) -> tuple[Any, list[Type]]:
-        """A return type that a function has when its calls have it, found from a first guess."""
+        """Starts from a guess; returns a type that the function returns whenever its calls do."""
         for _ in range(_MAX_TRIALS):
             states = [replace(item) for item in self.states]
-            # The trace of the function around it has ended, but its tensors have their types.
+            # Functions around it are not running any more, but their tensors still have types.
             tracers = dict(self.tracers)
             outside = replace(self.outside, is_trial=True)
             trial = _Tracing(outside, states, tracers, dict(self.guesses), list(tracers))
@@ -303,7 +304,7 @@ class _Tracing:
         raise no_type_fits(state)
 
     def with_guesses(self, run: Callable[[], _Result]) -> _Result:
-        """What `run` returns once it meets no unknown return type."""
+        """Calls `run` until it meets no unknown return type, and returns its result."""
         while True:
             try:
                 return run()
@@ -311,7 +312,7 @@ class _Tracing:
                 self._guess_return_type(error)
 
     def _num_known(self) -> int:
-        """How many return types are known."""
+        """Returns how many return types are known."""
         return len({state.code for state in self.states if state.return_types is not None})
 
     def _named(self, name: str) -> State:
@@ -319,13 +320,13 @@ class _Tracing:
         return state
 
     def _run(self, state: State) -> ReturnTypeUnknownError | None:
-        """Runs a function; keeps what it did, or says why a branch had to be left out."""
+        """Traces a function; keeps the trace, or returns why a branch had to be left out."""
         known = state.return_structure
         tracer, structure, types = self._run_body(state)
         self._check_returns(state, types)
         state.return_structure, state.return_types = structure, types
         if known is not None and same_nest(known, structure) and not covers(known, structure):
-            return self._run(state)  # Its calls took what they returned for given.
+            return self._run(state)  # Its own calls were traced with too narrow a structure.
         if tracer.unknown is None:
             state.recorded = tracer
             state.closed_over = state.variables()
@@ -333,7 +334,7 @@ class _Tracing:
         return tracer.unknown
 
     def _run_body(self, state: State) -> tuple[Tracer, Any, list[Type]]:
-        """Runs a function; what it did, and the structure and types of what it returns."""
+        """Runs a function; returns its tracer, and the structure and types of its result."""
 
         def body(tracer: Tracer, *parameters: tf.Tensor) -> tuple[Any, list[Type]]:
             self.tracers[tracer.graph] = tracer
@@ -373,7 +374,7 @@ class _Tracing:
             raise _user_error(state, error) from error
         except NotImplementedError as error:
             if "to a numpy array" not in str(error):
-                raise  # A method of the user's own.
+                raise  # It comes from a method of the user's.
             raise _user_error(state, error) from error
         finally:
             state.is_running = False
@@ -381,7 +382,7 @@ class _Tracing:
         return tracer, structure, types
 
     def _kind_outside(self, state: State, tensor: tf.Tensor) -> Kind:
-        """The kind of a tensor that a function closes over, in the function that owns it."""
+        """Returns the kind that a closed-over tensor has in the function that owns it."""
         if not is_traced(tensor):
             return Kind.SHARED
         owner = self.tracers.get(tensor.graph) if tensor.graph in self.running else None
@@ -418,7 +419,7 @@ class _Tracing:
     def _resolve_call(
         self, tracer: Tracer, function: Traceable, args: tuple[Any, ...]
     ) -> tuple[str, list[tf.Tensor], Any, list[Type]]:
-        """What a call means: its callee and argument tensors, what it returns."""
+        """Returns a call's callee, its argument tensors, and the structure and types it returns."""
         flat = tensors_in(args)
         same = [state for state in self.states if state.function is function]
         name = function.name
@@ -470,7 +471,7 @@ def _no_base_case(state: State) -> NoBaseCaseError:
 
 
 def _user_error(state: State, error: TypeError | ValueError | NotImplementedError) -> KerasrecError:
-    """An error that TensorFlow or Keras raised for a line of the function, with that line."""
+    """Returns the error to raise in place of one of TensorFlow or Keras; it names the line."""
     source = source_of(traceback.extract_tb(error.__traceback__)) or state.source
     what = _ROWS.sub("a tf.RaggedTensor", str(error)).rstrip(".")
     message = f"{state.name} {CANNOT_BE_TRACED}{source.where}: {what}."

@@ -1,4 +1,4 @@
-"""`map_fn` and `filter_fn` of the entries of ragged rows; and calls with ragged arguments."""
+"""`map_fn` and `filter_fn` over the entries of ragged rows, and calls with ragged arguments."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def filter_fn(fn: Callable[[Any], Any], elems: Any) -> Any:
 
 
 def _bool_of(result: Any, source: Source | None) -> Any:
-    """What the function of a filter returns, if it is a bool."""
+    """Returns what a filter's function returned; raises SignatureError if it is not a bool."""
     is_bool = isinstance(result, bool) or (tf.is_tensor(result) and result.dtype == tf.bool)
     if not is_bool or (tf.is_tensor(result) and result.shape.rank not in (0, 1)):
         raise SignatureError(
@@ -115,7 +115,7 @@ def _bool_of(result: Any, source: Source | None) -> Any:
 
 
 def call(tracer: Tracer, function: Any, arguments: tuple[Any, ...]) -> Any:
-    """Records a call; one for each entry, if arguments are ragged."""
+    """Records a call, or one call for each entry if arguments are ragged."""
     flat = tf.nest.flatten(arguments)
     ragged = [item for item in flat if isinstance(item, tf.RaggedTensor)]
     if not ragged:
@@ -132,14 +132,15 @@ def call(tracer: Tracer, function: Any, arguments: tuple[Any, ...]) -> Any:
 def entries_of(
     name: str, tensors: Sequence[tf.Tensor | tf.RaggedTensor]
 ) -> tuple[list[tf.Tensor], tf.RaggedTensor | None]:
-    """Flat arguments of a call from outside, all entries of all rows as tokens.
+    """Returns flat arguments of a call from outside, with all entries of all rows as tokens.
 
     Args:
         name: The function's name.
-        tensors: The flat arguments; those with a first axis are repeated for the entries of a row.
+        tensors: The flat arguments. Those that are not ragged and have a first axis are repeated
+            for the entries of each row.
 
     Returns:
-        The arguments, and one of the RaggedTensors among them, if there are any.
+        The arguments, and the first RaggedTensor among them, or None.
 
     Raises:
         SignatureError: If the RaggedTensors have different rows, or more than one ragged axis.

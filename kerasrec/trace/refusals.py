@@ -1,4 +1,4 @@
-"""Ops that a function refuses where they stand, and what it says of them."""
+"""Errors for ops that a recursive function must not contain."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kerasrec.trace.functions import STATELESS_RANDOM, held_functions, unrepeata
 
 
 def changes_something(name: str, operation: tf.Operation, source: Source | None) -> TraceError:
-    """The error for an op that `effects.is_refused`, in the function `name`."""
+    """Returns the error for an op of the function `name` that `effects.is_refused` finds."""
     return TraceError(
         f"{name}: {operation.type} at {source} may change something, "
         "or read what other ops change. Calls run in no fixed order, so the result would not "
@@ -24,7 +24,7 @@ def changes_something(name: str, operation: tf.Operation, source: Source | None)
 
 
 def assigns(name: str, source: Source | None) -> TraceError:
-    """The error for an assignment to a variable of the user's."""
+    """Returns the error for an assignment to a variable of the user's."""
     return TraceError(
         f"{name} assigns to a variable, at {source}. Calls run in no fixed order, so "
         "the variable's value would not be defined. Return the value or use "
@@ -33,10 +33,10 @@ def assigns(name: str, source: Source | None) -> TraceError:
 
 
 def check_repeatable(name: str, operation: tf.Operation, source: Source | None) -> None:
-    """Raises TraceError if a WAVE value, which is computed again at each use, could differ."""
+    """Raises TraceError if a WAVE value, which is computed again at each use, could change."""
     found = None
     if operation.type == "RngReadAndSkip":
-        return  # It gives the key of one draw; the draw itself is checked.
+        return  # It only makes the key of a draw; the draw itself is checked.
     if held_functions(operation.node_def) or operation.op_def.is_stateful:
         found = unrepeatable_op([operation])
     elif operation.type.startswith(STATELESS_RANDOM):
@@ -52,7 +52,7 @@ def check_repeatable(name: str, operation: tf.Operation, source: Source | None) 
 
 
 def check_effects_read_tokens(name: str, nodes: Iterable[Node]) -> None:
-    """Raises TraceError for effects in what all tokens share, which runs before any token."""
+    """Raises TraceError for effects of shared ops, which run before any token does."""
     for node in [item for item in nodes if isinstance(item, Primitive)]:
         is_shared = any(value.is_shared for value in node.outputs)
         if is_shared and has_effect(node.operation):

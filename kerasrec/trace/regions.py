@@ -1,4 +1,4 @@
-"""In which branches and maps the ops of a function stand."""
+"""Finds the branch or map in which each op of a function is."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from kerasrec.trace.tracer import BranchRecord, ConditionalRecord, MapRecord, Tr
 
 
 class Regions:
-    """The regions of the ops that a tracer recorded, and of others that stand where these do.
+    """The regions of the ops that a tracer recorded, and of ops added at the places of these.
 
     Args:
-        tracer: after its function has run.
-        tokens: gives a tensor as one value for each token of a region.
+        tracer: The tracer, after its function has run.
+        tokens: Returns a tensor as one value for each token of a region.
     """
 
     def __init__(self, tracer: Tracer, tokens: Callable[[tf.Tensor, Region | None], Value]):
@@ -35,7 +35,7 @@ class Regions:
         self._spans = sorted(spans, key=lambda span: (span[0].start, -span[0].stop))
 
     def of(self, operation: tf.Operation) -> Region | None:
-        """The innermost branch or map that was running when the op was made."""
+        """Returns the innermost branch or map that was running when the op was made."""
         region = None
         for span, inside in self._spans:
             if self._is_in(operation, span):
@@ -43,26 +43,26 @@ class Regions:
         return region
 
     def of_entries(self, record: MapRecord) -> Region:
-        """The region of the entries of a map."""
+        """Returns the region of the entries of a map."""
         region = self.of(record.entries[0].op)
         if region is None:
             raise GraphError(f"Entries at {record.source} enter no region.")
         return region
 
     def maps_around(self, operation: tf.Operation) -> list[MapRecord]:
-        """The maps that were running when the op was made, from the outermost."""
+        """Returns the maps that were running when the op was made, from the outermost."""
         return [record for record in self._maps if self._is_in(operation, record.body)]
 
     def put(self, added: tf.Operation, operation: tf.Operation) -> None:
-        """Puts a further op where another one stands."""
+        """Puts an added op at the place of another one."""
         self._places[added.name] = self._places[operation.name]
 
     def each(self, record: MapRecord, region: Region | None) -> Region:
-        """The entries of a map that stands in a region."""
+        """Returns the region of the entries of a map that is itself in `region`."""
         return Each(region, self._tokens(record.rows[0].lengths, region))
 
     def predicate(self, record: ConditionalRecord, region: Region | None) -> Value:
-        """What chooses the branch of a conditional that stands in a region."""
+        """Returns the value that chooses the branch of a conditional in `region`."""
         if id(record) not in self._predicates:
             self._predicates[id(record)] = self._tokens(record.predicate, region)
         return self._predicates[id(record)]

@@ -1,10 +1,10 @@
-"""Which ops compute one value from the entries of several tokens' rows.
+"""Finds ops that compute one value from the entries of several tokens' rows.
 
-The entries of ragged rows, `rows.values`, are those of all tokens that run together, and an op that
-sorts them or adds them up ignores where rows begin. Its result may be right again once it is
-combined with a tensor that says where rows begin: the difference of two cumulative sums is, or a
-shift by one entry that is masked at the beginnings of rows. So what is computed along the axis of
-entries is followed until then; a value of all entries, such as their sum, can never be right again.
+`rows.values` holds the entries of all tokens that run together, and an op that sorts them or adds
+them up ignores where rows begin. Its result may become right again when it is combined with a
+tensor that says where rows begin. Examples are the difference of two cumulative sums, and a shift
+by one entry that is masked at the beginnings of rows. So values computed along the axis of entries
+are followed until then. A value of all entries, such as their sum, can never become right again.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from kerasrec.trace.known import Entries, Known, has_open_rows
 from kerasrec.trace.token_axis import ELEMENTWISE, MIXED, SIZES, Axes, axes_after, loses_tokens
 from kerasrec.trace.token_mixing import works_along_first_axis
 
-# They select or join entries, which makes new rows. That is allowed.
+# Ops that select or join entries, which makes new rows. That is allowed.
 _CHOICES = frozenset({"ConcatV2", "Where"})
-# A softmax within each row may subtract the largest of all entries.
+# These are allowed, since a softmax within each row may subtract the largest of all entries.
 _EXTREMES = frozenset({"Max", "Min"})
-# Their results are of all entries, although there is one for each.
+# Each result depends on all entries, although there is one for each entry.
 _SHARES = frozenset({"Softmax", "LogSoftmax"})
-# They add up all that they read.
+# Ops that reduce all that they read to one value.
 _TOTALS = frozenset({"Sum", "Mean", "Prod", "EuclideanNorm", "L2Loss"})
 
 
 def entries_after(operation: tf.Operation, inputs: Sequence[Known]) -> Sequence[Entries | None]:
-    """What is known of an op's outputs as values of entries; None where nothing is.
+    """Returns what is known of an op's outputs as values of entries; None if nothing is.
 
     Args:
-        operation: Any that does not make one value per token from rows.
+        operation: Any op that does not make one value per token from rows.
         inputs: What is known of its inputs.
     """
     outputs, given = operation.outputs, [item.entries for item in inputs]
@@ -49,7 +49,7 @@ def entries_after(operation: tf.Operation, inputs: Sequence[Known]) -> Sequence[
         return [None] * len(outputs)
     if operation.type in SIZES:
         return [item and Entries(is_size=True) for item in given]
-    # Other inputs are places and sizes, in which all entries may have a part.
+    # Other inputs are places and sizes, which may depend on all entries.
     read = given if operation.type in ELEMENTWISE else given[:1]
     is_total = any(item.is_total for item in read if item)
     if any(item.kind is not Kind.SHARED and not item.entries for item in inputs):
@@ -60,7 +60,7 @@ def entries_after(operation: tf.Operation, inputs: Sequence[Known]) -> Sequence[
 
 
 def _of_entries(operation: tf.Operation, given: Sequence[Entries | None]) -> Iterator[Entries]:
-    """Yields what is known of outputs that are computed from entries and shared values alone."""
+    """Yields what is known of outputs that are computed only from entries and shared values."""
     axes = [item.axis if item else None for item in given]
     places = axes_after(operation, axes)
     crosses = _crosses_rows(operation, axes, places)
@@ -78,7 +78,7 @@ def _of_entries(operation: tf.Operation, given: Sequence[Entries | None]) -> Ite
 
 
 def _reads_all(operation: tf.Operation, inputs: Sequence[Known]) -> bool:
-    """Whether an op gives a total of all entries, or the share of each of them in it."""
+    """Whether an op computes a total of all entries, or the share of each entry in a total."""
     if not inputs or inputs[0].kind is not Kind.WAVE or not operation.inputs[0].dtype.is_floating:
         return False
     before, after = operation.inputs[0].shape, operation.outputs[0].shape

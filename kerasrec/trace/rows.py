@@ -1,12 +1,12 @@
-"""Rows of ragged values: tensors derived from row splits, and ops that lead back to tokens.
+"""Ragged rows: tensors computed from row splits, and ops that lead back to one value per token.
 
-A `tf.RaggedTensor` with a row for each token is two tensors, splits and entries, neither of which
-has one value per token. When a user reduces it, TensorFlow first computes row numbers from the
-splits, in some forty ops and with a mask as long as the longest row for each row. The tracer knows
-these numbers already, and replaces a tensor that is computed in the same way by what it knows.
+A `tf.RaggedTensor` with a row for each token consists of two tensors, splits and entries, neither
+of which has one value per token. If a user reduces it, TensorFlow first computes row numbers from
+the splits. It takes some forty ops for that, and a mask as long as the longest row for each row.
+The tracer knows these numbers already, so it replaces a tensor that is computed in the same way.
 
-Rows are known to be rows of tokens once a map, a call or a field has had them, or by the ops that
-their splits come from: `_has_row_for_each_token` lists these.
+Rows are known to be rows of tokens once a map, a call or a field has used them. They are also known
+by the ops that compute their splits: `_has_row_for_each_token` lists these.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SEGMENT_OPS = frozenset(
 _PADDING_OP = "RaggedTensorToTensor"
 # From row splits to lengths: `splits[1:] - splits[:-1]`.
 _LENGTHS_OP, _TO_SPLITS = "Sub", (0, 0)
-# Of what a slice's bounds are made: by how much the result moves, from how much two inputs do.
+# Ops that compute the bounds of a slice: how far the result moves, from how far both inputs move.
 _OF_BOUNDS: dict[str, Callable[[int, int], int | None]] = {
     "AddV2": lambda one, other: one + other,
     "Sub": lambda one, other: one - other,
@@ -42,14 +42,14 @@ Scope = tuple[int, ...]
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows of tokens.
+    """Ragged rows, one for each token.
 
     Args:
         splits: The row splits, `[tokens + 1]`, as in a RaggedTensor.
         lengths: The lengths of the rows, int32 `[tokens]`.
         ids: Placeholder `[entries]`: which token each entry belongs to.
         count: The number of tokens, an int32 scalar.
-        scope: The branches and maps that were being traced when the rows were met.
+        scope: The branches and maps that were being traced when the rows were first used.
     """
 
     splits: tf.Tensor
@@ -64,12 +64,12 @@ class _Reduction:
     """How TensorFlow reduces rows.
 
     Args:
-        operations: All of a graph, after the placeholder of the splits.
+        operations: All ops of a graph, after the placeholder of the splits.
         splits: The name of the row splits that they read.
         ids: The name of the row numbers of all entries.
         count: The name of the number of rows.
         lengths: The name of the lengths of rows.
-        way: The way from the row numbers to the splits: for each op on it, which input comes next.
+        way: The way back from the row numbers to the splits: for each op, which input comes next.
     """
 
     operations: Sequence[tf.Operation]
@@ -82,7 +82,7 @@ class _Reduction:
 
 @functools.cache
 def _reduction(dtype: tf.DType, shape: tf.TensorShape) -> _Reduction:
-    """How rows are reduced whose splits have this dtype and shape."""
+    """Returns how TensorFlow reduces rows whose splits have this dtype and shape."""
     with tf.Graph().as_default() as graph:
         splits = tf.compat.v1.placeholder(dtype, shape)
         rows = tf.RaggedTensor.from_row_splits(tf.zeros([0], tf.int32), splits, validate=False)
@@ -96,7 +96,7 @@ def _reduction(dtype: tf.DType, shape: tf.TensorShape) -> _Reduction:
 
 
 def _way(tensor: tf.Tensor, source: tf.Tensor) -> tuple[int, ...] | None:
-    """A way from a tensor to one that it is computed from."""
+    """Returns a way back from a tensor to one that it is computed from; None if there is none."""
     if tensor is source:
         return ()
     for place, item in enumerate(tensor.op.inputs):
@@ -107,7 +107,7 @@ def _way(tensor: tf.Tensor, source: tf.Tensor) -> tuple[int, ...] | None:
 
 
 def _at_the_end(way: Sequence[int], tensor: tf.Tensor) -> tf.Tensor | None:
-    """What a way leads to, if there is one."""
+    """Returns the tensor at the end of a way; None if the way does not exist."""
     for place in way:
         if place >= len(tensor.op.inputs):
             return None
@@ -116,7 +116,7 @@ def _at_the_end(way: Sequence[int], tensor: tf.Tensor) -> tf.Tensor | None:
 
 
 def _splits_of(tensor: tf.Tensor) -> tf.Tensor | None:
-    """What stands where the splits are if a tensor computes row numbers."""
+    """Returns the tensor at the place where the splits are, if `tensor` computes row numbers."""
     if tensor.dtype not in (tf.int32, tf.int64):
         return None
     return _at_the_end(_reduction(tensor.dtype, tf.TensorShape([None])).way, tensor)
@@ -124,7 +124,7 @@ def _splits_of(tensor: tf.Tensor) -> tf.Tensor | None:
 
 @functools.cache
 def _joining(specs: tuple[tuple[tf.DType, tf.TensorShape], ...]) -> tuple[Any, ...]:
-    """How TensorFlow joins rows: ops, names of values and splits, the name of the new splits.
+    """Returns how TensorFlow joins rows: ops, names of values and splits, name of the new splits.
 
     Args:
         specs: The specs of the values and splits of each tensor, in turn.
@@ -140,7 +140,7 @@ def _joining(specs: tuple[tuple[tf.DType, tf.TensorShape], ...]) -> tuple[Any, .
 
 
 class RowsFinder:
-    """The rows that a function was seen to use.
+    """The ragged rows that a function uses.
 
     Args:
         graph: The graph that is traced.
@@ -157,7 +157,7 @@ class RowsFinder:
         self._learnt: set[int] = set()
 
     def find(self, splits: tf.Tensor, scope: Scope) -> Rows | None:
-        """The rows of these splits, if they were met in this scope or around it."""
+        """Returns the rows of these splits, if they were used in this scope or around it."""
         for rows in self._rows.get(self._numbering.number(splits), ()):
             if rows.scope == scope[: len(rows.scope)]:
                 return rows
@@ -179,7 +179,7 @@ class RowsFinder:
         return rows
 
     def _learn(self, splits: tf.Tensor) -> None:
-        """Takes splits for those of rows of tokens."""
+        """Records that splits are those of rows of tokens."""
         number = self._numbering.number(splits)
         # TensorFlow will compute what it needs of these rows in the same way again.
         reduction = _reduction(splits.dtype, splits.shape)
@@ -191,7 +191,7 @@ class RowsFinder:
         self._learnt.add(number)
 
     def learn(self, operation: tf.Operation, known: Mapping[str, Known]) -> None:
-        """Learns of the rows that an op reduces, pads or counts, if they are rows of tokens.
+        """Records the rows that an op reduces, pads or measures, if they are rows of tokens.
 
         Args:
             operation: Any op.
@@ -210,7 +210,7 @@ class RowsFinder:
             self._learn(splits)
 
     def splits_of(self, tensor: tf.Tensor) -> tf.Tensor | None:
-        """The splits of rows of tokens whose row numbers a tensor computes."""
+        """Returns the splits of rows of tokens whose row numbers a tensor computes, or None."""
         if not self._learnt:
             return None
         number = self._numbering.number
@@ -250,9 +250,10 @@ class RowsFinder:
         return operation.type == "StridedSlice" and self._are_joined(splits, known)
 
     def _moves(self, tensor: tf.Tensor, known: Mapping[str, Known]) -> int | None:
-        """By how many entries a bound moves if its row begins one later; None if that is unknown.
+        """Returns by how many entries a bound moves if its row begins one later; None if unknown.
 
-        A token's own number moves by 0, as all scalars do. Where a row begins or ends moves by 1.
+        A number of the token and a shared scalar move by 0. The beginning and end of a row move
+        by 1.
         """
         operation = tensor.op
         is_scalar = tensor.shape.rank == 0 and known[tensor.name].kind is Kind.SHARED
@@ -291,15 +292,15 @@ class RowsFinder:
         return numbers[found] == self._numbering.number(splits)
 
     def first_op(self, rows: Rows) -> int:
-        """The place in the graph of the first op that computes the same splits."""
+        """Returns the place in the graph of the first op that computes the same splits."""
         return self._numbering.first_op(rows.splits)
 
     def all(self) -> list[Rows]:
-        """All rows that were met."""
+        """Returns all rows that a map, a call or a field has used."""
         return [item for found in self._rows.values() for item in found]
 
     def known(self, tensor: tf.Tensor) -> list[tf.Tensor]:
-        """Known tensors that are equal to one that TensorFlow computes from splits."""
+        """Returns known tensors that are equal to one that TensorFlow computes from splits."""
         if not self._rows:
             return []
         number = self._numbering.number(tensor)
@@ -310,14 +311,14 @@ class RowsFinder:
         return []
 
     def has_unknown_reductions(self) -> bool:
-        """Whether rows were reduced or padded that are not known to be rows of tokens."""
+        """Whether an op reduces or pads rows that are not known to be rows of tokens."""
         return any(
             operation.type in (*SEGMENT_OPS, _PADDING_OP) and not self.leads_back(operation)
             for operation in self._graph.get_operations()
         )
 
     def same(self, one: Rows, other: Rows) -> bool:
-        """Whether two rows are known to be of the same lengths."""
+        """Whether two sets of rows are known to have the same lengths."""
         return self._numbering.number(one.splits) == self._numbering.number(other.splits)
 
     def leads_back(self, operation: tf.Operation) -> bool:
@@ -333,10 +334,13 @@ class RowsFinder:
         return any(number(output) in self._lengths for output in operation.outputs)
 
     def _partition(self, operation: tf.Operation) -> tuple[int, ...]:
-        """The inputs that tell a padding op where rows begin and end: all after the third."""
+        """Returns numbers of the inputs that tell a padding op where rows begin and end.
+
+        These are all inputs after the third.
+        """
         return tuple(self._numbering.number(tensor) for tensor in operation.inputs[3:])
 
 
 def _has_value_for_each_token(tensor: tf.Tensor, known: Mapping[str, Known]) -> bool:
-    """Whether a tensor is a number for each token, `[tokens]`."""
+    """Whether a tensor has one number for each token, `[tokens]`."""
     return known[tensor.name].kind is Kind.TOKEN and tensor.shape.rank == 1

@@ -1,4 +1,4 @@
-"""Whether two functions of the user's do the same, so that one trace serves both."""
+"""Tests whether two functions of the user's do the same, so that one trace serves both."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ import tensorflow as tf
 from kerasrec.trace.cells import NO_VALUE, enclosed
 from kerasrec.trace.demand import Lazy
 
-# What does not change while it is the same object.
+# Types whose objects mean the same as long as they are the same object.
 _CONSTANTS: tuple[type, ...] = (bool, int, float, complex, str, bytes, type(None), ModuleType)
 _CONSTANTS += (tf.Tensor, tf.Variable, tf.DType)
 
 
 @dataclass(frozen=True, eq=False)
 class Passed:
-    """A function at the time when it was passed.
+    """A function as it was when it was passed as an argument.
 
     Args:
         function: The function that was passed.
-        variables: What it read then of functions around it and of its module, and its defaults; of
-            functions among them the same. They may stand for something else later, as in a loop of
-            Python.
+        variables: The values that it read at that time: its closure variables, defaults, and
+            variables of its module, and the same for functions among these. The variables may have
+            other values later, for instance in a Python loop.
     """
 
     function: Callable[..., Any]
@@ -34,20 +34,21 @@ class Passed:
 
     @classmethod
     def now(cls, function: Callable[..., Any]) -> Passed:
-        """A function as it is."""
+        """Records a function as it is now."""
         found: list[Any] = []
         _add_variables(function, found, set())
         return cls(function, tuple(found))
 
     @property
     def key(self) -> Any:
-        """What tells the function from others."""
+        """The key that identifies the function."""
         return key_of(self.function)
 
     def is_same(self, other: Passed) -> bool:
-        """Whether it is the same function, or the same lines over the same constants and tensors.
+        """Whether it is the same function, or has the same lines and reads the same constants.
 
-        A lambda is another object each time the function around it is traced.
+        Tensors count as constants. A lambda is a new object each time the function around it is
+        traced.
         """
         known = self.key == other.key
         return (
@@ -61,12 +62,12 @@ class Passed:
 
 
 def key_of(one: Callable[..., Any]) -> Any:
-    """What tells functions apart: they themselves; of methods the object and the function."""
+    """Returns what identifies a function: its id; for a method, its object and function."""
     return (id(one.__self__), one.__func__) if isinstance(one, MethodType) else id(one)
 
 
 def _add_variables(item: Any, found: list[Any], seen: set[int]) -> None:
-    """Adds what a function or a container reads, as far as that can be seen."""
+    """Adds everything that a function or a container reads, as far as that can be seen."""
     if id(item) in seen:
         return
     seen.add(id(item))
@@ -93,7 +94,7 @@ def _read_by(item: Any) -> list[Any]:
 
 
 def _names(code: CodeType) -> list[str]:
-    """The names of variables of the module that lines may read."""
+    """Returns the names of the module's variables that code may read."""
     inner = [item for item in code.co_consts if isinstance(item, CodeType)]
     return [*code.co_names, *(name for item in inner for name in _names(item))]
 

@@ -1,8 +1,9 @@
-"""Whether two nests of arguments or results have one structure.
+"""Compares the structures of nests of arguments or results.
 
-Values of data types are items of a nest that know their type and batch, and whether they may be
-None or have been made in the run. The last two do not tell structures apart: a value that may have
-been made stands for one that was given, too, and one that may be None for one that may not.
+A value of a data type is an item of a nest. It knows its type and its batch, whether it may be
+None, and whether it may have been made in the run. The last two do not make structures different: a
+value that may have been made also stands for one that was given, and a value that may be None also
+stands for one that may not.
 """
 
 from __future__ import annotations
@@ -12,24 +13,27 @@ from typing import Any
 
 
 def same_nest(one: Any, other: Any) -> bool:
-    """Whether two structures are equal, lists as tuples; values are of the same type and batch."""
+    """Whether two structures are equal, where lists count as tuples.
+
+    Values of data types must have the same type and batch.
+    """
     return bool(_kinds_of(one) == _kinds_of(other))
 
 
 def merged_nest(one: Any, other: Any) -> Any:
-    """The structure that stands for two that `same_nest` takes for one."""
+    """Returns a structure that stands for two which are equal by `same_nest`."""
     return _mapped(lambda item, another: item._merged(another), one, other)
 
 
 def covers(one: Any, other: Any) -> bool:
-    """Whether a structure stands for another one, which `same_nest` takes for the same."""
+    """Whether a structure stands for another one that is equal by `same_nest`."""
     found: list[bool] = []
     _mapped(lambda item, another: found.append(item._covers(another)), one, other)
     return all(found)
 
 
 def _mapped(function: Callable[[Any, Any], Any], one: Any, other: Any) -> Any:
-    """A structure with a function of each two values; all else is from the first one."""
+    """Applies a function to each pair of values; takes everything else from the first structure."""
     if isinstance(one, dict):
         return {key: _mapped(function, item, other[key]) for key, item in one.items()}
     if isinstance(one, list | tuple):
@@ -39,7 +43,7 @@ def _mapped(function: Callable[[Any, Any], Any], one: Any, other: Any) -> Any:
 
 
 def _kinds_of(structure: Any) -> Any:
-    """A structure in which lists are as tuples, and any value may be None."""
+    """Returns a structure with tuples in place of lists, in which any value may be None."""
     if isinstance(structure, dict):
         return {key: _kinds_of(item) for key, item in structure.items()}
     if type(structure) in (list, tuple):
@@ -49,5 +53,5 @@ def _kinds_of(structure: Any) -> Any:
 
 
 def or_none(structure: Any) -> Any | None:
-    """The structure of a value of a data type that may be None; None for anything else."""
+    """Returns the structure of a data type's value that may be None; None for anything else."""
     return structure._or_none() if hasattr(type(structure), "_or_none") else None

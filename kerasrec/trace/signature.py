@@ -1,4 +1,4 @@
-"""What a recursive function is called with: the structure and types of its arguments."""
+"""Signatures of recursive functions: the structure and types of their arguments."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Traceable(Protocol):
 
     @property
     def python_function(self) -> Callable[..., Any]:
-        """What was decorated."""
+        """The function that was decorated."""
         ...
 
     def run_python(self, args: tuple[Any, ...]) -> Any:
@@ -39,16 +39,16 @@ class Traceable(Protocol):
 
 @dataclass(frozen=True)
 class Signature:
-    """Structure and types of a function's arguments.
+    """The structure and types of a function's arguments.
 
-    Where a function takes no tensors, there is one that its Python function does not see: it makes
-    one token.
+    If a function takes no tensors, the signature has one that its Python function does not see. It
+    makes one token.
 
     Args:
         structure: The nest of arguments, its leaves `TENSOR` or `FUNCTION`.
         types: One TOKEN type for each tensor.
         names: What to call each tensor in a print or an error.
-        passed: The functions among the arguments. Each has signatures of its own.
+        passed: The functions among the arguments. Other functions make another signature.
     """
 
     structure: Any
@@ -80,26 +80,26 @@ class Signature:
 
     @property
     def functions_of_tables(self) -> list[Callable[..., Any]]:
-        """The functions that function values among the arguments may be."""
+        """The functions in the tables of function values among the arguments."""
         return [function for table in tables_in(self.structure) for function in table.functions]
 
     @property
     def keys_of_functions(self) -> tuple[Any, ...]:
-        """What tells the functions among the arguments apart, whatever they read."""
+        """The keys of the functions among the arguments, whatever they read."""
         return (
             *(item.key for item in self.passed),
             *(key_of(function) for function in self.functions_of_tables),
         )
 
     def arguments(self, tensors: Sequence[tf.Tensor]) -> Any:
-        """The nest of arguments, as the Python function takes them."""
+        """Returns the nest of arguments, as the Python function takes them."""
         left = {TENSOR: iter(tensors), FUNCTION: iter(self.functions)}
         flat = [next(left[leaf]) for leaf in tf.nest.flatten(self.structure)]
         return tf.nest.pack_sequence_as(self.structure, flat)
 
     @property
     def are_numbers(self) -> list[bool]:
-        """For each tensor, whether it is the user's own, and not what a value is known by."""
+        """For each tensor, whether it is the user's own, not the number of a data type's value."""
         return [
             not _is_value(leaf)
             for leaf in _leaves(self.structure)
@@ -108,7 +108,7 @@ class Signature:
         ] or [True]
 
     def values(self) -> list[tuple[Any, list[Type]]]:
-        """The structure and types of a value of each data type that is passed, as of a result."""
+        """Returns, for each data type among the arguments, structure and types of such a result."""
         found: list[tuple[Any, list[Type]]] = []
         for leaf in filter(_is_value, _leaves(self.structure)):
             item = tf.nest.map_structure(lambda _: 0, leaf)
@@ -117,7 +117,7 @@ class Signature:
         return found
 
     def tensor_specs(self) -> list[tf.TensorSpec]:
-        """Specs of the flat arguments, token axis included."""
+        """Returns specs of the flat arguments, token axis included."""
         return [
             item.tensor_spec(f"{name}_{place}")
             for place, (name, item) in enumerate(zip(self.names, self.types, strict=True))
@@ -129,7 +129,7 @@ class Signature:
 
 
 def _leaves(structure: Any) -> Iterator[Any]:
-    """The items of a nest, as `tf.nest.flatten` orders them; values of data types are whole."""
+    """Yields the items of a nest in the order of `tf.nest.flatten`, values of data types whole."""
     if isinstance(structure, dict):
         structure = [structure[key] for key in sorted(structure)]
     if isinstance(structure, list | tuple):
@@ -144,17 +144,17 @@ def _is_value(leaf: Any) -> bool:
 
 
 def tensors_in(args: tuple[Any, ...]) -> list[Any]:
-    """What is to be a tensor among arguments; without any, a truth value that makes one token."""
+    """Returns the arguments that become tensors; if none, a bool, which makes one token."""
     return [item for item in tf.nest.flatten(args) if not is_function(item)] or [True]
 
 
 def is_function(argument: Any) -> bool:
-    """Whether an argument is a function of the user's, and no tensor."""
+    """Whether an argument is a function of the user's, and not a tensor."""
     return callable(argument) and not tf.is_tensor(argument)
 
 
 def signature_of(function: Traceable, args: tuple[Any, ...], types: Sequence[Type]) -> Signature:
-    """The signature of arguments, named after the function's parameters.
+    """Returns the signature of arguments, named after the function's parameters.
 
     Args:
         function: The function that takes them.
@@ -185,12 +185,12 @@ def check_shapes(function: str, names: Sequence[str], types: Sequence[Type]) -> 
 
 
 def call_does_not_fit(name: str, known: Signature, passed: Signature) -> SignatureError:
-    """The error for a call inside a recursion whose arguments differ from those before.
+    """Returns the error for a recursive call whose arguments differ from those before.
 
     Args:
         name: The function's name.
-        known: What it was called with before.
-        passed: What the call passes.
+        known: The signature of the earlier calls.
+        passed: The signature of this call.
     """
     lines = [
         f"  {label} is {wanted}, the call passes {found}"

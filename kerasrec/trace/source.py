@@ -1,4 +1,4 @@
-"""Which line of the user's program something comes from."""
+"""Finds the line of the user's program that something comes from."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from kerasrec.errors import GraphError, KerasrecError
 from kerasrec.graph.values import Source
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# The recursive functions of the layers are written as a user's are.
+# The recursive functions of the layers count as the user's.
 _LAYERS = os.path.join(_PACKAGE, "layers") + os.sep
-# What Python calls the lines of its prompt.
+# How Python names lines of its prompt.
 _PROMPTS = ("<stdin>", "<python-input-")
-# What runs the user's function while it is traced.
+# The file and the name of the function that runs the user's function while it is traced.
 _TRACED = (os.path.join(_PACKAGE, "trace", "tracer.py"), "run_python_function")
 _NOT_THE_USERS = (
     os.path.dirname(os.path.abspath(tf.__file__)) + os.sep,
@@ -32,10 +32,10 @@ _NOT_THE_USERS = (
 
 
 def source_of(frames: Sequence[traceback.FrameSummary]) -> Source | None:
-    """The innermost frame of the user or of a layer, not of TensorFlow, Keras or our compiler.
+    """Returns the innermost frame of the user or a layer, not of TensorFlow, Keras or our compiler.
 
-    None if there is none in the function that is being traced. TensorFlow makes a frame of Python
-    for each that is looked at, so those around the user's are not.
+    Returns None if the function that is being traced has no such frame. Frames around it are not
+    looked at, since TensorFlow makes a Python object for each frame that is.
     """
     for frame in reversed(frames):
         if (frame.filename, frame.name) == _TRACED:
@@ -50,7 +50,7 @@ def source_of(frames: Sequence[traceback.FrameSummary]) -> Source | None:
 
 
 def _cell_or_file(file: str) -> str:
-    """`In[3]` for the third cell that ran in a notebook or in IPython; other files as they are."""
+    """Returns `In[3]` for the third cell run in a notebook or in IPython; other files unchanged."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
     cell = shell.compile.format_code_name(file) if shell else None
@@ -58,13 +58,13 @@ def _cell_or_file(file: str) -> str:
 
 
 class UsersFrames:
-    """A context whose errors show no frames of kerasrec, TensorFlow and Keras, as in Keras.
+    """A context that removes frames of kerasrec, TensorFlow and Keras from kerasrec's errors.
 
-    `keras.config.disable_traceback_filtering()` shows all of them.
+    `keras.config.disable_traceback_filtering()` keeps all frames, as it does for Keras.
     """
 
     def __enter__(self) -> None:
-        """Nothing to do."""
+        """Does nothing."""
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """Raises the same error with a shorter traceback."""
@@ -79,7 +79,7 @@ class UsersFrames:
 
 
 def _users_frames(frames: TracebackType | None) -> TracebackType | None:
-    """A traceback without what the user has not written."""
+    """Returns a traceback with only the frames that the user has written."""
     if frames is None:
         return None
     rest = _users_frames(frames.tb_next)
@@ -89,7 +89,7 @@ def _users_frames(frames: TracebackType | None) -> TracebackType | None:
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """The name of a function, a method, a partial or any other callable."""
+    """Returns the name of a function, a method, a partial or any other callable."""
     defined = _defined(function)
     name: str = defined.__name__
     if name != "__call__":
@@ -98,53 +98,53 @@ def name_of(function: Callable[..., Any]) -> str:
 
 
 def undecorated(function: Callable[..., Any]) -> Callable[..., Any]:
-    """What the user wrote, of a function that may be decorated."""
+    """Returns the function that the user wrote, without its decorator."""
     found: Callable[..., Any] = getattr(function, "python_function", function)
     return found
 
 
 def code_of(function: Callable[..., Any]) -> CodeType | type:
-    """The code of the `def` or `lambda` behind a callable; its type if there is no Python code."""
+    """Returns the code of a callable's `def` or `lambda`; its type if it has no Python code."""
     found: CodeType | type = getattr(_defined(function), "__code__", type(function))
     return found
 
 
 def is_written_in_python(function: Any) -> bool:
-    """Whether there is a `def` or `lambda` behind something, and not a class or code in C."""
+    """Whether the code of an object is a `def` or `lambda`, not a class or code in C."""
     return callable(function) and isinstance(code_of(function), CodeType)
 
 
 def start_of(function: Callable[..., Any]) -> Source:
-    """The file and line where a callable is defined."""
+    """Returns the file and line where a callable is defined."""
     code = _defined(function).__code__
     return Source(_cell_or_file(code.co_filename), code.co_firstlineno)
 
 
 def _defined(function: Any) -> Any:
-    """The `def` or `lambda` behind a callable."""
+    """Returns the `def` or `lambda` of a callable."""
     while isinstance(function, functools.partial):
         function = function.func
     return function if hasattr(function, "__code__") else type(function).__call__
 
 
 def at(source: Source | None) -> str:
-    """Where something is, `" at FILE:LINE"`, within a sentence; empty if the line is not known."""
+    """Returns `" at FILE:LINE"`, for use within a sentence; empty if the line is not known."""
     return f" at {source.where}" if source else ""
 
 
 def here() -> str:
-    """The same of the user's line that is running now."""
+    """Returns the same for the user's line that is running now."""
     return at(current_source())
 
 
 def at_this_line() -> str:
-    """The same as a sentence of its own, `" At FILE:LINE."`."""
+    """Returns the same as a sentence of its own, `" At FILE:LINE."`."""
     source = current_source()
     return f" At {source.where}." if source else ""
 
 
 def current_source() -> Source | None:
-    """The user's line that is running now."""
+    """Returns the user's line that is running now."""
     # traceback.extract_stack asks the file system about each frame's file.
     frames = [
         traceback.FrameSummary(

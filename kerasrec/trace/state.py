@@ -35,7 +35,7 @@ class State:
         is_running: Whether it is being traced.
         unknown: Why its last trace left out a branch; None if it did not.
         recorded: Its trace, once no branch is left out.
-        closed_over: What its variables stood for then.
+        closed_over: The traced tensors that its variables held then, as references.
     """
 
     name: str
@@ -57,34 +57,34 @@ class State:
 
     @property
     def source(self) -> Source:
-        """Where the user has written it."""
+        """The user's line where it begins."""
         function = self.function
         return function.source if isinstance(function, Loop) else start_of(function.python_function)
 
     @property
     def functions(self) -> list[Callable[..., Any]]:
-        """The functions of the user's that run when it is traced."""
+        """The user's functions that run when it is traced."""
         return [*self._known, *map(undecorated, self.signature.functions_of_tables)]
 
     @property
     def _known(self) -> list[Callable[..., Any]]:
-        """Those whose variables it reads as they are, and not as a function value has them."""
+        """Those of its functions that read their own variables, not those of a function value."""
         condition = [self.function.condition] if isinstance(self.function, Loop) else []
         passed = map(undecorated, self.signature.functions)
         return [self.function.python_function, *condition, *passed]
 
     @property
     def code(self) -> Code:
-        """What stays the same when the function around it is traced again."""
+        """A key that stays the same when the function around it is traced again."""
         return (*map(code_of, self.functions), self.signature.types)
 
     @property
     def has_closure(self) -> bool:
-        """Whether it has variables of a function around it."""
+        """Whether it reads variables of a function around it."""
         return any(getattr(item, "__closure__", None) for item in self.functions)
 
     def variables(self) -> dict[str, Any]:
-        """What these stand for now, as `closed_over` has it."""
+        """Returns the traced tensors that its variables hold now, in the form of `closed_over`."""
         found: dict[str, Any] = {}
         for item in self._known:
             found |= closed_over(item)
@@ -100,6 +100,6 @@ class State:
 
 
 def numbered(name: str, taken: Collection[str]) -> str:
-    """A name, with a number if it is taken."""
+    """Returns a name, with a number if it is taken."""
     others = (f"{name}_{number}" for number in itertools.count(1))
     return next(item for item in itertools.chain([name], others) if item not in taken)

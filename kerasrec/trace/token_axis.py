@@ -1,8 +1,8 @@
-"""Where the token axis is after an op, and whether the op works along it.
+"""Finds where the token axis is after an op, and whether the op works along it.
 
 Tokens are independent of each other, so an op that adds up, sorts or multiplies along the token
-axis mixes them, also where a transpose or a new axis has made it the second or the last. Of tensors
-in which the token axis is not the first, only what is listed here is known to leave tokens apart.
+axis mixes them. This also holds if a transpose or a new axis has made it the second axis or the
+last. If the token axis is not the first, only the ops listed here are known to keep tokens apart.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ _LAST_AXES = {"FFT": 1, "IFFT": 1, "RFFT": 1, "IRFFT": 1, "AdjustContrastv2": 3}
 ), 2)
 # fmt: on
 _LAST_AXIS = frozenset({"Softmax", "LogSoftmax"})
-# They work along the axes that their last input names.
+# Ops that work along the axes that their last input names.
 AXIS_OPS = frozenset({"Cumsum", "Cumprod", "ReverseV2", "CumulativeLogsumexp", "Roll"})
 SIZES = frozenset({"Shape", "ShapeN", "Size", "Rank"})
-# Of tensors with the token axis first, their results may lack it and still not be of all tokens:
-# sizes; new first axes, before that of tokens; and what a function computes.
+# The results of these ops may lack the token axis without being computed from all tokens: sizes;
+# broadcasts that put new axes before the token axis; and results of Python functions.
 _WITHOUT_TOKENS = SIZES | {"BroadcastTo", "PyFunc", "PyFuncStateless", "EagerPyFunc"}
-# How NumPy computes what orders of axes are made of.
+# How NumPy computes the ops that orders of axes come from.
 _STATIC_OPS: dict[str, Callable[..., np.ndarray]] = {
     "Sub": np.subtract,
     "AddV2": np.add,
@@ -59,24 +59,24 @@ _STATIC_OPS: dict[str, Callable[..., np.ndarray]] = {
     "Pack": lambda *parts: np.stack(parts),
 }
 
-# An op that mixes tokens, or that is not known to leave them apart.
+# Instead of the place of the token axis, if an op mixes tokens or is not known to keep them apart.
 MIXED = -1
 
-# Of each input the place of its token axis, None if it has none.
+# For each input, the place of its token axis; None if it has none.
 Axes = Sequence[int | None]
 
 
 def axes_after(operation: tf.Operation, axes: Axes, is_trial: bool = False) -> Sequence[int | None]:
-    """The places of the token axis in the outputs of an op, where this can say them.
+    """Returns the places of the token axis in the outputs of an op, as far as they can be told.
 
     Args:
         operation: An op.
         axes: The places of the token axis in its inputs.
-        is_trial: Whether types are tried, so that ranks may be wrong.
+        is_trial: Whether return types are being tried, so that ranks may be wrong.
 
     Returns:
-        Of each output the place; `MIXED`; or None, where the token axis is the first, there is
-        none or the op is not looked at.
+        For each output, the place; or `MIXED`; or None if the token axis is the first, if there is
+        none, or if the op is not looked at.
     """
     count = len(operation.outputs)
     if all(axis is None for axis in axes):
@@ -114,7 +114,10 @@ def _axis_after(operation: tf.Operation, axes: Axes, is_trial: bool) -> int | No
 
 
 def static_value(tensor: tf.Tensor) -> np.ndarray | None:
-    """A tensor that is known while tracing, as the order of axes that `tf.nn.softmax` computes."""
+    """Returns the value of a tensor that is known while tracing; None if it is not.
+
+    This includes the orders of axes that TensorFlow computes, for instance in `tf.nn.softmax`.
+    """
     found = tf.get_static_value(tensor)
     operation = tensor.op
     if found is not None or operation.type not in _STATIC_OPS:
@@ -124,7 +127,7 @@ def static_value(tensor: tf.Tensor) -> np.ndarray | None:
 
 
 def _after_matrices(operation: tf.Operation, axes: Axes) -> int | None:
-    """Of a product of matrices, or of batches of these in which they are the last two axes."""
+    """Returns the place after a product of matrices, or of batches of matrices."""
     if operation.type == "MatMul":
         is_turned = [operation.get_attr(f"transpose_{side}") for side in "ab"]
     else:
@@ -137,13 +140,13 @@ def _after_matrices(operation: tf.Operation, axes: Axes) -> int | None:
     for side, (axis, rank, turned) in enumerate(zip(axes, ranks, is_turned, strict=True)):
         if axis is None:
             continue
-        place = axis - rank  # -2 and -1 are those of the matrix.
+        place = axis - rank  # -2 and -1 are the axes of the matrix.
         if place < -2:
             places.add(place)
             continue
         is_row = (place == -2) != turned
         if is_row == (side == 1):
-            return MIXED  # It is summed over.
+            return MIXED  # The product sums over this axis.
         places.add(-2 if side == 0 else -1)
     return MIXED if len(places) > 1 else places.pop() + out_rank
 
@@ -180,7 +183,7 @@ def _after_einsum(operation: tf.Operation, axes: Axes) -> int | None:
 
 
 def _works_along_tokens(operation: tf.Operation, axes: Axes) -> bool:
-    """Of a bias, and of an op on the last axes, such as the determinant of a matrix."""
+    """Whether a bias, or an op on the last axes such as a determinant, works along tokens."""
     if operation.type == "BiasAdd":
         return axes[1] is not None
     ranks = [source.shape.rank for source in operation.inputs]
@@ -190,10 +193,11 @@ def _works_along_tokens(operation: tf.Operation, axes: Axes) -> bool:
 
 
 def _after_elementwise(operation: tf.Operation, axes: Axes, is_trial: bool) -> int | None:
-    """Inputs are aligned at their last axes; token axes that do not meet make an outer product.
+    """Returns the place after an elementwise op.
 
-    So do `[tokens]` and `[tokens, n]`. That raises an error when it runs, but not where there is
-    one token, or as many as `n`.
+    Inputs are aligned at their last axes. Token axes that are not aligned make an outer product,
+    for instance those of `[tokens]` and `[tokens, n]`. At run time that is an error, unless there
+    is one token or as many as `n`.
     """
     rank = operation.outputs[0].shape.rank
     ranks = [source.shape.rank for source in operation.inputs]
@@ -225,7 +229,11 @@ def _after_stack(operation: tf.Operation, axes: Axes) -> int | None:
 
 
 def _after_reshape(operation: tf.Operation, axis: int) -> int | None:
-    """The token axis stays between as many numbers as before, or it is mixed with other axes."""
+    """Returns the place after a reshape.
+
+    If the number of values before or after the token axis changes, the reshape mixes it with other
+    axes.
+    """
     before, after = (item.shape for item in (operation.inputs[0], operation.outputs[0]))
     if after.rank is None or (axis == 0 and after.rank and after[0] is None):
         return None if axis == 0 else MIXED
@@ -241,14 +249,14 @@ def _after_reshape(operation: tf.Operation, axis: int) -> int | None:
 
 
 def loses_tokens(operation: tf.Operation, output: tf.Tensor) -> bool:
-    """Whether an output has no token axis, and is made of the values of all tokens.
+    """Whether an output without a token axis is computed from the values of all tokens.
 
     Args:
         operation: An op with an input in which the token axis is the first.
         output: An output of the op, with a first axis of known size, or without axes.
     """
     kind = operation.type
-    is_value = output.dtype not in (tf.variant, tf.resource)  # Not what a loop fills, for instance.
+    is_value = output.dtype not in (tf.variant, tf.resource)  # Not a list that a loop fills, say.
     is_drawn = kind.endswith("CandidateSampler")
     if kind in _WITHOUT_TOKENS or is_drawn or not is_value:
         return False
@@ -256,7 +264,7 @@ def loses_tokens(operation: tf.Operation, output: tf.Tensor) -> bool:
 
 
 def _after_new_axes(operation: tf.Operation) -> int | None:
-    """Of a slice such as `x[None]`; others do not move the token axis."""
+    """Returns the place after a slice such as `x[None]`; others do not move the token axis."""
     new, whole = (operation.get_attr(f"{mask}_mask") for mask in ("new_axis", "begin"))
     whole &= operation.get_attr("end_mask")
     axis = 0
@@ -271,7 +279,10 @@ def _after_new_axes(operation: tf.Operation) -> int | None:
 
 
 def _after_list(kind: str, axes: Axes) -> int | None:
-    """Of a list of tensors that all have a token axis: its place in the list as one tensor."""
+    """Returns the place after an op on a list of tensors that all have a token axis.
+
+    The place in a list is that in the tensor that stacks its items.
+    """
     if kind == "TensorListSetItem" and axes[2] is not None:
         return axes[2] + 1
     if kind == "TensorListGetItem" and axes[0]:
@@ -280,7 +291,10 @@ def _after_list(kind: str, axes: Axes) -> int | None:
 
 
 def _after_slice(operation: tf.Operation, axis: int) -> int:
-    """Of a slice that leaves the token axis whole, such as `x[-1]` where it is the second."""
+    """Returns the place after a slice, which must leave the token axis whole.
+
+    For instance, `x[-1]` does so if the token axis is the second.
+    """
     strides = tf.get_static_value(operation.inputs[3])
     rank = operation.inputs[0].shape.rank
     masks = ("begin", "end", "new_axis", "ellipsis", "shrink_axis")
@@ -306,7 +320,7 @@ def _after_slice(operation: tf.Operation, axis: int) -> int:
 
 
 def _after_moved(operation: tf.Operation, axis: int | None) -> int | None:
-    """Of an op on a tensor in which the token axis is not the first."""
+    """Returns the place after an op on a tensor in which the token axis is not the first."""
     rank = operation.inputs[0].shape.rank
     if axis is None or rank is None:
         return MIXED

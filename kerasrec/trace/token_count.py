@@ -1,7 +1,7 @@
-"""Which numbers depend on how many tokens there are.
+"""Finds numbers that depend on how many tokens there are.
 
-That depends on which tokens happen to run together. So such a number may say how large a tensor is,
-and may not be part of what is computed for a token.
+How many there are depends on which tokens happen to run together. So such a number may be the size
+of a tensor, but must not be part of what is computed for a token.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from kerasrec.trace.known import Known, Size, has_open_rows
 from kerasrec.trace.token_axis import ELEMENTWISE, static_value
 
 _REDUCTIONS = frozenset({"Sum", "Prod", "Max", "Min"})
-# Of two counts, a quotient is how many of something there are for each token.
+# A quotient of two counts is how many of something there are for each token.
 _QUOTIENTS = frozenset({"FloorDiv", "RealDiv", "Div", "DivNoNan", "TruncateDiv"})
-# Their first input is moved or repeated.
+# Ops that move or repeat their first input.
 _MOVES = frozenset({"BroadcastTo", "ExpandDims", "Reshape", "Squeeze", "StridedSlice", "Tile"})
 
 
 def sizes_after(operation: tf.Operation, inputs: Sequence[Known]) -> Sequence[Size]:
-    """What the outputs of an op say of how many tokens there are.
+    """Returns how the outputs of an op depend on the number of tokens.
 
-    Ops that are not known here, such as those that make a tensor of a given size, are taken for
+    Ops that are not known here, such as those that make a tensor of a given size, count as
     independent of it.
 
     Args:
-        operation: Any.
+        operation: Any op.
         inputs: What is known of its inputs.
     """
     kind, outputs = operation.type, operation.outputs
@@ -58,19 +58,19 @@ def has_count_as_value(operation: tf.Operation, inputs: Sequence[Known], size: S
     """Whether an op makes the number of tokens part of what is computed for a token.
 
     Args:
-        operation: Any with an output.
+        operation: Any op with an output.
         inputs: What is known of its inputs.
-        size: What its first output says of how many tokens there are.
+        size: How its first output depends on the number of tokens.
     """
     output = operation.outputs[0]
-    # Plus or minus something, which is no size of a tensor that these tokens have.
+    # A count plus or minus something is not the size of a tensor that these tokens have.
     is_sum = operation.type in ("AddV2", "Sub") and output.shape.rank == 0
     is_value = has_open_rows(output) or any(item.is_single for item in inputs)
     return (is_sum and not size.is_of_other_axes) or (size.is_count and is_value)
 
 
 def _after_shape(operation: tf.Operation, sizes: Sequence[Size]) -> Sequence[Size]:
-    """Of an op that reads the shape of a tensor with a token axis."""
+    """Returns the same for an op that reads the shape of a tensor with a token axis."""
     kind, outputs, place = operation.type, operation.outputs, sizes[0].count_at
     count, other = Size(is_count=True), Size(is_of_other_axes=True)
     if kind in ELEMENTWISE and outputs[0].shape == operation.inputs[0].shape:
@@ -90,7 +90,7 @@ def _after_shape(operation: tf.Operation, sizes: Sequence[Size]) -> Sequence[Siz
 
 
 def _chosen(operation: tf.Operation) -> np.ndarray | None:
-    """Which entries of a vector an op chooses, by their places; None where this is not known."""
+    """Returns the places of the entries of a vector that an op chooses; None if not known."""
     size = operation.inputs[0].shape[0]
     given = [static_value(tensor) for tensor in operation.inputs[1:]]
     known = [np.atleast_1d(value) for value in given if value is not None]

@@ -1,8 +1,8 @@
-"""Which ops compute one value from several tokens.
+"""Finds ops that compute one value from several tokens.
 
 TensorFlow's shape inference leaves the size of the token axis open. It cannot say whether an op
-cut, joined or reduced that axis; the tables below say that of ops that have it first, and
-`token_axis.py` of all others.
+cut, joined or reduced that axis. The tables below say so if it is the first axis, and
+`token_axis.py` if it is another one.
 """
 
 from __future__ import annotations
@@ -15,39 +15,40 @@ import tensorflow as tf
 from kerasrec.trace.known import Known, has_open_rows
 from kerasrec.trace.token_axis import AXIS_OPS, REDUCTIONS, Axes, static_value
 
-# Their leading axis has an open size that depends on the values of tokens.
+# Ops whose outputs have a leading axis of open size that depends on the values of tokens.
 _COUNTING_OPS = frozenset({
     "BroadcastGradientArgs", "Where", "Unique", "UniqueV2", "UniqueWithCounts",
     "UniqueWithCountsV2", "RaggedGather", "RaggedRange", "Range",
 })  # fmt: skip
-# They add up rows, or change their order.
+# Ops that add up rows, or change their order.
 _ROW_OPS = frozenset({
     "RandomShuffle", "StatelessShuffle", "SegmentSum", "SegmentMean", "SegmentMax", "SegmentMin",
     "SegmentProd", "UnsortedSegmentSum", "UnsortedSegmentMax", "UnsortedSegmentMin",
     "UnsortedSegmentProd", "SparseSegmentSum", "SparseSegmentMean", "SparseSegmentSqrtN",
     "Gather", "Diag", "DiagPart",
 })  # fmt: skip
-# They work along the last axis, which is that of tokens if there is no other.
+# Ops along the last axis, which is the token axis if there is no other.
 _LAST_AXIS_OPS = frozenset({
     "Softmax", "LogSoftmax", "TopKV2", "LowerBound", "UpperBound", "IsotonicRegression",
     "DenseBincount", "MatrixDiag", "MatrixDiagV2", "MatrixDiagV3",
 })  # fmt: skip
-# They put rows back where the tokens are, or take them from there, by the numbers of tokens. So
-# many of their first inputs are values of tokens, which no number of a token makes right again.
+# Ops that put rows back at the places of their tokens, or take them from there, by the tokens'
+# numbers. For each, how many of its first inputs are values of tokens: if one of these is mixed, so
+# is the result, whatever the numbers are.
 # fmt: off
 _SCATTERS = {"DynamicStitch": 0, "ScatterNd": 0, "CropAndResize": 2} | dict.fromkeys((
     "TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub", "TensorScatterMax",
     "TensorScatterMin", "GatherNd", "TensorListGather",
 ), 1)
 # fmt: on
-# They take the range of numbers from all that they are given, unless it is given.
+# Ops that take the range of numbers from their whole input, unless they are given a range.
 _QUANTIZERS = frozenset(f"QuantizeAndDequantizeV{version}" for version in (2, 3, 4))
-# They leave the first axis as it is if the first of the numbers in their second input is this.
+# Ops that leave the first axis unchanged if their second input begins with this number.
 _WHOLE = {"Tile": 1, "Pad": 0, "PadV2": 0, "MirrorPad": 0, "Slice": 0}
 
 
 def mixes_tokens(operation: tf.Operation, inputs: Sequence[Known]) -> bool:
-    """Whether an op computes from several tokens, or from what is of several tokens."""
+    """Whether an op computes from several tokens, or from a value that is mixed already."""
     if operation.type in _SCATTERS:
         values = inputs[: _SCATTERS[operation.type]]
         return any(item.is_mixed for item in values) or _scatters_by_values(operation, inputs)
@@ -59,9 +60,10 @@ def mixes_tokens(operation: tf.Operation, inputs: Sequence[Known]) -> bool:
 
 
 def _hands_on(operation: tf.Operation) -> bool:
-    """Whether an item is put at one place of a list that a loop hands to its next turn.
+    """Whether an op puts an item at a fixed place of a list that a loop passes to its next turn.
 
-    So `keras.ops.scan` hands values to the next token. Lists that are made in the turn are its own.
+    `keras.ops.scan` passes values to the next token in this way. A list that is made in the turn
+    itself belongs to this turn.
     """
     if tf.get_static_value(operation.inputs[1]) is None:
         return False
@@ -72,7 +74,7 @@ def _hands_on(operation: tf.Operation) -> bool:
 
 
 def _scatters_by_values(operation: tf.Operation, inputs: Sequence[Known]) -> bool:
-    """Whether an op finds tokens by other numbers than their own.
+    """Whether an op finds tokens by numbers other than their own.
 
     A token's own number is computed from all tokens, by `tf.range(tf.shape(x)[0])` or `tf.where`.
     """
@@ -90,7 +92,7 @@ def _scatters_by_values(operation: tf.Operation, inputs: Sequence[Known]) -> boo
 
 
 def works_along_first_axis(operation: tf.Operation, axes: Axes) -> bool:
-    """Whether an op cuts, joins, reorders or reduces the token axis, where it is the first."""
+    """Whether an op cuts, joins, reorders or reduces the token axis, if it is the first."""
     if operation.type in _COUNTING_OPS:
         return True
     if operation.type == "ConcatV2" and 0 in axes:
@@ -137,8 +139,8 @@ def is_of_single_tokens(operation: tf.Operation, inputs: Sequence[Known]) -> boo
 def _begins_with_another(tensor: tf.Tensor, number: int) -> bool:
     """Whether the first entry of a list differs from a number; False if it cannot be read.
 
-    A list that a user writes has an entry for each axis, of which some may be computed. The lists
-    that TensorFlow computes for gradients are not made of entries.
+    A list that a user writes has an entry for each axis, and some of these may be computed. The
+    lists that TensorFlow computes for gradients are not made of single entries.
     """
     entries, operation = static_value(tensor), tensor.op
     if entries is not None:

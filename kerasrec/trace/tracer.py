@@ -1,9 +1,9 @@
 """Runs one Python function once and records what it does.
 
 TensorFlow records the ops in a `FuncGraph`; the tracer records what TensorFlow has no op for:
-calls, conditionals, maps over ragged rows and collected values. Each stands in the TensorFlow
-graph as placeholders for its results. A branch of a conditional, and the function of a map, is the
-range of ops that were made while it ran.
+calls, conditionals, maps over ragged rows and collected values. In the TensorFlow graph, each of
+these has placeholders for its results. A branch of a conditional is the range of ops that were made
+while it ran, and so is the function of a map.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ _traced_graphs: weakref.WeakSet[tf.Graph] = weakref.WeakSet()
 
 
 class ReturnTypeUnknownError(Exception):
-    """A call was met whose callee's return type is not known yet; its branch is tried later.
+    """The return type of a callee is not known yet; the branch with the call is traced later.
 
     Args:
         name: The callee's name.
     """
 
-    # Whether a row without entries can end the recursion.
+    # Whether an empty ragged row can end the recursion.
     can_end = False
 
     def __init__(self, name: str):
@@ -104,8 +104,8 @@ class MapRecord:
     Args:
         rows: The rows of each ragged value.
         values: All entries of each ragged value.
-        entries: Placeholders for them, as the function sees them.
-        body: What the function did.
+        entries: Placeholders for the entries, as the function sees them.
+        body: The ops and the results of the function.
         results: Placeholders for all entries of what it returns.
         source: The user's line.
     """
@@ -122,7 +122,7 @@ class MapRecord:
 class CollectRecord:
     """A value to be kept in the table `name`, at `index` if there is one.
 
-    Without a size, the index is a key; `anchor` is an op of the same branch.
+    Without a size, the index is a key. `anchor` is an op in the same branch.
     """
 
     name: str
@@ -135,12 +135,12 @@ class CollectRecord:
 
 @dataclass
 class Outside:
-    """What all functions of a program know of the outside.
+    """What all functions of a program know of its call from outside.
 
     Args:
-        arguments: The structure of what the program is called with.
-        found: What one function has found out for all.
-        is_trial: Whether types of what functions return are tried.
+        arguments: The structure of the program's arguments.
+        found: What one function has found out and all may use.
+        is_trial: Whether return types are being tried.
     """
 
     arguments: Any
@@ -150,17 +150,17 @@ class Outside:
 
 @dataclass(eq=False)
 class Tracer:
-    """What happens while one function is traced, and what it returns then.
+    """Records what one function does and returns while it is traced.
 
     Args:
         graph: The `FuncGraph` that TensorFlow records into.
         parameters: The placeholders of the function's arguments.
-        are_numbers: Which of them are the user's own, and not what values of data types are known
-          by.
-        resolve_call: Called with (function, flat arguments, structure) at each call; returns the
-          callee's name, its argument tensors and the structure and types of what it returns.
-        kind_outside: The kind of a tensor that the function closes over.
-        outside: What the program knows of the outside.
+        are_numbers: For each of them, whether it is the user's own, not the number of a value of a
+          data type.
+        resolve_call: Called with (tracer, function, arguments) at each call; returns the callee's
+          name, its argument tensors, and the structure and types of what it returns.
+        kind_outside: Returns the kind of a tensor that the function closes over.
+        outside: What the program knows of its call from outside.
     """
 
     graph: tf.Graph
@@ -189,20 +189,20 @@ class Tracer:
             self._kinds.add(parameter, Kind.TOKEN)
 
     def kind(self, tensor: tf.Tensor) -> Kind:
-        """Whether a tensor of the graph is one value a token, shared, or neither."""
+        """Returns the kind of a tensor of the graph: one value per token, shared, or neither."""
         return self._kinds.kind(tensor)
 
     def is_of_other_rows(self, tensor: tf.Tensor) -> bool:
-        """Whether values of a row's entries are computed from entries of other tokens' rows."""
+        """Whether a tensor of entries is computed from entries of other tokens' rows."""
         entries = self._kinds.known(tensor).entries
         return entries is not None and entries.is_of_other_rows
 
     def type(self, tensor: tf.Tensor) -> Type:
-        """Type of a tensor of the graph."""
+        """Returns the type of a tensor of the graph."""
         return Type.of(tensor, self.kind(tensor))
 
     def token_type(self, tensor: tf.Tensor, what: str) -> Type:
-        """Type of one token's value; a shared tensor counts as the same value for each token."""
+        """Returns the type of one token's value; a shared tensor is the same for each token."""
         found = self.type(tensor)
         if found.kind is Kind.WAVE:
             mixing = self._kinds.mixing(tensor)
@@ -225,7 +225,7 @@ class Tracer:
 
     @contextlib.contextmanager
     def inside(self) -> Iterator[BranchRecord]:
-        """A context in which the function of a branch or of a map runs; it gives its record."""
+        """A context for running a branch or the function of a map; it returns the record of it."""
         record = BranchRecord(len(self.graph.get_operations()))
         outer = self._scope
         self._num_scopes += 1
@@ -237,7 +237,7 @@ class Tracer:
             record.stop = len(self.graph.get_operations())
 
     def rows_of(self, ragged: tf.RaggedTensor) -> Rows:
-        """The rows that a RaggedTensor with one row a token has."""
+        """Returns the rows of a RaggedTensor that has one row for each token."""
         found = self.rows.find(ragged.row_splits, self._scope)
         if found is None:
             found = self.rows.add(ragged, self._scope)
@@ -247,7 +247,7 @@ class Tracer:
         return found
 
     def tensor(self, value: Any, like: Type | None, what: str) -> tf.Tensor:
-        """A value from the user's function as a tensor of the graph.
+        """Returns a value from the user's function as a tensor of the graph.
 
         A Python number takes the dtype of `like` if both are ints or both are floats. Without
         `like`, it takes the dtype of the function's int (or float) arguments if all have the same.
@@ -274,20 +274,20 @@ class Tracer:
         return tensor
 
     def tensors(self, values: Sequence[Any], like: Sequence[Type], what: str) -> list[tf.Tensor]:
-        """Several values; types in `like` count only if there are as many."""
+        """Returns several values as tensors; `like` counts only if it has as many types."""
         types = like if len(like) == len(values) else [None] * len(values)
         return [self.tensor(item, hint, what) for item, hint in zip(values, types, strict=True)]
 
     def returned(
         self, result: Any, like: Sequence[Type], what: str, wanted: str
     ) -> tuple[list[tf.Tensor], list[Type]]:
-        """What a function of the user returns, flat, and the types of one token's values.
+        """Returns what the user's function returned, flat, and the types of one token's values.
 
         Args:
             result: A nest of values.
             like: The same as for `tensors`.
             what: The result, for errors.
-            wanted: Says what it must be.
+            wanted: What the result must be, for errors.
         """
         flat = tf.nest.flatten(result)
         if not flat or any(item is None for item in flat):
@@ -305,7 +305,7 @@ class Tracer:
         return same.pop() if len(same) == 1 else None
 
     def placeholders(self, types: Sequence[Type]) -> list[tf.Tensor]:
-        """Placeholders for values that TensorFlow has no op for."""
+        """Makes placeholders for values that TensorFlow has no op for."""
         results = [tf.compat.v1.placeholder(item.dtype, item.tensor_shape()) for item in types]
         for result, item in zip(results, types, strict=True):
             if item.kind is Kind.WAVE:
@@ -315,7 +315,7 @@ class Tracer:
         return results
 
     def key(self) -> tf.Tensor:
-        """A placeholder for keys that no other tokens of the run have, int64 `[tokens]`."""
+        """Makes a placeholder for keys that no other tokens of the run have, int64 `[tokens]`."""
         (key,) = self.placeholders([Type(tf.int64, ())])
         self.keys.append(key)
         return key
@@ -336,7 +336,7 @@ class Tracer:
 
 
 def _about_function(what: str, function: Callable[..., Any]) -> str:
-    """Says that something is a function, and how a function is made a value."""
+    """Returns the message that something is a function, and how to make it a value."""
     name = name_of(undecorated(function))
     shown = "lambda ...: ..." if name == "<lambda>" else name
     return (
@@ -358,7 +358,7 @@ def is_inside_traced_graph() -> bool:
 
 
 def tracer_for(name: str) -> Tracer:
-    """The active tracer, for something that only a recursive function may use."""
+    """Returns the active tracer; raises TraceError if there is none for the user to call `name`."""
     tracer = active_tracer()
     if tracer is None and is_inside_traced_graph():
         raise TraceError(
@@ -375,7 +375,7 @@ def tracer_for(name: str) -> Tracer:
 
 
 def active_tracer() -> Tracer | None:
-    """The tracer of the function that is being traced, if its graph is being built now."""
+    """Returns the tracer of the function that is being traced, if its graph is being built now."""
     stack = getattr(_active, "stack", [])
     if stack and tf.compat.v1.get_default_graph() is stack[-1].graph:
         return stack[-1]

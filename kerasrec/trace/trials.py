@@ -1,4 +1,4 @@
-"""Types to try for what a function returns, and what to say if none of them fits."""
+"""The return types to try for a function, and the error if none of them fits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kerasrec.errors import KerasrecError, NoBaseCaseError
 from kerasrec.graph.types import Type
 from kerasrec.trace.state import State
 
-# In order, for a function that only rows without entries end.
+# In this order, for a function that only empty ragged rows end.
 TRIED_TYPES = [
     Type(dtype, shape)
     for dtype in (
@@ -26,28 +26,28 @@ TRIED_TYPES = [
     )
     for shape in ((), (None,))
 ]
-# How an error of TensorFlow, Keras or Python is reported.
+# Part of the message for an error of TensorFlow, Keras or Python.
 CANNOT_BE_TRACED = "cannot be traced; "
-# How TensorFlow names dtypes; "string" alone is English, too.
+# How TensorFlow names dtypes. The word "string" alone may also be plain English.
 _DTYPE = re.compile(
     r"(?<=type of )string|"
     r"\b(?:bool|b?float(?:16|32|64)|u?int(?:8|16|32|64)|complex(?:64|128))\b"
 )
 # Shapes and dtypes in a message, of the form `(None,)` or `f32[3]`.
 _IN_BRACKETS = re.compile(r"\([^()]*\)|\[[^\[\]]*\]")
-# Of errors of a body that takes what it returns for a nest, or for a matrix, which is not tried and
-# has no axis of open size where that of tokens is lost.
+# Errors of functions that use their own result as a nest or a matrix, neither of which is tried. A
+# matrix that has lost the token axis has no axis of open size.
 _OF_ANOTHER_KIND = re.compile(
     r"to unpack|has no attribute|are valid indices|has shape \(\d|\brank\b|dimensional|dictionary"
 )
 
 
 def error_of_trials(state: State, failures: Sequence[Exception]) -> Exception:
-    """What is wrong with a function if all trials failed.
+    """Returns the error to raise if all trials failed.
 
-    Trials of a wrong dtype fail where it meets the right one, so the right one is that which most
-    of them name; one of a list of dtypes counts less. If both trials of that dtype, of a number and
-    of a vector, fail alike, then no type would help.
+    Trials with a wrong dtype fail where they meet the right one, so the right dtype is the one that
+    most errors name. A dtype in a list of several counts less. If both trials of the right dtype,
+    with a number and with a vector, fail in the same way, no type would help.
 
     Args:
         state: The function's state.
@@ -77,7 +77,7 @@ def error_of_trials(state: State, failures: Sequence[Exception]) -> Exception:
 def no_type_fits(
     state: State, failure: Exception | None = None, dtype: str = "float32"
 ) -> NoBaseCaseError:
-    """Says that the user must state what a function returns.
+    """Returns the error that asks the user to state what a function returns.
 
     Args:
         state: The function's state.
@@ -94,5 +94,5 @@ def no_type_fits(
 
 
 def _is_of_kerasrec(error: Exception) -> bool:
-    """Whether an error is one of kerasrec's own."""
+    """Whether an error was raised by kerasrec itself."""
     return isinstance(error, KerasrecError) and CANNOT_BE_TRACED not in str(error)
