@@ -1,1 +1,1 @@
-"""What a program is: types, nodes, tags, printer, checker and interpreter."""
+"""Graphs of programs: types, nodes, tags, printer, checker and interpreter."""

@@ -1,12 +1,11 @@
-"""What tokens carry in addition to the user's arguments; calls pass it on.
+"""Values that tokens carry in addition to the user's arguments; calls pass them on.
 
 An engine knows a token only by its place in a wave, but the message of a failed assertion must name
 the token. So functions of a program with assertions take two more arguments, the root token and the
-tag. In a program that makes values of data types, tokens carry a key: what they make is known by
-it, before anyone knows in which row it will stand. And where calls of a function read different
-results of it, the function takes bools that say which results are read (see `transform/reads.py`).
-Where equal calls are one call, tokens carry their root token, since calls of different roots are
-never one.
+tag. In a program that makes values of data types, tokens carry a key. It identifies what they make
+before it is known in which row that will be. If calls of a function read different results of it,
+the function takes bools that say which results are read (see `transform/reads.py`). If equal calls
+are one call, tokens carry their root token, since calls of different roots are never one.
 """
 
 from __future__ import annotations
@@ -20,22 +19,23 @@ from kerasrec.graph.values import Value
 
 NUM_LABELS = 16
 NO_LABEL = -1
-# One label more than the message shows, to know whether there are more.
+# One more label than the message shows, to know whether there are more.
 _NUM_CARRIED = NUM_LABELS + 1
 # The place of the root token that a token comes from, and its newest labels, newest first.
 FOR_ERRORS = {"root": Type(tf.int32, ()), "tag": Type(tf.int32, (_NUM_CARRIED,))}
 # A hash of the root token and of all labels of the tag.
 FOR_VALUES = {"key": Type(tf.int64, ())}
-# Keys of what is made are from here on; numbers of the tree nodes of a batch are smaller.
+# Keys of values that tokens make begin here; numbers of a batch's tree nodes are smaller.
 FIRST_KEY = 2**62
-# Odd, so that no two keys become one. Labels are far apart, since keys of roots may not be.
+# Factors are odd, so that different keys stay different. The steps for labels are far apart, since
+# keys of roots may not be.
 _FACTOR = 0xBF58476D1CE4E5B9 - 2**64
 _LABEL = 0x9E3779B97F4A7C15
 _PLACE = 0x94D049BB133111EB - 2**64
 
 
 def with_carried(graph: TaggedGraph, arguments: list[tf.Tensor]) -> list[tf.Tensor]:
-    """What the bodies take of the flat arguments `[tokens, ...]`, and what root tokens carry."""
+    """Returns the flat arguments `[tokens, ...]` that bodies take, and what root tokens carry."""
     parameters = graph.bodies[graph.entry].parameters
     names = [node.name for node in parameters if node.is_carried]
     left_out = graph.memo.per_root if graph.memo else ()
@@ -44,12 +44,12 @@ def with_carried(graph: TaggedGraph, arguments: list[tf.Tensor]) -> list[tf.Tens
 
 
 def rows_of_roots(graph: TaggedGraph, arguments: list[tf.Tensor]) -> dict[Value, tf.Tensor]:
-    """The shared values for the flat arguments that all calls of a root have in common."""
+    """Returns the flat arguments that all calls of a root have in common, by shared value."""
     return {node.output(): arguments[node.place] for node in tables_of_roots(graph)}
 
 
 def tables_of_roots(graph: TaggedGraph) -> list[RowsOfRoots]:
-    """The nodes of these values."""
+    """Returns the nodes of these shared values."""
     return [node for node in graph.shared if isinstance(node, RowsOfRoots)]
 
 
@@ -64,12 +64,12 @@ def _of_roots(name: str, num_tokens: tf.Tensor) -> tf.Tensor:
 
 
 def carried_inside(name: str, label: int, tensor: tf.Tensor) -> tf.Tensor:
-    """What tokens carry inside a call with this label.
+    """Returns what tokens carry inside a call with this label.
 
     Args:
         name: "root", "tag" or "key".
-        label: of the call site.
-        tensor: what they carry where they call, `[tokens, ...]`.
+        label: The label of the call site.
+        tensor: What they carry at the call site, `[tokens, ...]`.
     """
     if name == "root":
         return tensor
@@ -77,44 +77,47 @@ def carried_inside(name: str, label: int, tensor: tf.Tensor) -> tf.Tensor:
 
 
 def tag_inside(label: int, tag: tf.Tensor) -> tf.Tensor:
-    """The tags inside a call with this label, int32 `[tokens, labels]`."""
+    """Returns the tags inside a call with this label, int32 `[tokens, labels]`."""
     newest = tf.fill([tf.shape(tag)[0], 1], label)
     return tf.concat([newest, tag[:, :-1]], 1)
 
 
 def key_inside(label: int, key: tf.Tensor) -> tf.Tensor:
-    """The keys inside a call with this label, int64 `[tokens]`; for one label, no two are equal."""
+    """Returns the keys inside a call with this label, int64 `[tokens]`.
+
+    With one label, different keys stay different.
+    """
     return _mixed(key + _step(label + 1))
 
 
 def key_of_entry(place: tf.Tensor, key: tf.Tensor) -> tf.Tensor:
-    """The keys of entries of rows, int64 `[entries]`.
+    """Returns the keys of entries of rows, int64 `[entries]`.
 
     Args:
-        place: int32 `[entries]`, of each in its row.
-        key: that of its token.
+        place: The place of each entry in its row, int32 `[entries]`.
+        key: The key of each entry's token.
     """
     return _mixed(tf.bitwise.bitwise_xor(key, (tf.cast(place, tf.int64) + 1) * _PLACE))
 
 
 def key_of_made(number: int, key: tf.Tensor) -> tf.Tensor:
-    """The keys of what tokens make, int64 `[tokens]`.
+    """Returns the keys of values that tokens make, int64 `[tokens]`.
 
     Args:
-        number: of the place in the program where it is made.
-        key: those of the tokens.
+        number: The number of the place in the program where the values are made.
+        key: The keys of the tokens.
     """
     made = tf.bitwise.bitwise_and(_mixed(key + _step(-1 - number)), FIRST_KEY - 1)
     return tf.bitwise.bitwise_or(made, FIRST_KEY)
 
 
 def _step(number: int) -> int:
-    """What is added for a label, which int64 can hold."""
+    """Returns the number to add for a label, wrapped to the range of int64."""
     return (number * _LABEL + 2**63) % 2**64 - 2**63
 
 
 def _mixed(key: tf.Tensor) -> tf.Tensor:
-    """Different numbers for different numbers, in which all bits depend on the lower ones."""
+    """Mixes the bits of numbers, so that each depends on all lower ones; no two become equal."""
     mixed = key * _FACTOR
     upper = tf.bitwise.bitwise_and(tf.bitwise.right_shift(mixed, 32), 2**32 - 1)
     return tf.bitwise.bitwise_xor(mixed, upper)

@@ -1,4 +1,4 @@
-"""Invariants of graphs; every pass has its result checked before it hands it on."""
+"""Checks the invariants of graphs; the result of every pass is checked before it is used."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kerasrec.graph.values import Node
 
 
 def check_function_graphs(graphs: FunctionGraphs) -> None:
-    """Raises GraphError unless every function is well formed and every callee is there."""
+    """Raises GraphError unless every function is well formed and every callee exists."""
     for function in graphs:
         seen: set[Node] = set()
         for node in function.nodes:
@@ -29,7 +29,7 @@ def check_function_graphs(graphs: FunctionGraphs) -> None:
 
 
 def check_tagged_graph(graph: TaggedGraph) -> None:
-    """Raises GraphError unless every edge ends in the graph and every call meets its function."""
+    """Raises GraphError unless every edge stays in the graph and every call fits its function."""
     nodes = set(graph.nodes)
     for body in graph.bodies.values():
         for node in body.nodes:

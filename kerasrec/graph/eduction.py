@@ -1,11 +1,11 @@
-"""The second definition: what function graphs mean, by demand.
+"""The second definition of what function graphs mean: by demand.
 
-Kostopoulou 2018, section 4.2, after Yaghi: call i of a function is the operator call_i, which asks
-for the function's result in the context `i : c` of the context `c`. A parameter is the operator
-actuals, which in the context `i : c` asks for the argument of call i in the context `c`. Nothing is
-sent; what nobody asks for is not computed. The first definition is `interpreter.py`: there values
-are sent as soon as they are there. Both give the same results, up to what a program shows, checks
-or collects, where it is not asked for here.
+This follows Kostopoulou 2018, section 4.2, after Yaghi. Call i of a function is the operator
+call_i: in the context `c`, it asks for the function's result in the context `i : c`. A parameter is
+the operator actuals: in the context `i : c`, it asks for the argument of call i in the context `c`.
+Nothing is sent, and a value that nobody asks for is not computed. The first definition is
+`interpreter.py`: there, values are sent as soon as they are computed. Both give the same results.
+Only what a program shows, checks or collects may be missing here, where nobody asks for it.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ class Eduction:
     """The results of a run.
 
     Args:
-        outputs: one array for each flat output, `[tokens, ...]`.
-        calls: by function, how many of its calls were asked for anything, the first one included.
+        outputs: One array for each flat output, `[tokens, ...]`.
+        calls: For each function, how many of its calls were asked for something, including the call
+            from outside.
     """
 
     outputs: list[np.ndarray]
@@ -42,13 +43,13 @@ class Eduction:
 
 
 def evaluate(graphs: FunctionGraphs, arguments: Sequence[np.ndarray]) -> Eduction:
-    """What functions return, one token at a time.
+    """Computes what a program returns, one token at a time.
 
-    It asks by Python's own recursion, and so is for small programs.
+    It uses Python's own recursion, so it is for small programs.
 
     Args:
-        graphs: of a program; assertions in it do not fail, and tables stay empty.
-        arguments: one array for each flat argument, `[tokens, ...]`.
+        graphs: The graphs of a program. Assertions in it do not fail, and tables stay empty.
+        arguments: One array for each flat argument, `[tokens, ...]`.
     """
     asking = _Asking(graphs)
     entry = graphs.functions[graphs.entry]
@@ -76,7 +77,7 @@ class _Asking:
             self._places.update((node, place) for place, node in enumerate(function.parameters))
 
     def results(self, values: Sequence[Value], arguments: Sequence[np.ndarray]) -> list[Any]:
-        """The values for one token of a call from outside."""
+        """Returns the values for one token of a call from outside."""
         self._arguments = [tf.constant(item) for item in arguments]
         self._known: dict[tuple[Value, Tag], tf.Tensor] = {}
         self.calls: Counter[str] = Counter({self._graphs.entry: 1})
@@ -99,7 +100,7 @@ class _Asking:
         return self._known[value, context]
 
     def _call(self, value: Value, context: Tag) -> tf.Tensor:
-        """call_i: the callee's result, in a context with the label in front."""
+        """call_i: asks for the callee's result, in a context with the label in front."""
         label = self._labels[value.node]
         site, inside = self._sites[label], enter(label, context)
         if inside not in self._entered:
@@ -108,7 +109,7 @@ class _Asking:
         return self._ask(self._graphs.functions[site.callee].outputs[value.index], inside)
 
     def _actual(self, value: Value, context: Tag) -> tf.Tensor:
-        """actuals: the argument of the call whose label stands in front, as its caller has it."""
+        """actuals: asks, in the caller's context, for the argument of the call that is in front."""
         label, *around = context
         place = self._places[value.node]
         if label == _OUTSIDE:
@@ -138,7 +139,7 @@ class _Asking:
         return tf.concat(rows, 0)
 
 
-# What each kind of node answers; the others are ops.
+# How each kind of node finds its value; all other nodes are ops.
 _RULES: dict[type[Node], Callable[[_Asking, Value, Tag], tf.Tensor]] = {
     nodes.CallOf: _Asking._call,
     nodes.Parameter: _Asking._actual,

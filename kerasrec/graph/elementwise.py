@@ -1,7 +1,7 @@
-"""Ops that compute number by number: what a token gets depends on that token's numbers alone.
+"""Elementwise ops: what they compute for a token depends only on that token's numbers.
 
-Of all of them XLA's results are those of TensorFlow's own kernels, which `emit/xla_ops.py` relies
-on.
+For all of them, XLA gives the same results as TensorFlow's own kernels. `emit/xla_ops.py` relies on
+this.
 """
 
 _ARITHMETIC = """

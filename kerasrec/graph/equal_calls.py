@@ -1,8 +1,8 @@
-"""In the interpreter: equal calls of a root token as one call.
+"""Runs equal calls of a root token as one call, in the interpreter.
 
-A call runs under the tag that it was first made with. Under the tag of an equal call nothing runs:
-what the first returns, that one returns, too. A cotangent waits until all callers of the call have
-passed theirs, and their sum enters its gradient once.
+A call runs under the tag with which it was first made. Nothing runs under the tags of equal calls:
+they return what the first call returns. Cotangents wait until all callers of the call have passed
+theirs. Then their sum enters the gradient of the call once.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ class EqualCalls:
     """The calls of one root token.
 
     Args:
-        graph: of the program, with `memo`.
+        graph: The graph of a program with `memo`.
     """
 
     def __init__(self, graph: TaggedGraph):
-        # The sweep and the entrance that a CALL passes a value into, and how many CALLs there are.
+        # For each CALL: the sweep and the entrance that it passes a value to, and how many CALLs
+        # its linkage has.
         self._goals: dict[Node, tuple[int, Entrance, int]] = {}
         for site in graph.call_sites.values():
             sweeps = graph.bodies[site.callee].sweeps
@@ -49,7 +50,7 @@ class EqualCalls:
         self._held: dict[Tag, dict[Entrance, Any]] = defaultdict(dict)
 
     def passed(self, node: Call, tag: Tag, data: Any) -> Tokens:
-        """What follows when a CALL passes a value into the call that has this tag."""
+        """Yields the tokens to send when a CALL passes a value into the call with this tag."""
         sweep, entrance, count = self._goals[node]
         if sweep:
             held = self._held[self._runs_as[tag]]
@@ -69,12 +70,15 @@ class EqualCalls:
             yield from ((output, tag, value) for output, value in self._results[first])
 
     def returned(self, node: Result, tag: Tag, data: Any) -> Tokens:
-        """What equal calls return when a call does."""
+        """Yields the tokens that equal calls return when this call returns."""
         self._results[tag].append((node.output(), data))
         yield from ((node.output(), other, data) for other in self._equal[tag] if other != tag)
 
     def released(self) -> tuple[Tag, dict[Entrance, Any]] | None:
-        """When nothing else can run: the cotangents of a call all of whose callers have run."""
+        """Returns the tag and the cotangents of a call whose callers have all run, or None.
+
+        This is for when nothing else can run.
+        """
         if not self._held:
             return None
         callers: dict[Tag, list[Tag]] = {tag: [] for tag in self._equal}
@@ -87,10 +91,11 @@ class EqualCalls:
         return None
 
     def check_order(self) -> None:
-        """Fails if a call needs itself.
+        """Checks that no call needs itself.
 
         Raises:
-            tf.errors.InvalidArgumentError: with the arguments of the calls on the way.
+            tf.errors.InvalidArgumentError: If one does. The message has the arguments of all calls
+                on the way.
         """
         try:
             graphlib.TopologicalSorter(self._calls()).prepare()
@@ -101,14 +106,14 @@ class EqualCalls:
             ) from error
 
     def _key(self, arguments: dict[Call, Any]) -> str:
-        """What tells a call apart from others of its function, as text."""
+        """Returns text that tells a call apart from others of its function."""
         (callee,) = {call.callee for call in arguments}
         given = {self._goals[call][1]: data for call, data in arguments.items()}
         keys = [node for node in self._parameters[callee] if not node.is_carried]
         return ", ".join(f"{node.name}={given[node].numpy()[0]}" for node in keys)
 
     def _calls(self) -> dict[Tag, list[Tag]]:
-        """By the tag of each call, the calls that it makes."""
+        """Returns the calls that each call makes, by its tag."""
         found: dict[Tag, list[Tag]] = {tag: [] for tag in self._equal}
         for tag, first in self._runs_as.items():
             caller = tag[1:]

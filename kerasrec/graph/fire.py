@@ -1,4 +1,4 @@
-"""Fires one op of TensorFlow, in whatever graph is being built."""
+"""Fires one op of TensorFlow in the graph that is being built."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ _TAKE_INDICES |= {"ScatterNd", *(f"TensorScatter{way}" for way in ("Update", "Ad
 
 
 def fire(node: Node, inputs: Sequence[tf.Tensor], has_gradient: bool = True) -> list[tf.Tensor]:
-    """The outputs of a node that TensorFlow computes, for the given inputs.
+    """Computes the outputs of a node for the given inputs.
 
-    The op is made anew in the default graph, with the attributes it was traced with. An op that
-    holds functions, such as a loop, runs as a call of a function instead (`trace/functions.py`).
+    The op is made again in the default graph, with the attributes that it was traced with. An op
+    that holds functions, such as a loop, runs as a call of a function instead
+    (`trace/functions.py`).
 
     Args:
-        node: `Computed`.
-        inputs: tensors for its inputs, in order.
-        has_gradient: False hides such a call from tapes and gradients.
+        node: A `Computed` node.
+        inputs: Tensors for its inputs, in order.
+        has_gradient: False hides the call of a function from tapes and gradients.
 
     Raises:
-        GraphError: it is a node of another kind.
+        GraphError: If it is a node of another kind.
     """
     if not isinstance(node, Computed):
         raise GraphError(f"{node.op} was not given a value before it was read.")
@@ -69,8 +70,8 @@ def _run_if_any(
 ) -> list[tf.Tensor]:
     """Runs an op that holds an assertion, unless it has zero tokens: then no token reaches it.
 
-    It also runs for zero tokens where its outputs are not known otherwise: for a `tf.TensorArray`,
-    or an open shape that is not one value per token.
+    It also runs for zero tokens if its outputs are not known otherwise: for a `tf.TensorArray`, or
+    an open shape that is not one value per token.
     """
     pairs = zip(node.inputs, inputs, strict=True)
     tokens = [tensor for value, tensor in pairs if value.type.kind is Kind.TOKEN]
@@ -97,13 +98,13 @@ def _run_if_any(
 
 
 def _is_known_of_none(item: Type) -> bool:
-    """Whether the output of an op for zero tokens is known."""
+    """Whether an output of an op for zero tokens is known without running the op."""
     is_plain = item.dtype not in (tf.resource, tf.variant)
     return is_plain and (item.shape is not None if item.kind is Kind.TOKEN else item.is_static)
 
 
 def show(node: Effect, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Runs an EFFECT, in whatever graph is being built; returns True when it has run."""
+    """Runs an EFFECT in the graph that is being built; returns a True that waits for it."""
     with on_device_of(node), _scope_of_line(node):
         if node.function is None:
             operation = copy_of(node.operation, inputs)
@@ -114,12 +115,12 @@ def show(node: Effect, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
 
 
 def on_device_of(node: Computed | Effect) -> contextlib.AbstractContextManager[object]:
-    """The scope of the device that the user chose for a node; an empty one if there is none."""
+    """Returns the scope of the device that the user chose for a node; an empty one if none."""
     return tf.device(node.device) if node.device else contextlib.nullcontext()
 
 
 def _scope_of_line(node: Computed | Effect) -> contextlib.AbstractContextManager[object]:
-    """Names an op that may fail after its line, so that TensorFlow's error has it."""
+    """Returns a name scope with the line of an op that may fail, for TensorFlow's error."""
     may_fail = node.function is not None or node.op in _TAKE_INDICES
     if not may_fail or node.source is None:
         return contextlib.nullcontext()
@@ -129,15 +130,15 @@ def _scope_of_line(node: Computed | Effect) -> contextlib.AbstractContextManager
 def copy_of(
     operation: tf.Operation, inputs: Sequence[tf.Tensor], dtype: tf.DType | None = None
 ) -> tf.Operation:
-    """The same op in the default graph, on other inputs.
+    """Copies an op into the default graph, with other inputs.
 
     Attributes of the executor, such as colocation with other ops, are left out. So is the request
-    for XLA, which would compile for each number of tokens.
+    for XLA, which would compile again for each number of tokens.
 
     Args:
         operation: The op to copy.
         inputs: The inputs of the copy.
-        dtype: The dtype of its outputs and inputs, if it is another one.
+        dtype: The dtype of the copy's outputs and inputs; None for the same dtypes.
     """
     dtypes = [dtype or item.dtype for item in operation.outputs]
     attributes = attributes_of(operation.node_def)
@@ -148,7 +149,7 @@ def copy_of(
 
 
 def attributes_of(definition: tf.compat.v1.NodeDef) -> dict[str, tf.compat.v1.AttrValue]:
-    """The attributes of an op that its copies have, too."""
+    """Returns the attributes of an op that its copies get."""
     return {
         name: value
         for name, value in definition.attr.items()
@@ -157,14 +158,15 @@ def attributes_of(definition: tf.compat.v1.NodeDef) -> dict[str, tf.compat.v1.At
 
 
 def read_shared(node: Shared) -> tf.Tensor:
-    """The tensor that a SHARED node stands for; a variable's handle where it is a variable."""
+    """Returns the tensor of a SHARED node; if it is a variable, the variable's handle."""
     return node.tensor if node.variable is None else node.variable.handle
 
 
 def branch_chosen(predicate: tf.Tensor, num_branches: int) -> tf.Tensor:
-    """The branch that each predicate chooses, an integer: true the first one, false the second.
+    """Returns the number of the branch that each predicate chooses: 0 for true, 1 for false.
 
-    An integer out of range chooses the last one, as in `tf.switch_case`.
+    An integer chooses the branch with this number. If it is out of range, it chooses the last one,
+    as in `tf.switch_case`.
     """
     if predicate.dtype == tf.bool:
         return 1 - tf.cast(predicate, tf.int32)

@@ -1,4 +1,4 @@
-"""What a program is, at every stage: functions of nodes that pass values to each other."""
+"""Programs at every stage: functions whose nodes pass values to each other."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class Traced:
     """What TensorFlow traced for a function.
 
     Args:
-        concrete: the concrete function; it keeps the graph and the tensors it captured alive.
-        values: the value of each tensor of that graph, by the tensor's name.
+        concrete: The concrete function; it keeps the graph and the tensors it captured alive.
+        values: The value of each tensor of that graph, by the tensor's name.
     """
 
     concrete: tf.types.experimental.ConcreteFunction
@@ -41,16 +41,16 @@ class Traced:
 
 @dataclass
 class FunctionGraph:
-    """A function, before tagging: call sites are nodes, arguments are PARAMETERs.
+    """A function before tagging: call sites are nodes, and arguments are PARAMETERs.
 
     Args:
-        name: unique in the program.
-        parameters: one for each flat argument.
-        outputs: one value for each flat output, each a TOKEN in the function's body.
-        nodes: in an order in which inputs come before the nodes that read them.
-        traced: what TensorFlow traced for it.
-        source: where the user's function starts.
-        is_loop: whether it is a `while_loop`, which calls itself last of all.
+        name: A name that is unique in the program.
+        parameters: One for each flat argument.
+        outputs: One value for each flat output, each a TOKEN in the function's body.
+        nodes: The nodes, in an order in which inputs come before the nodes that read them.
+        traced: What TensorFlow traced for it.
+        source: Where the user's function starts.
+        is_loop: Whether it is a `while_loop`, which calls itself as its last step.
     """
 
     name: str
@@ -72,7 +72,7 @@ class FunctionGraph:
 
 @dataclass
 class FunctionGraphs(Drawable):
-    """All functions that a program reaches, the one it starts with first."""
+    """All functions of a program, beginning with the one that the outside calls."""
 
     functions: dict[str, FunctionGraph]
     entry: str
@@ -100,17 +100,17 @@ class FunctionGraphs(Drawable):
         return f"<FunctionGraphs of {', '.join(self.functions)}; print() shows them>"
 
     def scopes(self) -> dict[Node, Scope]:
-        """The scope of every node, function by function."""
+        """Returns the scope of every node, function by function."""
         return scopes_of(((function.name,), function.nodes) for function in self)
 
 
 @dataclass(frozen=True)
 class Linkage:
-    """The linkage of a call site in one sweep: the nodes that lead into the callee and back.
+    """The linkage of a call site in one sweep: the nodes that enter the callee and come back.
 
     Args:
-        calls: CALL nodes, in the order of the sweep's parameters (None where it has none).
-        returns: RETURN nodes, in the order of its outputs (None where it has none).
+        calls: CALL nodes, in the order of the sweep's parameters; None for one without a CALL.
+        returns: RETURN nodes, in the order of the sweep's outputs; None for one without a RETURN.
     """
 
     calls: tuple[Call | None, ...] = ()
@@ -122,13 +122,13 @@ class CallSite:
     """A call in a tagged graph: CALL_i for each argument, RETURN_i for each output.
 
     Args:
-        label: i, what CALL_i puts before a tag and RETURN_i takes away.
-        caller: name of the function that calls; None for the call from outside.
-        callee: name of the function called.
-        region: in which the call stands.
-        source: the user's line.
-        is_loop: whether the callee is a loop.
-        linkages: one for each sweep of the callee; empty if this call has no part in the sweep.
+        label: The number i that CALL_i puts in front of a tag and RETURN_i takes away.
+        caller: The name of the function that calls; None for the call from outside.
+        callee: The name of the function that is called.
+        region: The region of the call.
+        source: The user's line.
+        is_loop: Whether the callee is a loop.
+        linkages: One for each sweep of the callee; an empty one if this call has no part in it.
     """
 
     label: int
@@ -158,12 +158,12 @@ class Sweep:
     3, and so on: each derivative has as many sweeps as all lower ones together.
 
     Args:
-        parameters: arguments in sweep 0, later cotangents of outputs of an earlier sweep; None for
-          an output without a gradient.
-        outputs: results in sweep 0, later cotangents of parameters of an earlier sweep; None for a
-          parameter without a gradient.
-        nodes: all of its nodes, MERGEs, IDENTITYs, CALLs and RETURNs included.
-        sinks: those among them that sum over all tags: COLLECTs in sweep 0, later ACCUMULATEs.
+        parameters: In sweep 0, the arguments. In later sweeps, cotangents of the outputs of an
+          earlier sweep; None for an output without a gradient.
+        outputs: In sweep 0, the results. In later sweeps, cotangents of the parameters of an
+          earlier sweep; None for a parameter without a gradient.
+        nodes: All nodes, including MERGEs, IDENTITYs, CALLs and RETURNs.
+        sinks: The nodes that sum over all tags: COLLECTs in sweep 0, ACCUMULATEs in later ones.
     """
 
     parameters: list[Entrance | None]
@@ -173,7 +173,7 @@ class Sweep:
 
 
 def order_of(sweep: int) -> int:
-    """The order of the derivative that a sweep belongs to: 0, 1, 2, 2, 3, 3, 3, 3, and so on."""
+    """Returns the order of a sweep's derivative: 0, 1, 2, 2, 3, 3, 3, 3, and so on."""
     return sweep.bit_length()
 
 
@@ -182,10 +182,10 @@ class Body:
     """A function's single body in a tagged graph.
 
     Args:
-        name: the function's name.
-        sweeps: the function itself, and in extended graphs its gradients.
-        traced: what TensorFlow traced for it, and the scratch graph of each extension.
-        source: where the user's function starts.
+        name: The function's name.
+        sweeps: The function itself, and in extended graphs its gradients.
+        traced: What TensorFlow traced for it, and the scratch graph of each extension.
+        source: Where the user's function starts.
     """
 
     name: str
@@ -221,12 +221,12 @@ class Body:
 
 
 def present(nodes: Iterable[_Node | None]) -> list[_Node]:
-    """The nodes that are not None."""
+    """Returns the nodes that are not None."""
     return [node for node in nodes if node is not None]
 
 
 def needed(roots: Iterable[Node], among: Sequence[Node]) -> list[Node]:
-    """Those of some nodes that are roots, or that roots depend on, in their order."""
+    """Returns the nodes of `among` that are roots, or that roots depend on, in their order."""
     left, waiting = set(among), list(roots)
     while waiting:
         node = waiting.pop()
@@ -238,12 +238,12 @@ def needed(roots: Iterable[Node], among: Sequence[Node]) -> list[Node]:
 
 @dataclass(frozen=True)
 class Memo:
-    """How calls are told apart in a program in which equal calls are one call.
+    """Which calls are equal, in a program in which equal calls are one call.
 
     Args:
-        per_root: places of the flat arguments that all calls of a root have in common; each is a
-          `RowsOfRoots`, and no argument of the bodies.
-        across_roots: whether calls of different root tokens may be one.
+        per_root: The places of the flat arguments that all calls of a root have in common. Each is
+          a `RowsOfRoots`, not an argument of the bodies.
+        across_roots: Whether calls of different root tokens may be one call.
     """
 
     per_root: tuple[int, ...]
@@ -254,20 +254,21 @@ class Memo:
 class TaggedGraph(Drawable):
     """One static graph for the whole program (Kostopoulou et al., section 3).
 
-    It is an extended graph too once `transform.extend` has added the gradient (Vasilakopoulos
+    It is also an extended graph once `transform.extend` has added the gradient (Vasilakopoulos
     2024, chapter 4): bodies then have more sweeps, and call sites more linkages.
 
     Args:
-        bodies: by function name, the entry first.
-        entry: name of the function that the outside calls.
-        call_sites: by label; the call from outside has the last label.
-        shared: nodes with one value for all tokens, computed once, in order.
-        obstacles: why it has no gradient, in words for the user; empty if it has one.
-        where_read: by op, the branch in which its gradient stands, for ops that have a cotangent
-          for some tokens only, because some calls drop what depends on the op. Of ops that run
-          again together, the last one is the key.
-        read_by: by op, the results without which its gradient is zero, where others may be read.
-        memo: how calls are told apart, if equal ones are one call.
+        bodies: The bodies by function name, the entry first.
+        entry: The name of the function that the outside calls.
+        call_sites: The call sites by label; the call from outside has the last label.
+        shared: The nodes with one value for all tokens, which are computed once, in this order.
+        obstacles: Why it has no gradient, in words for the user; empty if it has one.
+        where_read: The branch of the gradient of some ops: those that have a cotangent only for
+          some tokens, because some calls ignore all results that depend on the op. For ops that
+          run again together, the last one is the key.
+        read_by: The results that depend on some ops. If none of these results is read, the gradient
+          of the op is zero, although other results may be read.
+        memo: Which calls are equal, if equal calls are one call; otherwise None.
     """
 
     bodies: dict[str, Body]
@@ -281,7 +282,7 @@ class TaggedGraph(Drawable):
 
     @property
     def num_sweeps(self) -> int:
-        """How many sweeps every body has: 1, and twice as many for each time it was extended."""
+        """The number of sweeps of every body: 1, doubled each time that the graph is extended."""
         return len(self.bodies[self.entry].sweeps)
 
     @property
@@ -314,7 +315,7 @@ class TaggedGraph(Drawable):
 
     @property
     def meaning_of_labels(self) -> str:
-        """Text for the user that says what the labels of a tag stand for."""
+        """Text for the user that explains the labels of a tag."""
         return "; ".join(
             f"{site.label} is the call of {site.callee} in {site.caller}"
             f"{f' ({site.source})' if site.source else ''}"
@@ -341,7 +342,7 @@ class TaggedGraph(Drawable):
         )
 
     def scopes(self) -> dict[Node, Scope]:
-        """The scope of every node: shared values and the outside first, then body by body."""
+        """Returns the scope of every node: shared values and the outside, then body by body."""
         around = dict.fromkeys(self.nodes, OUTSIDE) | dict.fromkeys(self.shared, SHARED)
         return around | scopes_of(
             ((body.name, sweep_name(index)) if index else (body.name,), sweep.nodes)
@@ -350,5 +351,5 @@ class TaggedGraph(Drawable):
         )
 
     def sites_to(self, callee: str) -> list[CallSite]:
-        """Call sites of a function, inside the program, in the order of their labels."""
+        """Returns the calls of a function inside the program, in the order of their labels."""
         return [site for site in self.inner_sites if site.callee == callee]

@@ -1,27 +1,27 @@
 """The definitional interpreter: one token at a time, by the papers' firing rules.
 
-It defines what a tagged graph means. It is slow on purpose, and shares nothing with the engine but
-the graph: every engine is tested against it.
+It defines what a tagged graph means. It is slow on purpose, and shares only the graph with the
+engines: every engine is tested against it.
 
 The rules (Kostopoulou et al., sections 2.2, 3 and 5.2.1; Vasilakopoulos 2024, section 3.4):
 
-* A node fires when tokens of one tag are there for all its inputs. A dead token (the papers'
-  hiaton) among them makes all its outputs dead.
-* SWITCH passes its value to the branch chosen and a dead token to all others.
-* MERGE passes on the first token that is not dead, and a dead one if all are.
-* CALL_i puts its label i before the tag. A dead token does not enter the function: it goes along
-  the control edge to RETURN_i, which passes it on.
-* RETURN_i takes its label off the tag and drops tokens whose tag does not begin with it.
-* ENTER_i and NEXT_i, into a loop, do what CALL_i does, and EXIT_i what RETURN_i does.
-* REPEAT and ENTER put `Entry(j)` before the tag, for each j below the token's length; LEAVE waits
-  for as many tokens and puts them back in order. A dead token does not enter: it goes straight to
-  LEAVE by way of the lengths.
-* Arguments arrive one by one, so a call may be partial: outputs that need only some of the
-  arguments return before the others are there. Gradients are called this way.
+* A node fires when all its inputs have received tokens with the same tag. If one of these tokens is
+  dead (the papers' hiaton), all outputs of the node are dead.
+* SWITCH passes its value to the chosen branch, and a dead token to all others.
+* MERGE passes on the first token that is not dead, or a dead one if all are dead.
+* CALL_i puts its label i in front of the tag. A dead token does not enter the function: it goes
+  along the control edge to RETURN_i, which passes it on.
+* RETURN_i takes its label off the tag, and drops tokens whose tag does not begin with it.
+* ENTER_i and NEXT_i, into a loop, do what CALL_i does, and EXIT_i does what RETURN_i does.
+* REPEAT and ENTER put `Entry(j)` in front of the tag, for each j below the token's length. LEAVE
+  waits for as many tokens and puts them back in order. A dead token does not enter: it goes
+  straight to LEAVE, along the edge of the lengths.
+* Arguments arrive one by one, so a call may be partial: outputs that need only some arguments
+  return before the others arrive. Gradients are called in this way.
 * With `memo`, calls of a function whose integers, bools and strings are equal run once, under the
-  tag of the first of them; the others return what it returns, and their cotangents are added up
+  tag of the first call. The others return what it returns, and the cotangents of all are added up
   (see `equal_calls.py`).
-* SHARED values are there under every tag. ACCUMULATE and COLLECT sum over all tags.
+* SHARED values exist under every tag. ACCUMULATE and COLLECT sum over all tags.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ class Interpretation:
     """The results of a run.
 
     Args:
-        sweeps: for each sweep that ran, one array for each of its flat outputs, `[tokens, ...]`,
-          None where it has none.
-        shared_gradients: by shared value, its gradient summed over all tokens, in the last
+        sweeps: For each sweep that ran, one array for each of its flat outputs, `[tokens, ...]`;
+          None for an output that does not exist.
+        shared_gradients: By shared value, its gradient summed over all tokens, in the last
           derivative.
-        tables: collected values by name.
-        fired: how often each node fired with live tokens, over all tags.
-        tokens: the root token, by its number, and the tag of each time that a node fired.
-        dead: how many dead tokens each node passed on.
+        tables: The collected values, by name.
+        fired: How often each node fired with live tokens, over all tags.
+        tokens: For each node, the number of the root token and the tag of each firing.
+        dead: How many dead tokens each node passed on.
     """
 
     sweeps: list[list[Any]]
@@ -88,11 +88,11 @@ class Interpretation:
 
     @property
     def gradients(self) -> list[Any]:
-        """Its gradient, one array for each flat argument; None where it has none."""
+        """The gradient, one array for each flat argument; None for one without a gradient."""
         return self.sweeps[1]
 
     def fired_by_title(self) -> dict[str, int]:
-        """Tokens fired, by what the node does: `{"CALL_0": 5, "Mul": 4, ...}`."""
+        """Returns how many tokens fired, by the nodes' titles: `{"CALL_0": 5, "Mul": 4, ...}`."""
         counts: Counter[str] = Counter()
         for node, count in self.fired.items():
             counts[node.title] += count
@@ -108,19 +108,19 @@ def interpret(
     """Runs a tagged graph, or an extended one, one token at a time.
 
     Args:
-        graph: tagged; extended where cotangents are given.
-        arguments: one array for each flat argument, `[tokens, ...]`.
-        cotangents: for each further sweep, one array for each of its flat parameters,
-          `[tokens, ...]`; None where it has none. Without them only the forward part of an
-          extended graph runs: a partial call.
-        sums: cotangents of what was summed over all tokens, by the order of the derivative and
-          the name of a table, or the shared value whose gradient was summed.
+        graph: A tagged graph; an extended one if cotangents are given.
+        arguments: One array for each flat argument, `[tokens, ...]`.
+        cotangents: For each further sweep, one array for each of its flat parameters,
+          `[tokens, ...]`; None for one that does not exist. Without cotangents, only the forward
+          part of an extended graph runs: a partial call.
+        sums: Cotangents of values that were summed over all tokens. The key is the order of the
+          derivative with the name of a table, or with the shared value whose gradient was summed.
     """
     num_arguments = len(arguments)
     rows = rows_of_roots(graph, [tf.constant(item) for item in arguments])
     arguments = [np.asarray(item) for item in with_carried(graph, list(arguments))]
     run = _Run(graph, sums, rows)
-    # What tokens carry has no gradient.
+    # Values that tokens carry have no gradient.
     cotangents = tuple(
         [*arrays, *[None] * (len(linkage.calls) - len(arrays))]
         for arrays, linkage in zip(cotangents, graph.root.linkages[1:], strict=False)
@@ -150,7 +150,7 @@ def _of_arguments(
     num_arguments: int,
     shared_gradients: dict[Value, np.ndarray],
 ) -> list[Any]:
-    """Gradients of flat arguments, without those of what tokens carry."""
+    """Returns the gradients of the flat arguments, without those of values that tokens carry."""
     found = {node.place: shared_gradients.get(node.output()) for node in tables_of_roots(graph)}
     taken = iter(sweep)
     left_out = graph.memo.per_root if graph.memo else ()
@@ -224,11 +224,11 @@ class _Run:
         """Sends one root token through the graph until nothing is ready.
 
         Args:
-            root_token: its number.
-            given: what comes in, for each sweep.
+            root_token: The number of the token.
+            given: The values that enter, for each sweep.
 
         Returns:
-            What goes out, for each sweep.
+            The values that leave, for each sweep.
         """
         self.waiting: dict[tuple[Node, Tag], dict[int, Any]] = defaultdict(dict)
         self.entries: dict[tuple[Node, Tag], dict[int, Any]] = defaultdict(dict)
@@ -285,7 +285,7 @@ class _Run:
             self._ready(node, tag, inputs)
 
     def _ready(self, node: Node, tag: Tag, inputs: list[Any]) -> None:
-        """Fires a node all of whose inputs match."""
+        """Fires a node whose inputs have all arrived."""
         entering = ENTERING.get(type(node))
         if any(item is DEAD for item in inputs):
             self.done.dead[node] += 1
@@ -375,7 +375,7 @@ class _Run:
             self._send(node.output(), inside, entry)
 
     def _leave(self, node: nodes.Leave, place: int, tag: Tag, data: Any) -> None:
-        """Puts the entries of a row together once all of them and their number are there."""
+        """Puts the entries of a row together once all of them and their number have arrived."""
         if place == 0:
             entry, tag = leave_row(tag)
             self.entries[(node, tag)][entry] = data
@@ -412,7 +412,7 @@ class _Run:
         return []
 
     def _table(self, node: nodes.Collect, shape: Sequence[int]) -> np.ndarray:
-        """The table of a COLLECT node before any token reaches it."""
+        """Returns the table of a COLLECT node before any token reaches it."""
         size = int(self.shared[node.size]) if node.size else 0
         return np.zeros((size, *shape), node.inputs[0].type.dtype.as_numpy_dtype)
 
@@ -434,7 +434,7 @@ class _Run:
         return []
 
 
-# What a node does with each token as it arrives, on one of its inputs.
+# Rules of nodes that handle each token when it arrives at one of their inputs.
 ARRIVING: dict[type[Node], Callable[..., None]] = {
     nodes.Entrance: _Run._entrance,
     nodes.Merge: _Run._merge,
@@ -445,12 +445,12 @@ ARRIVING: dict[type[Node], Callable[..., None]] = {
     nodes.LoopExit: _Run._return,
     nodes.Leave: _Run._leave,
 }
-# What a node sends to the entries of a row when tokens are there for all its inputs.
+# Rules of nodes that send tokens to the entries of a row when all their inputs have arrived.
 ENTERING: dict[type[Node], Callable[..., None]] = {
     nodes.Repeat: _Run._enter,
     nodes.Enter: _Run._enter,
 }
-# What others give when tokens are there for all inputs.
+# Rules of all other nodes: their outputs when all their inputs have arrived.
 FIRING: dict[type[Node], Callable[..., list[Any]]] = {
     nodes.Switch: _Run._switch,
     nodes.Broadcast: lambda run, node, tag, inputs: [inputs[0][tf.newaxis]],

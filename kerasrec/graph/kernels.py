@@ -1,4 +1,4 @@
-"""Nodes as functions of TensorFlow, for evaluators that fire one token at a time."""
+"""Turns nodes into functions of TensorFlow, for evaluators that fire one token at a time."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ class Kernels:
     def of(
         self, node: _Node, run_node: Callable[[_Node, Sequence[tf.Tensor]], Any] = fire
     ) -> Callable[..., Any]:
-        """The function of a node, from tensors for its inputs.
+        """Returns the function of a node; it takes tensors for the node's inputs.
 
         Args:
-            node: the node.
-            run_node: runs it, in whatever graph is being built.
+            node: The node.
+            run_node: Runs the node in the graph that is being built.
         """
         if node not in self._functions:
 
             def run(*tensors: tf.Tensor) -> list[tf.Tensor]:
-                # Some ops want a constant, such as a shape, while the graph is built.
+                # Some ops need a constant, such as a shape, while the graph is built.
                 pairs = zip(node.inputs, tensors, strict=True)
                 return run_node(
                     node,

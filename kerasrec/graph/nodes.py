@@ -1,8 +1,8 @@
-"""The kinds of nodes: one class each, with what it is made of, prints as, and is checked by.
+"""The kinds of nodes: one class each, which defines the fields, the print and the checks.
 
 A node is a TensorFlow op or one of the nodes of tagged dataflow, which print in capitals
-(Kostopoulou et al., sections 2 and 3). What a kind means is its rule in `interpreter.py`; its
-gradient is a rule of `transform/extend.py`.
+(Kostopoulou et al., sections 2 and 3). A rule in `interpreter.py` defines what each kind means, and
+a rule in `transform/extend.py` defines its gradient.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MAX_CONSTANT = 6
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Named(Node):
-    """A node with a name, which is empty where it has none."""
+    """A node with a name, which may be empty."""
 
     name: str = ""
 
@@ -40,7 +40,7 @@ class _OfToken(Named):
     """An argument.
 
     Args:
-        is_carried: whether it is none of the user's, see `carried.py`.
+        is_carried: Whether tokens carry it, besides the user's arguments; see `carried.py`.
     """
 
     is_carried: bool = False
@@ -74,10 +74,10 @@ class Entrance(_OfToken, _Merge):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Merge(_Merge):
-    """MERGE values...: whichever value is not dead, one for each branch of a conditional.
+    """MERGE values...: passes on the value that is not dead, of one value for each branch.
 
     Args:
-        predicate: which of them it is.
+        predicate: The value that chooses the branch.
     """
 
     predicate: Value
@@ -99,7 +99,7 @@ class Switch(Node):
 
 
 class Broadcast(Node):
-    """BROADCAST value, token: a shared value, as one value for each token."""
+    """BROADCAST value, token: turns a shared value into one value for each token."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -107,8 +107,8 @@ class Shared(Named):
     """SHARED: a tensor or variable from outside the function.
 
     Args:
-        tensor: what the function closes over; of a variable, its handle.
-        variable: the variable; None for a tensor.
+        tensor: The tensor that the function closes over; for a variable, its handle.
+        variable: The variable; None for a tensor.
     """
 
     tensor: tf.Tensor
@@ -117,10 +117,10 @@ class Shared(Named):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class RowsOfRoots(Named):
-    """SHARED: an argument of the program, a row for each root token; see `transform/per_root.py`.
+    """SHARED: a program's argument, with a row for each root token; see `transform/per_root.py`.
 
     Args:
-        place: which flat argument.
+        place: The place of the flat argument.
     """
 
     kind = "SHARED"
@@ -132,7 +132,8 @@ class SumCotangent(Named):
     """SHARED: the cotangent of a sum over all tokens; it is known when the gradient is asked for.
 
     Args:
-        key: of which sum. For a set of results it is a bool, whether one of them is read.
+        key: Which sum it is. For a set of results, the value is a bool: whether one of them is
+            read.
     """
 
     kind = "SHARED"
@@ -143,12 +144,13 @@ class SumCotangent(Named):
 class Collect(Named):
     """COLLECT value [, index]: adds a value to a table of the run.
 
-    With an index and a size, at this row; with an index alone, which is a key that no other token
-    has, rows are in the order of their keys; without an index, in any order.
+    With an index and a size, the value is added to the row at the index. With only an index, the
+    index is a key that no other token has, and rows are in the order of their keys. Without an
+    index, rows are in any order.
 
     Args:
-        name: of the table.
-        size: of the table, SHARED; None if it has a row for each token.
+        name: The name of the table.
+        size: The size of the table, a SHARED value; None if it has a row for each token.
     """
 
     size: Value | None = None
@@ -170,7 +172,7 @@ class Collect(Named):
 
 
 def keys_of(name: str) -> str:
-    """The name of the table that holds the keys of the rows of another."""
+    """Returns the name of the table that holds the keys of the rows of another table."""
     return f"keys of {name}"
 
 
@@ -202,7 +204,7 @@ class Enter(_OfRows):
 
     @property
     def other_rows(self) -> str:
-        """What to tell the user when the lengths do not agree."""
+        """The message for the user if the lengths do not agree."""
         return (
             f"kerasrec.map_fn (or a call with ragged arguments) at {self.source}: the ragged "
             "values have rows of different lengths. All of them must have the same row splits."
@@ -230,7 +232,7 @@ class CallOf(Node):
     """CALLSITE arguments...: a call, in a function graph.
 
     Args:
-        callee: name of the function called.
+        callee: The name of the function that is called.
     """
 
     kind = "CALLSITE"
@@ -246,8 +248,8 @@ class _Labelled(Node):
     """A node of a call site.
 
     Args:
-        label: of the call site.
-        callee: name of the function called.
+        label: The label of the call site.
+        callee: The name of the function that is called.
     """
 
     label: int
@@ -259,7 +261,7 @@ class _Labelled(Node):
 
 
 class Call(_Labelled):
-    """CALL argument: puts its label before the tag, and so enters a function."""
+    """CALL argument: puts its label in front of the tag, and so enters a function."""
 
     def rest(self, name: Callable[[Value], str]) -> str:
         return f"{super().rest(name)} into {self.callee}"
@@ -276,9 +278,9 @@ class LoopEnter(Call):
 
 
 class LoopNext(Call):
-    """NEXT value: a CALL by which a loop goes on, and returns what that returns.
+    """NEXT value: a CALL that makes the next iteration of a loop, and whose result is returned.
 
-    So the level of iteration of a token is how often the label of its NEXT stands in its tag.
+    So the label of NEXT occurs in a token's tag once for each iteration after the first.
     """
 
     kind = "NEXT"
@@ -301,7 +303,7 @@ class Accumulate(Node):
     """ACCUMULATE contribution [, indices]: sums over all tokens, whatever their tags.
 
     Args:
-        to: the SHARED value whose gradient the sum is.
+        to: The SHARED value whose gradient is the sum.
     """
 
     to: Value
@@ -317,7 +319,7 @@ class Check(Node):
     Root and tag say which token it fails for.
 
     Args:
-        summarize: how many entries of each to show; None for TensorFlow's own choice.
+        summarize: How many entries of each to show; None for TensorFlow's default.
     """
 
     summarize: int | None
@@ -325,12 +327,12 @@ class Check(Node):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _Runs(Node):
-    """What TensorFlow runs.
+    """A node that TensorFlow runs.
 
     Args:
-        device: where the user says that it is to run; empty if the user does not say.
-        function: what an op that holds functions does; it runs in place of the op.
-        has_effect: whether the function asserts or shows something.
+        device: The device that the user chose; empty if the user chose none.
+        function: For an op that holds functions, the function that runs in its place; else None.
+        has_effect: Whether the function asserts or shows something.
     """
 
     device: str = ""
@@ -346,7 +348,7 @@ class Effect(_Runs):
     """EFFECT inputs...: an op of TensorFlow that shows something, such as a print.
 
     Args:
-        operation: the op, as it was traced.
+        operation: The op, as it was traced.
     """
 
     operation: tf.Operation
@@ -357,7 +359,7 @@ class Effect(_Runs):
 
 
 class Computed(_Runs):
-    """What TensorFlow computes from the inputs."""
+    """A node whose outputs TensorFlow computes from its inputs."""
 
     def check(self, place: str) -> None:
         super().check(place)
@@ -372,7 +374,7 @@ class Primitive(Computed):
     """An op of TensorFlow.
 
     Args:
-        operation: the op, as it was traced.
+        operation: The op, as it was traced.
     """
 
     operation: tf.Operation
@@ -387,7 +389,7 @@ class Primitive(Computed):
 
     @property
     def constant(self) -> str:
-        """The value of a Const, if it is small."""
+        """The value of a Const as text; "..." if it is large."""
         value = tf.make_ndarray(self.operation.get_attr("value"))
         if value.size > _MAX_CONSTANT:
             return "..."
@@ -396,16 +398,16 @@ class Primitive(Computed):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Recomputed(Named, Computed):
-    """The gradient of ops, by a function that runs them again (see `transform/recompute.py`)."""
+    """The gradient of ops, in a function that runs them again (see `transform/recompute.py`)."""
 
     kind = "PartitionedCall"
 
 
 def name_of(node: Node) -> str:
-    """The name of a node; the op of one that has none."""
+    """Returns the name of a node, or its op if it has no name."""
     return (node.name if isinstance(node, Named) else "") or node.op
 
 
 def operations(nodes: Iterable[Node]) -> list[tf.Operation]:
-    """The ops of TensorFlow that are among some nodes, as they were traced."""
+    """Returns the ops of TensorFlow among some nodes, as they were traced."""
     return [node.operation for node in nodes if isinstance(node, Primitive | Effect)]

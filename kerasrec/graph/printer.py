@@ -11,7 +11,7 @@ The lines follow this grammar:
                  with an index " at " %NAME " of " %NAME, the index and the size of its table
     device    := " on " DEVICE, where the user chose one
     control   := " after " OP_LABEL
-    TYPE      := f32[2,3] for a token; "shared " or "wave " stands before the other kinds
+    TYPE      := f32[2,3] for a token; the other kinds have "shared " or "wave " in front
 
 Names are given while printing: %0, %1 and so on, in the order of the lines. The indented lines
 below a branch are for the tokens that take it.
@@ -35,7 +35,7 @@ class Section(NamedTuple):
 
 
 def print_sections(sections: Sequence[Section]) -> str:
-    """Text of the sections of a graph."""
+    """Returns the text of the sections of a graph."""
     values = [value for section in sections for node in section.nodes for value in node.outputs]
     names = {value: f"%{place}" for place, value in enumerate(values)}
     blocks = []
@@ -48,12 +48,12 @@ def print_sections(sections: Sequence[Section]) -> str:
 
 
 def comment(source: Source | None) -> str:
-    """The user's line, as it stands at the end of a line."""
+    """Returns the user's line as a comment, for the end of a line."""
     return f"  # {source}" if source else ""
 
 
 def sweep_name(index: int) -> str:
-    """The name of a sweep after sweep 0: "gradient", then "sweep" and its number."""
+    """Returns the name of a sweep after sweep 0: "gradient" for 1, then "sweep" and its number."""
     return "gradient" if index == 1 else f"sweep {index}"
 
 
@@ -62,7 +62,7 @@ def _all(values: Iterable[Value], names: dict[Value, str]) -> str:
 
 
 def _lines(nodes: Iterable[Node], names: dict[Value, str]) -> list[str]:
-    """A line for each node, and one wherever a branch begins or goes on."""
+    """Returns a line for each node, and one wherever a branch begins or continues."""
     lines: list[str] = []
     open_branches: tuple[Region, ...] = ()
     for node in nodes:
@@ -77,11 +77,11 @@ def _lines(nodes: Iterable[Node], names: dict[Value, str]) -> list[str]:
 
 
 def branch_text(region: Region, selector: str) -> str:
-    """Which tokens a region has.
+    """Returns text that says which tokens a region has.
 
     Args:
-        region: of a graph.
-        selector: the name of the value that decides.
+        region: A region of a graph.
+        selector: The name of the value that decides.
     """
     if not isinstance(region, Branch):
         return f"for each of {selector} entries"
@@ -102,6 +102,6 @@ def _line(node: Node, names: dict[Value, str]) -> str:
 
 
 def type_text(value: Value) -> str:
-    """Type of a value, and its kind if it is not a TOKEN."""
+    """Returns the type of a value, with its kind if it is not a TOKEN."""
     kind = value.type.kind
     return str(value.type) if kind is Kind.TOKEN else f"{kind.value} {value.type}"

@@ -1,7 +1,7 @@
-"""Tags: lists of call-site labels. The newest call stands first; the root's tag is empty.
+"""Tags: lists of call-site labels. The newest call is first; the root's tag is empty.
 
-The order is that of Kostopoulou et al., section 3: CALL_i makes `i : t` of a tag `t`. The tag of
-entry j of a token's row is `Entry(j) : t`.
+The order is that of Kostopoulou et al., section 3: CALL_i makes the tag `i : t` from a tag `t`. The
+tag of entry j of a token's row is `Entry(j) : t`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kerasrec.errors import GraphError
 
 @dataclass(frozen=True)
 class Entry:
-    """What an entry of a ragged row puts before the tag of the row's token."""
+    """The first item in the tag of an entry of a ragged row; the row's token has the rest."""
 
     place: int
 
@@ -24,22 +24,22 @@ ROOT: Tag = ()
 
 
 def enter(label: int, tag: Tag) -> Tag:
-    """The tag inside the call with this label."""
+    """Returns the tag inside the call with this label."""
     return (label, *tag)
 
 
 def leave(label: int, tag: Tag) -> Tag | None:
-    """The caller's tag, or None if the newest call is not the one with this label."""
+    """Returns the caller's tag, or None if the newest call does not have this label."""
     return tag[1:] if tag and tag[0] == label else None
 
 
 def enter_row(place: int, tag: Tag) -> Tag:
-    """The tag of an entry of the row of the token with this tag."""
+    """Returns the tag of an entry in the row of the token with this tag."""
     return (Entry(place), *tag)
 
 
 def leave_row(tag: Tag) -> tuple[int, Tag]:
-    """An entry's place in its row, and the tag of the token whose row it is."""
+    """Returns an entry's place in its row, and the tag of the row's token."""
     entry, *rest = tag
     if not isinstance(entry, Entry):
         raise GraphError(f"The tag {tag} is not the tag of an entry of a row.")

@@ -45,10 +45,10 @@ class Type:
     """Dtype, shape and kind of a value.
 
     Args:
-        dtype: the `tf.DType`.
-        shape: for a TOKEN the shape of one token's value, without the token axis; otherwise the
-          shape of the tensor. None where the rank is unknown.
-        kind: see `Kind`.
+        dtype: The `tf.DType`.
+        shape: For a TOKEN, the shape of one token's value, without the token axis; otherwise the
+          shape of the tensor. None if the rank is unknown.
+        kind: See `Kind`.
     """
 
     dtype: tf.DType
@@ -57,7 +57,7 @@ class Type:
 
     @classmethod
     def of(cls, tensor: tf.Tensor, kind: Kind) -> Type:
-        """Type of a tensor that is known to be of the given kind."""
+        """Returns the type of a tensor that is known to be of the given kind."""
         shape = shape_of(tensor.shape)
         if kind is Kind.TOKEN and shape is not None:
             shape = shape[1:]
@@ -74,27 +74,27 @@ class Type:
         return self.shape is not None and None not in self.shape
 
     def tensor_shape(self) -> tf.TensorShape:
-        """Shape of the tensor that carries this value, token axis included."""
+        """Returns the shape of the tensor that carries this value, token axis included."""
         if self.shape is None:
             return tf.TensorShape(None)
         lead = (None,) if self.kind is Kind.TOKEN else ()
         return tf.TensorShape(lead + self.shape)
 
     def tensor_spec(self, name: str | None = None) -> tf.TensorSpec:
-        """Spec of the tensor that carries this value, token axis included."""
+        """Returns the spec of the tensor that carries this value, token axis included."""
         return tf.TensorSpec(self.tensor_shape(), self.dtype, name)
 
     @property
     def num_bytes(self) -> int:
-        """How many bytes the value has, of a TOKEN for each token; open sizes count as none."""
+        """The number of bytes of the value, for a TOKEN of one token's; 0 if a dim is open."""
         return int(self.dtype.size) * math.prod(dim or 0 for dim in self.shape or ())
 
     def as_rows(self) -> Type:
-        """For a TOKEN, the type of a tensor of any number of such values, none of them a token."""
+        """Returns, for a TOKEN, the type of a WAVE tensor with any number of such values."""
         return Type(self.dtype, shape_of(self.tensor_shape()), Kind.WAVE)
 
     def accepts(self, other: Type) -> bool:
-        """Whether a value of type `other` may stand where this type is expected."""
+        """Whether a value of type `other` may be used where this type is expected."""
         return self.dtype == other.dtype and tf.TensorShape(self.shape).is_compatible_with(
             tf.TensorShape(other.shape)
         )
@@ -109,5 +109,5 @@ class Type:
 
 
 def shape_of(shape: tf.TensorShape) -> Shape:
-    """A TensorFlow shape as a tuple, None for an unknown rank."""
+    """Returns a TensorFlow shape as a tuple; None for an unknown rank."""
     return None if shape.rank is None else tuple(shape.as_list())

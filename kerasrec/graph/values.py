@@ -1,6 +1,6 @@
-"""What flows through a graph: values that nodes produce, for the tokens of regions.
+"""Nodes, the values that they produce, and the regions whose tokens have these values.
 
-The three refer to each other. `nodes.py` has the kinds of nodes.
+The three classes refer to each other. `nodes.py` has the kinds of nodes.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class Node:
     """One node. Nodes are compared by identity and not changed once their graph is built.
 
     Args:
-        inputs: the values it matches on.
-        types: the types of its outputs.
-        region: the region it stands in; None in the body of a function, or for SHARED values.
-          REPEAT and ENTER stand in the region of the entries, LEAVE and ROWS in its parent.
-        source: the user's line.
-        control: nodes that must have fired before, under the same tag (control edges).
+        inputs: The values that it reads, under one tag.
+        types: The types of its outputs.
+        region: The region that it is in; None in the body of a function, or for SHARED values.
+          REPEAT and ENTER are in the region of the entries, LEAVE and ROWS in its parent.
+        source: The user's line.
+        control: Nodes that must have fired before, under the same tag (control edges).
     """
 
     inputs: list[Value]
@@ -53,21 +53,21 @@ class Node:
 
     @property
     def op(self) -> str:
-        """What it does, in one word: `SWITCH`, or TensorFlow's `AddV2`."""
+        """The name of what it does: `SWITCH`, or TensorFlow's `AddV2`."""
         return self.kind or type(self).__name__.upper()
 
     @property
     def title(self) -> str:
-        """What the node does, in short: `AddV2`, `CALL_0`, `Const 1`, `SHARED kernel`."""
+        """A short text of what it does: `AddV2`, `CALL_0`, `Const 1`, `SHARED kernel`."""
         return self.op
 
     def rest(self, name: Callable[[Value], str]) -> str:
-        """What is printed after the title: what it reads, and more; `name` names values."""
+        """Returns the text after the title, such as the inputs; `name` returns names of values."""
         return f"({', '.join(map(name, self.inputs))})" if self.inputs else ""
 
     @property
     def named(self) -> dict[str, Value]:
-        """Values that it names besides its inputs, by attribute."""
+        """The values that it refers to besides its inputs, by attribute."""
         return {name: value for name, value in vars(self).items() if isinstance(value, Value)}
 
     @property
@@ -76,15 +76,15 @@ class Node:
         return [Value(self, index) for index in range(len(self.types))]
 
     def output(self, index: int = 0) -> Value:
-        """The value this node produces at `index`."""
+        """Returns the value that this node produces at `index`."""
         return Value(self, index)
 
     def region_of(self, index: int) -> Region | None:
-        """The region whose tokens have an output."""
+        """Returns the region whose tokens have the output at `index`."""
         return self.region
 
     def copy(self, moved: Callable[[Value], Value], region: Region | None) -> Node:
-        """The same node in another graph or region, which reads other values."""
+        """Returns the same node for another graph or region, which reads other values."""
         inputs = [moved(value) for value in self.inputs]
         named: dict[str, Any] = {name: moved(value) for name, value in self.named.items()}
         return replace(self, inputs=inputs, region=region, **named)
@@ -127,12 +127,12 @@ class Value:
 
 @dataclass(frozen=True)
 class Region:
-    """Nodes whose tokens are made from those of the region around them.
+    """A part of a graph whose tokens are made from the tokens of the region around it.
 
     Args:
-        parent: the region around it; None for the body of the function.
-        selector: TOKEN value of the parent that says which of its tokens are here: the predicate
-          of a `Branch`, the lengths of an `Each`.
+        parent: The region around it; None for the body of the function.
+        selector: The TOKEN value of the parent that decides which tokens are here: the predicate of
+          a `Branch`, or the lengths of an `Each`.
     """
 
     parent: Region | None
@@ -144,7 +144,7 @@ class Region:
         return (self,)
 
     def path(self) -> tuple[Region, ...]:
-        """Regions from the outermost to this one."""
+        """Returns the regions from the outermost to this one."""
         return (self.parent.path() if self.parent else ()) + (self,)
 
 
@@ -153,8 +153,8 @@ class Branch(Region):
     """A branch of a conditional: the tokens whose predicate chose it.
 
     Args:
-        branch: which output of a SWITCH on the predicate enters this region.
-        num_branches: how many branches the conditional has.
+        branch: Which output of a SWITCH on the predicate enters this region.
+        num_branches: How many branches the conditional has.
     """
 
     branch: int
@@ -175,15 +175,15 @@ class Branch(Region):
 
 @dataclass(frozen=True)
 class Each(Region):
-    """The entries of ragged rows: each token has as many as `selector` says, int32."""
+    """The entries of ragged rows: `selector`, int32, says how many each token has."""
 
 
 def each_of(region: Region | None) -> Each | None:
-    """The innermost region of entries that a region is in."""
+    """Returns the innermost region of entries that a region is in, or None."""
     path = region.path() if region else ()
     return next((item for item in reversed(path) if isinstance(item, Each)), None)
 
 
 def branches(parent: Region | None, predicate: Value, num_branches: int) -> tuple[Branch, ...]:
-    """The regions of a conditional."""
+    """Returns the regions of the branches of a conditional."""
     return tuple(Branch(parent, predicate, place, num_branches) for place in range(num_branches))

@@ -34,10 +34,10 @@ class GraphWriter:
         return node
 
     def into(self, value: Value, region: Region | None) -> Value:
-        """`value` as the tokens of `region` see it.
+        """Returns `value` as the tokens of `region` see it.
 
-        A TOKEN from around the region passes a SWITCH for each branch on the way and a REPEAT for
-        each row; a WAVE value is computed again from what the region's tokens give.
+        A TOKEN from around the region passes a SWITCH for each branch on the way, and a REPEAT for
+        each region of entries. A WAVE value is computed again from values of the region's tokens.
         """
         here = value.region
         if value.is_shared or here == region:
@@ -60,7 +60,7 @@ class GraphWriter:
         return self._brought[key]
 
     def know(self, value: Value, inside: Value) -> None:
-        """Records what a value is for the tokens of a region inside its own."""
+        """Records that `inside` is what `value` is for the tokens of an inner region."""
         self._brought[(value, inside.region)] = inside
 
     def enter(
@@ -71,14 +71,14 @@ class GraphWriter:
         found: Type,
         source: Source | None,
     ) -> Value:
-        """Entries of the rows of the tokens around a region, as its tokens.
+        """Turns the entries of the rows of tokens around a region into tokens of the region.
 
         Args:
-            values: WAVE, all entries.
-            lengths: int32 TOKENs, how many entries each token has; they must agree.
-            region: whose tokens they become.
-            found: the type of an entry.
-            source: the user's line.
+            values: All entries, a WAVE value.
+            lengths: How many entries each token has, int32 TOKENs; they must agree.
+            region: The region whose tokens the entries become.
+            found: The type of an entry.
+            source: The user's line.
         """
         if isinstance(values.node, Leave) and values.node.inputs[0].region == region:
             return values.node.inputs[0]
@@ -89,7 +89,7 @@ class GraphWriter:
         return self._entered[tuple(inputs)]
 
     def leave(self, value: Value, lengths: Value, region: Region | None) -> Value:
-        """Undoes `enter`: one value for each entry, as rows of the tokens of `region`."""
+        """Undoes `enter`: turns values of entries into rows of the tokens of `region`."""
         if isinstance(value.node, Enter) and value.node.inputs[1:] == [lengths]:
             return value.node.inputs[0]
         node = Leave([value, lengths], [value.type.as_rows()], region, value.node.source)
@@ -108,7 +108,7 @@ class GraphWriter:
         return self.add(node).output()
 
     def _choose_rows(self, rows: Value, region: Region) -> Value:
-        """The rows of a branch's tokens: each entry takes the branch of its token."""
+        """Returns the rows of a branch's tokens: each entry takes the branch of its token."""
         entries, lengths = rows.node.inputs
         if not isinstance(region, Branch):
             raise _rows_inside_each(rows)
@@ -123,7 +123,10 @@ class GraphWriter:
         return copy.output(value.index)
 
     def as_tokens(self, value: Value, region: Region | None, pivot: Value) -> Value:
-        """`value` as one value for each token of `region`; `pivot` is any TOKEN of the function."""
+        """Returns `value` as one value for each token of `region`.
+
+        `pivot` is any TOKEN of the function.
+        """
         value = self.into(value, region)
         if not value.is_shared:
             return value
