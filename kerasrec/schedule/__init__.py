@@ -1,1 +1,1 @@
-"""What runs when, on which tokens, and what is kept: a value that is built, checked and printed."""
+"""Schedules: what runs when, on which tokens, and what is kept; built, checked and printed here."""

@@ -1,4 +1,4 @@
-"""The stage `build`: an extended graph to a schedule."""
+"""The stage `build`: makes the schedule of an extended graph."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from kerasrec.schedule.translate import instructions_of, regions_of
 
 
 def build(graph: TaggedGraph, by_queues: bool = False) -> Schedule:
-    """The schedule of an extended graph.
+    """Returns the schedule of an extended graph.
 
     Args:
-        graph: extended.
-        by_queues: whether a program of one round runs by queues, too, as those of several do.
+        graph: An extended graph.
+        by_queues: Whether a program of one round also runs by queues, as those of several do.
     """
     rounds = rounds_of(graph)
     has_rounds = any(len(found) > 1 for found in rounds.values())
@@ -43,10 +43,10 @@ def build(graph: TaggedGraph, by_queues: bool = False) -> Schedule:
 
 
 def build_blocks(graph: TaggedGraph) -> Schedule:
-    """The schedule of a run that XLA compiles: queues, which fill tables as they go.
+    """Returns the schedule of a run that XLA compiles: queues, which fill tables as they go.
 
     Args:
-        graph: extended, or tagged.
+        graph: An extended or tagged graph.
     """
     found = _in_queues(graph, is_for_blocks=True)
     check_schedule(found)
@@ -63,9 +63,9 @@ def _in_queues(graph: TaggedGraph, is_for_blocks: bool = False) -> Schedule:
 
 
 def _for_blocks(one: Instruction) -> Instruction:
-    """The same instruction, where values have rows for the tokens of all branches.
+    """Returns the same instruction for blocks, where values have rows for tokens of all branches.
 
-    One that fills a table by index does so in the loop.
+    An instruction that fills a table by index does so in the loop.
     """
     if isinstance(one, Fire):
         return replace(one, is_masked=True)
@@ -84,10 +84,10 @@ def _in_waves(graph: TaggedGraph) -> Schedule:
 
 
 def build_bounded(graph: TaggedGraph) -> Schedule:
-    """The schedule of a run that forgets what it has computed: all of it runs in queues.
+    """Returns the schedule of a run that forgets what it has computed: all of it runs in queues.
 
     Args:
-        graph: tagged, or extended; a gradient is left out.
+        graph: A tagged or extended graph. Gradients are left out.
     """
     forward = forward_part(graph)
     places = places_of_program(forward, is_bounded=True)
@@ -107,7 +107,7 @@ _NO_LINKAGE: _Linkage = MappingProxyType({})
 
 
 def _by_stage(stages: Stages, left_out: Collection[Node] = ()) -> _ByStage:
-    """The instructions of each body and stage, without call linkage."""
+    """Returns the instructions of each body and stage, without call linkage."""
     found: dict[tuple[str, int], list[Instruction]] = defaultdict(list)
     for name, body in stages.graph.bodies.items():
         for node in body.nodes:
@@ -120,7 +120,10 @@ def _by_stage(stages: Stages, left_out: Collection[Node] = ()) -> _ByStage:
 
 
 def _with_calls(stages: Stages, by_stage: _ByStage) -> Iterator[Section]:
-    """Two loops for each sweep, and behind each a section for all tokens."""
+    """Yields two loops for each sweep, each followed by a section for all tokens.
+
+    Every sweep after the first also begins with such a section.
+    """
     graph = stages.graph
 
     def segments(
@@ -156,7 +159,7 @@ def _with_calls(stages: Stages, by_stage: _ByStage) -> Iterator[Section]:
 
 
 def _without_calls(stages: Stages, by_stage: _ByStage) -> Iterator[Section]:
-    """A section for each sweep."""
+    """Yields a section for each sweep."""
     graph = stages.graph
     for sweep in range(graph.num_sweeps):
         first = stages.first(sweep)
@@ -174,7 +177,7 @@ def _without_calls(stages: Stages, by_stage: _ByStage) -> Iterator[Section]:
 
 
 def forward_part(graph: TaggedGraph) -> TaggedGraph:
-    """An extended graph without its gradients."""
+    """Returns an extended graph without its gradients."""
     bodies = {name: replace(body, sweeps=body.sweeps[:1]) for name, body in graph.bodies.items()}
     sites = {
         label: replace(site, linkages=site.linkages[:1]) for label, site in graph.call_sites.items()

@@ -1,4 +1,4 @@
-"""Invariants of schedules; what `build` and every pass return is checked before it is handed on."""
+"""Checks the invariants of schedules; the results of `build` and of every pass are checked."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ from kerasrec.schedule.stages import call_depths
 
 
 def check_schedule(schedule: Schedule) -> None:
-    """Raises GraphError unless a schedule keeps all rules."""
+    """Raises GraphError unless a schedule obeys all rules."""
     for rule in RULES:
         for problem in rule(schedule):
             raise GraphError(f"A schedule breaks a rule, {rule.__name__}: {problem}")
 
 
 def read_after_written(schedule: Schedule) -> Iterator[str]:
-    """Every item is written in its segment before it is read, and once."""
+    """Every item is written once in its segment, before it is read."""
     for _, segment, written, one in _with_written(schedule):
         for item in one.reads:
             if item not in written:
@@ -59,7 +59,7 @@ def read_after_written(schedule: Schedule) -> Iterator[str]:
 
 
 def loads_are_saved(schedule: Schedule) -> Iterator[str]:
-    """What is loaded is saved once, before: wave by wave for a loop, by frame for other blocks."""
+    """Every loaded item was saved, once: wave by wave for a loop, by frame for other blocks."""
     saved: dict[Item, tuple[Section, Segment, Save]] = {}
     for section in schedule.sections:
         for segment in section.segments:
@@ -89,7 +89,7 @@ def _is_there(
 
 
 def saves_are_loaded(schedule: Schedule) -> Iterator[str]:
-    """Every saved value is loaded; rows and numbers of tokens may serve to divide others."""
+    """Every saved value is loaded; rows and numbers of tokens may only serve to divide others."""
     loaded = {one.item for _, _, one in schedule.instructions() if isinstance(one, Load)}
     for _, segment, one in schedule.instructions():
         if isinstance(one, Save) and isinstance(one.item, Value) and one.item not in loaded:
@@ -99,7 +99,7 @@ def saves_are_loaded(schedule: Schedule) -> Iterator[str]:
 def linkage_is_in_its_place(schedule: Schedule) -> Iterator[str]:
     """Arguments go down, results go up; a section for all tokens does both if it is alone.
 
-    In queues all are passed by frame, and what is passed can be read where it is needed.
+    In queues, all values are passed by frame, and can be read wherever they are needed.
     """
     for section, segment, one in schedule.instructions():
         in_queues = isinstance(section, Queues)
@@ -126,7 +126,7 @@ def linkage_is_in_its_place(schedule: Schedule) -> Iterator[str]:
 
 
 def calls_are_whole(schedule: Schedule) -> Iterator[str]:
-    """In a loop every call site sends, or is returned to; each value is of its parameter's type."""
+    """In a loop, every call site sends or is returned to, with values of the callee's dtypes."""
     for section in schedule.sections:
         if not isinstance(section, Loop):
             continue
@@ -145,7 +145,7 @@ def calls_are_whole(schedule: Schedule) -> Iterator[str]:
 
 
 def _sending(schedule: Schedule, section: Loop) -> dict[str | None, Counter[int]]:
-    """By body, the call sites that pass something in a section, of those together the first."""
+    """Counts the call sites of each body that pass something in a section: the first of a group."""
     graph, in_queues = schedule.graph, isinstance(section, Queues)
     handed_on = {one.site.label for _, _, one in schedule.instructions() if isinstance(one, HandOn)}
     rounds: dict[int, int] = {}
@@ -166,7 +166,10 @@ def _sending(schedule: Schedule, section: Loop) -> dict[str | None, Counter[int]
 
 
 def frames_are_done(schedule: Schedule) -> Iterator[str]:
-    """In queues each frame returns, hands on or waits at a place, and waits for a next one."""
+    """In queues, each frame returns, hands on or waits after a place.
+
+    A frame that waits has a next place. The turns contain each place once.
+    """
     for section in schedule.sections:
         if not isinstance(section, Queues) or section.sweep:
             continue
@@ -195,7 +198,7 @@ def frames_are_done(schedule: Schedule) -> Iterator[str]:
 
 
 def frames_return_again(schedule: Schedule) -> Iterator[str]:
-    """In each later sweep of even number a frame returns, unless it has handed that on."""
+    """In each later sweep of even number, a frame returns once, unless it has made a tail call."""
     queues = [section for section in schedule.sections if isinstance(section, Queues)]
     for section in queues:
         for body in schedule.graph.bodies if section.sweep and not section.sweep % 2 else ():
@@ -205,7 +208,7 @@ def frames_return_again(schedule: Schedule) -> Iterator[str]:
 
 
 def _regions(section: Section, body: str, kind: type[Return | HandOn]) -> list[Region | None]:
-    """The regions whose frames return, or hand on, in a section."""
+    """Returns the regions of a body whose frames return, or hand on, in a section."""
     return [
         one.region
         for segment in section.segments
@@ -216,7 +219,7 @@ def _regions(section: Section, body: str, kind: type[Return | HandOn]) -> list[R
 
 
 def _are_all(regions: Sequence[Region | None], outer: Region | None = None) -> bool:
-    """Whether each token of a region is in one of some regions inside it, or in itself."""
+    """Whether each token of `outer` is in one of `regions`: regions inside `outer`, or itself."""
     if outer in regions:
         return len(regions) == 1
     inner: dict[tuple[Region, ...], dict[Region, list[Region | None]]] = {}
@@ -241,7 +244,7 @@ def _wrongly_passed(schedule: Schedule, section: Section, one: Instruction) -> I
 
 
 def regions_agree(schedule: Schedule) -> Iterator[str]:
-    """An op reads values of its own region; only gathers and stitches go from one to another."""
+    """An op reads values of its own region; only gathers and stitches move values to another."""
     for _, segment, one in schedule.instructions():
         if isinstance(one, Fire):
             values = [*one.outputs, *one.inputs]
@@ -260,7 +263,7 @@ def regions_agree(schedule: Schedule) -> Iterator[str]:
 
 
 def parts_stay_together(schedule: Schedule) -> Iterator[str]:
-    """Parts of a value are read by ops on other such parts alone, and by what joins them."""
+    """Parts of a value are read only by ops on the same part of others, and by what joins them."""
     parts: dict[Item, int] = {}
     for _, segment, one in schedule.instructions():
         numbers = [parts.get(item) for item in one.reads]
@@ -278,7 +281,7 @@ def parts_stay_together(schedule: Schedule) -> Iterator[str]:
 
 
 def _adds_sums(one: Fire) -> bool:
-    """Whether an op adds what sums over tokens have given."""
+    """Whether an op adds up sums over tokens."""
     return one.node.op == "AddN" and all(item.type.kind is Kind.WAVE for item in one.inputs)
 
 
@@ -293,7 +296,7 @@ def ops_are_whole(schedule: Schedule) -> Iterator[str]:
 
 
 def shared_values_are_known(schedule: Schedule) -> Iterator[str]:
-    """SHARED values that instructions read are the program's, constants, or prepared before."""
+    """SHARED values that instructions read are the program's, or constants, or were prepared."""
     known = {value for node in schedule.graph.shared for value in node.outputs}
     ones = [*schedule.prepared, *(one for _, _, one in schedule.instructions())]
     for one in ones:
@@ -305,7 +308,7 @@ def shared_values_are_known(schedule: Schedule) -> Iterator[str]:
 
 
 def sums_have_a_place(schedule: Schedule) -> Iterator[str]:
-    """A loop adds up gradients of SHARED values of known shape; all else is summed at once.
+    """A loop adds up only gradients of SHARED values of known shape; other sums are made at once.
 
     A bounded run, which forgets its frames, collects tables in its queues.
     """
@@ -342,7 +345,7 @@ RULES: tuple[Rule, ...] = (
 def _with_written(
     schedule: Schedule,
 ) -> Iterator[tuple[Section, Segment, set[Item], Instruction]]:
-    """Instructions, with what the segment has written before each."""
+    """Yields instructions, each with the items that its segment has written before."""
     for section in schedule.sections:
         for segment in section.segments:
             written: set[Item] = set()

@@ -1,4 +1,4 @@
-"""What passes need to read and change a schedule."""
+"""Helpers with which passes read and change schedules."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Edits = Mapping[Instruction, Sequence[Instruction]]
 
 
 def edited(schedule: Schedule, edits: Edits, prepared: Sequence[Fire] = ()) -> Schedule:
-    """A schedule with instructions in place of others.
+    """Returns a schedule in which some instructions are replaced by others.
 
     Args:
-        schedule: to be changed.
-        edits: for an instruction, those in its place.
-        prepared: what is computed from SHARED values for all segments, too.
+        schedule: The schedule to change.
+        edits: For each instruction to replace, the new instructions.
+        prepared: More instructions that compute values from SHARED values, for all segments.
     """
     sections = tuple(
         replace(
@@ -47,7 +47,7 @@ def edited(schedule: Schedule, edits: Edits, prepared: Sequence[Fire] = ()) -> S
 
 
 def readers_of(schedule: Schedule) -> dict[Item, list[Instruction]]:
-    """The instructions that read each item, each once; those that save it are left out."""
+    """Returns the instructions that read each item, each once, without those that save it."""
     found: dict[Item, dict[Instruction, None]] = defaultdict(dict)
     for _, _, one in schedule.instructions():
         if not isinstance(one, Save):
@@ -57,7 +57,7 @@ def readers_of(schedule: Schedule) -> dict[Item, list[Instruction]]:
 
 
 def places_of(schedule: Schedule) -> dict[Instruction, tuple[int, int]]:
-    """The section in which each placed instruction stands, and the segment, by their numbers."""
+    """Returns the numbers of the section and the segment of each placed instruction."""
     return {
         one: (number, at)
         for number, section in enumerate(schedule.sections)
@@ -67,12 +67,12 @@ def places_of(schedule: Schedule) -> dict[Instruction, tuple[int, int]]:
 
 
 def can_repeat(one: Fire) -> bool:
-    """Whether an op holds no function, and gives the same when it runs again."""
+    """Whether an op holds no function, and gives the same result when it runs again."""
     return one.node.function is None and not unrepeatable_op(operations([one.node]))
 
 
 def gives_no_floats(one: Instruction) -> bool:
-    """Whether an instruction gives no floats, and may run elsewhere or again."""
+    """Whether an instruction computes no floats, and may run elsewhere or again."""
     if isinstance(one, Effect | Reduce) or (isinstance(one, Fire) and not can_repeat(one)):
         return False
     values = [item for item in one.writes if isinstance(item, Value)]
@@ -85,13 +85,13 @@ def fires(
     outputs: Sequence[Value],
     by: str,
 ) -> list[Fire]:
-    """The ops of a function of TensorFlow as instructions.
+    """Returns the ops of a TensorFlow function as instructions.
 
     Args:
-        function: from tensors for the inputs to a list of tensors for the outputs.
-        inputs: what it reads.
-        outputs: what it computes; all of one kind and region.
-        by: the pass that asks for it.
+        function: Takes tensors for the inputs and returns a list of tensors for the outputs.
+        inputs: The values that it reads.
+        outputs: The values that it computes, all of one kind and region.
+        by: The name of the pass that asks for it.
     """
     kind, origin = outputs[0].type.kind, outputs[0].node
     return _traced(function, inputs, outputs, kind, origin, by)[0]
@@ -100,7 +100,7 @@ def fires(
 def prepared(
     function: Callable[..., Any], inputs: Sequence[Value], by: str
 ) -> tuple[list[Fire], list[Value]]:
-    """The ops of a function of SHARED values as instructions, and what they compute."""
+    """Returns the ops of a function of SHARED values as instructions, and their results."""
     return _traced(function, inputs, [], Kind.SHARED, inputs[0].node, by)
 
 

@@ -2,45 +2,45 @@
 
 Instructions read and write items:
 
-    Value     of the graph, or made by a pass: a tensor `[tokens, ...]`
+    Value     a value of the graph, or one made by a pass: a tensor `[tokens, ...]`
     Region    for each of its tokens, the position of the outer token that it is made from
     Tokens    how many tokens a body or a region has
 
-Nothing is implicit. A segment reads what an instruction before it has written; what another segment
-has written is saved there and loaded here. SHARED values, which are the same for all tokens, are
-there for every segment.
+Nothing is implicit. An instruction reads what earlier instructions of its segment have written. An
+item that another segment has written is saved there and loaded here. Every segment can read SHARED
+values, which are the same for all tokens.
 
-    Receive     what callers, or the outside, pass to a sweep
-    Returned    what calls return, for the call sites that call for the same tokens
-    Fetch       the same from the rows of frames
-    Load, Save  what one segment leaves for another
+    Receive     the values that callers, or the outside, pass to a sweep
+    Returned    the values that calls return, for call sites that call for the same tokens
+    Fetch       the same, read from the rows of frames
+    Load, Save  an item that one segment keeps for another
     Select      which tokens take which branch, or make which entries of ragged rows
-    Settled     the same where all tokens are known to have taken one branch
+    Settled     the same if all tokens are known to have taken one branch
     Frames      how many tokens the segment runs on
     Measure     counts the tokens of a region
     Gather      the rows of the tokens of a region: SWITCH, REPEAT
     Stitch      the rows of all branches, in the order of the tokens: MERGE
     Broadcast   a shared value, as one value for each token
     Zeros       a zero for each token
-    Count       the shape of a tensor of tokens, of which only their number is open
+    Count       the shape of a tensor of tokens, in which only their number is open
     Rows        for each entry of ragged rows, which token it belongs to
     Pass        a value under another name: ENTER, LEAVE
     Fire        an op of TensorFlow
     Effect      CHECK, EFFECT
-    Interleave  the first row of several values, then the second of each, and so on
+    Interleave  the first row of several values, then the second row of each, and so on
     Separate    undoes Interleave
-    Reshape     the same for pieces of one row, without a copy
+    Reshape     interleaves or separates pieces of one row, without a copy
     Divide      cuts the rows of a value into even parts, one for each instance of the body
-    Join        the rows of the parts as one value again
-    Send        passes arguments to those that are called
-    Return      hands results to those that called
-    HandOn      leaves that to a tail call
+    Join        joins the rows of the parts to one value again
+    Send        passes arguments to callees
+    Return      passes results to callers
+    HandOn      leaves the return to a tail call
     Wait        waits for the calls that were made
     Reduce      sums over all tokens, or collects them in a table: COLLECT, ACCUMULATE
 
-In a program of several rounds of calls, tokens come together from anywhere. Each is a *frame* with
-a number, and what is passed from one to another stands in the rows of these numbers. So
-instructions that pass something read which frames, or entries of rows, the tokens of a region are
+In a program of several rounds of calls, tokens come together from anywhere. Each token is a *frame*
+with a number, and values that frames pass to each other are in rows with these numbers. So
+instructions that pass values read which frames, or entries of rows, the tokens of a region are
 (`rows_of`).
 """
 
@@ -57,11 +57,11 @@ from kerasrec.graph.values import Each, Node, Region, Value
 
 @dataclass(frozen=True)
 class Tokens:
-    """How many tokens there are.
+    """The number of tokens of a body or a region.
 
     Args:
-        body: of which function.
-        region: of which region; None for the body itself.
+        body: The name of the function.
+        region: The region; None for the body itself.
     """
 
     body: str
@@ -70,10 +70,10 @@ class Tokens:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class InTurns(Node):
-    """What is passed to several call sites, or returned by them: the rows of values in turns.
+    """The interleaved rows of values that several call sites pass, or that are returned to them.
 
     Args:
-        of: the types of the values.
+        of: The types of the values.
     """
 
     of: list[Type]
@@ -84,19 +84,19 @@ class Parts(Node):
 
 
 class NoValue(Node):
-    """What a call site passes where it has nothing to pass: zeros."""
+    """Zeros, which a call site passes if it has no value to pass."""
 
 
 Item = Value | Region | Tokens
 
 
 def region_of(item: Item) -> Region | None:
-    """The region whose tokens an item has rows for; for positions, that they point into."""
+    """Returns the region whose tokens an item has rows for; for a Region, its parent."""
     return item.parent if isinstance(item, Region) else item.region
 
 
 def rows_of(region: Region | None) -> tuple[Item, ...]:
-    """What tells which frames, or entries of rows, the tokens of a region are."""
+    """Returns the items that tell which frames, or entries of rows, the tokens of a region are."""
     found: list[Item] = []
     for item in region.path() if region else ():
         found += [item, item.selector] if isinstance(item, Each) else [item]
@@ -112,8 +112,9 @@ class Instruction:
     """One step of a segment.
 
     Args:
-        by: the pass that put it here; empty if none did.
-        at_use: whether it runs again in every segment that reads what it writes, and is not saved.
+        by: The pass that added it; empty if none did.
+        at_use: Whether it is materialised at use: it runs again in every segment that reads what it
+            writes, and its results are not saved.
     """
 
     by: str = field(default="", kw_only=True)
@@ -121,22 +122,22 @@ class Instruction:
 
     @property
     def reads(self) -> tuple[Item, ...]:
-        """What it reads."""
+        """The items that it reads."""
         return ()
 
     @property
     def writes(self) -> tuple[Item, ...]:
-        """What it writes."""
+        """The items that it writes."""
         return ()
 
 
 @dataclass(frozen=True, eq=False)
 class Receive(Instruction):
-    """What is passed to a sweep of a body, and how many tokens it is passed for.
+    """Receives the values that are passed to a sweep of a body, and the number of tokens.
 
     Args:
-        tokens: of the body, if they are not known from an earlier sweep.
-        values: the sweep's parameters, or one of them.
+        tokens: The number of tokens of the body; None if it is known from an earlier sweep.
+        values: The sweep's parameters, or one of them.
     """
 
     tokens: Tokens | None
@@ -149,12 +150,13 @@ class Receive(Instruction):
 
 @dataclass(frozen=True, eq=False)
 class Returned(Instruction):
-    """What calls return.
+    """Receives what calls return.
 
     Args:
-        sites: call sites that call for the same tokens; the rows of what they return are in turns.
-        values: by output of the callee, None where no call site takes it.
-        divides: the tokens of the call sites' region, if the callee has others to return to.
+        sites: Call sites that call for the same tokens; the rows of their results are interleaved.
+        values: The results, by output of the callee; None for an output that no call site takes.
+        divides: The number of tokens of the call sites' region, if the callee also returns to other
+            call sites; otherwise None.
     """
 
     sites: tuple[CallSite, ...]
@@ -173,13 +175,13 @@ class Returned(Instruction):
 
 @dataclass(frozen=True, eq=False)
 class Fetch(Instruction):
-    """What calls have returned, from the rows of the frames that were called.
+    """Reads what calls have returned, from the rows of the frames that were called.
 
     Args:
-        sites: call sites that call for the same tokens; the rows of what they return are in turns.
-        sweep: in which they returned it.
-        number: which output of that sweep.
-        value: what it is here.
+        sites: Call sites that call for the same tokens; the rows of their results are interleaved.
+        sweep: The sweep in which they returned it.
+        number: Which output of that sweep it is.
+        value: The value that it becomes here.
     """
 
     sites: tuple[CallSite, ...]
@@ -199,11 +201,11 @@ class Fetch(Instruction):
 
 @dataclass(frozen=True, eq=False)
 class Load(Instruction):
-    """What another segment has saved: for one wave or block in a loop, else for all tokens.
+    """Loads what another segment has saved: in a loop for one wave or block, else for all tokens.
 
     Args:
-        item: what is loaded.
-        by_frame: whether it is read from the rows of frames.
+        item: The item that is loaded.
+        by_frame: Whether it is read from the rows of frames.
     """
 
     item: Item
@@ -224,12 +226,12 @@ class Save(Instruction):
     """Keeps an item for later segments.
 
     Args:
-        item: what is kept.
-        divided: whether loops read what is known for the tokens of all waves: it is divided among
-          the waves then.
-        for_backward: whether a gradient reads it: it is a residual.
-        by_frame: whether it is kept in the rows of frames, for tokens that come together elsewhere;
-          otherwise with the wave, or block of frames, that has computed it.
+        item: The item that is kept.
+        divided: Whether it is known for the tokens of all waves and a loop reads it. Then it is
+          divided among the waves.
+        for_backward: Whether a gradient reads it, which makes it a residual.
+        by_frame: Whether it is kept in the rows of frames, for tokens that come together elsewhere.
+          Otherwise it is kept with the wave, or block of frames, that has computed it.
     """
 
     item: Item
@@ -239,16 +241,16 @@ class Save(Instruction):
 
     @property
     def reads(self) -> tuple[Item, ...]:
-        """What is kept, and for which frames."""
+        """The item that is kept, and which frames it is kept for."""
         return (self.item, *(rows_of(region_of(self.item)) if self.by_frame else ()))
 
 
 @dataclass(frozen=True, eq=False)
 class Select(Instruction):
-    """Which tokens go where.
+    """Decides which tokens go to which region.
 
     Args:
-        regions: the branches of a conditional, or the one region of entries of ragged rows.
+        regions: The branches of a conditional, or the one region of entries of ragged rows.
     """
 
     regions: tuple[Region, ...]
@@ -266,12 +268,12 @@ class Select(Instruction):
 
 @dataclass(frozen=True, eq=False)
 class Settled(Instruction):
-    """Which tokens go where, if all of them go to one branch.
+    """Does the same as `Select` if all tokens take one branch.
 
     Args:
-        regions: the branches of a conditional.
-        taken: the one that all tokens take.
-        tokens: of the region around it.
+        regions: The branches of a conditional.
+        taken: The branch that all tokens take.
+        tokens: The number of tokens of the region around the conditional.
     """
 
     regions: tuple[Region, ...]
@@ -290,10 +292,10 @@ class Settled(Instruction):
 
 @dataclass(frozen=True, eq=False)
 class Frames(Instruction):
-    """How many tokens of a body its segment runs on.
+    """Counts the tokens of a body that its segment runs on.
 
     Args:
-        tokens: of the body.
+        tokens: The number of tokens of the body.
     """
 
     tokens: Tokens
@@ -308,8 +310,8 @@ class Measure(Instruction):
     """Counts tokens.
 
     Args:
-        tokens: of a region, or of a body in each of its waves.
-        item: the region; or a value of the body.
+        tokens: The number of tokens of a region, or of a body in each of its waves.
+        item: The region, or a value of the body.
     """
 
     tokens: Tokens
@@ -329,8 +331,8 @@ class _Of(Instruction):
     """An instruction with one output and any number of inputs, of the same set of tokens.
 
     Args:
-        output: what it writes.
-        inputs: what it reads.
+        output: The value that it writes.
+        inputs: The items that it reads.
     """
 
     output: Value
@@ -375,20 +377,20 @@ class Pass(_Of):
 
 
 class Interleave(_Of):
-    """Rows of values in turns, `[tokens * values, ...]`. Inputs: the values."""
+    """The interleaved rows of values, `[tokens * values, ...]`. Inputs: the values."""
 
 
 class Reshape(_Of):
-    """Rows cut into pieces of the output's type, or joined into such. Inputs: a value."""
+    """Rows that are cut, or joined, into rows of the output's type. Inputs: a value."""
 
 
 @dataclass(frozen=True, eq=False)
 class Separate(Instruction):
-    """The values whose rows are in turns, `[tokens, ...]` each.
+    """Separates interleaved rows into values, `[tokens, ...]` each.
 
     Args:
-        outputs: in order; None for one that is not needed.
-        value: their rows.
+        outputs: The values in order; None for one that is not needed.
+        value: The interleaved rows.
     """
 
     outputs: tuple[Value | None, ...]
@@ -405,11 +407,11 @@ class Separate(Instruction):
 
 @dataclass(frozen=True, eq=False)
 class Divide(Instruction):
-    """The rows of a value in even parts, for ops that read nothing but parts.
+    """Cuts the rows of a value into even parts, for ops that read only parts.
 
     Args:
-        value: of all tokens.
-        outputs: of some tokens each, in order.
+        value: A value of all tokens.
+        outputs: The parts in order, each of some tokens.
     """
 
     value: Value
@@ -426,11 +428,11 @@ class Divide(Instruction):
 
 @dataclass(frozen=True, eq=False)
 class Join(Instruction):
-    """Undoes `Divide`, for all that was computed of the parts: they stay in one segment so.
+    """Undoes `Divide` for all values computed from the parts, which thus stay in one segment.
 
     Args:
-        outputs: of all tokens.
-        parts: for each of them, its rows in parts.
+        outputs: The values of all tokens.
+        parts: For each of them, its rows in parts.
     """
 
     outputs: tuple[Value, ...]
@@ -450,11 +452,11 @@ class Fire(Instruction):
     """An op of TensorFlow.
 
     Args:
-        node: says which op.
-        inputs: of the op.
-        outputs: its outputs.
-        is_masked: whether its inputs have rows for other tokens, too, so that it has to know which
-            are those of its region.
+        node: The node of the op.
+        inputs: The inputs of the op.
+        outputs: The outputs of the op.
+        is_masked: Whether its inputs also have rows for other tokens. Then the op must know which
+            rows belong to its region.
     """
 
     node: Computed
@@ -475,11 +477,11 @@ class Fire(Instruction):
 
 @dataclass(frozen=True, eq=False)
 class Effect(Instruction):
-    """A check or a print; what stands after it in the segment waits for it.
+    """A check or a print; later instructions of the segment wait for it.
 
     Args:
-        node: CHECK or EFFECT.
-        tokens: in its region; without any, it does not run.
+        node: The CHECK or EFFECT.
+        tokens: The number of tokens of its region; if it is 0, nothing runs.
     """
 
     node: Check | EffectNode
@@ -492,12 +494,13 @@ class Effect(Instruction):
 
 @dataclass(frozen=True, eq=False)
 class Send(Instruction):
-    """What call sites pass to their callee.
+    """Passes arguments from call sites to their callee.
 
     Args:
-        sites: call sites that call for the same tokens.
-        values: by parameter of the callee; rows are in turns if there are several call sites.
-        by_frame: whether it is written to the rows of frames.
+        sites: Call sites that call for the same tokens.
+        values: The arguments, by parameter of the callee. With several call sites, their rows are
+            interleaved.
+        by_frame: Whether they are written to the rows of frames.
     """
 
     sites: tuple[CallSite, ...]
@@ -506,7 +509,7 @@ class Send(Instruction):
 
     @property
     def reads(self) -> tuple[Item, ...]:
-        """What is passed, and by which frames."""
+        """The values that are passed, and which frames pass them."""
         return (*self.values, *(rows_of(self.region) if self.by_frame else ()))
 
     @property
@@ -517,10 +520,10 @@ class Send(Instruction):
 
 @dataclass(frozen=True, eq=False)
 class _Done(Instruction):
-    """What tokens do when a segment has nothing more for them.
+    """What some tokens do at the end of a segment.
 
     Args:
-        region: these tokens; None for all of the body.
+        region: The region of these tokens; None for all tokens of the body.
     """
 
     region: Region | None = field(default=None, kw_only=True)
@@ -533,11 +536,11 @@ class _Done(Instruction):
 
 @dataclass(frozen=True, eq=False)
 class Return(_Done):
-    """The results of a sweep, for those that called.
+    """Passes the results of a sweep to the callers.
 
     Args:
-        values: by output.
-        passing: the nodes that do nothing but pass the results on: MERGEs and RESULTs.
+        values: The results, by output.
+        passing: The nodes that only pass the results on: MERGEs and RESULTs.
     """
 
     values: tuple[Value, ...]
@@ -545,17 +548,17 @@ class Return(_Done):
 
     @property
     def reads(self) -> tuple[Item, ...]:
-        """What is returned, and which frames do."""
+        """The values that are returned, and which frames return them."""
         return (*self.values, *super().reads)
 
 
 @dataclass(frozen=True, eq=False)
 class HandOn(_Done):
-    """A tail call: what it returns is what these tokens return, and they wait for nothing more.
+    """A tail call: these tokens return what it returns, and wait for nothing more.
 
     Args:
-        site: the call.
-        passing: the nodes that do nothing but pass the results on: RETURNs, MERGEs and RESULTs.
+        site: The call site.
+        passing: The nodes that only pass the results on: RETURNs, MERGEs and RESULTs.
     """
 
     site: CallSite
@@ -564,13 +567,13 @@ class HandOn(_Done):
 
 @dataclass(frozen=True, eq=False)
 class Wait(_Done):
-    """Tokens wait for the calls that they have made, and then stand in the queue of the next place.
+    """Makes tokens wait for the calls that they have made; then they enter the next place's queue.
 
     Args:
-        sites: call sites by which each of them has called once.
-        others: those by which only some have, or each another number: the call sites together that
-          call for the same tokens.
-        then: the place at which they go on.
+        sites: The call sites by which each of these tokens has called once.
+        others: The call sites by which only some tokens have called, or each token any number of
+          times; in groups that call for the same tokens.
+        then: The place at which they go on.
     """
 
     sites: tuple[CallSite, ...]
@@ -586,12 +589,12 @@ class Wait(_Done):
 
 @dataclass(frozen=True, eq=False)
 class Reduce(Instruction):
-    """What tokens give to a table, or to the gradient of a SHARED value.
+    """Adds values of tokens to a table, or to the gradient of a SHARED value.
 
     Args:
-        node: COLLECT or ACCUMULATE.
-        by_wave: whether a loop adds it up; otherwise it is for the tokens of all waves at once.
-        is_masked: as for `Fire`.
+        node: The COLLECT or ACCUMULATE.
+        by_wave: Whether a loop adds them up; otherwise the tokens of all waves are added at once.
+        is_masked: The same as for `Fire`.
     """
 
     node: Collect | Accumulate
@@ -600,20 +603,20 @@ class Reduce(Instruction):
 
     @property
     def can_be_by_wave(self) -> bool:
-        """Whether a loop can add it up: it is a gradient of known shape, and not of some rows."""
+        """Whether a loop can add it up: a gradient of known shape, and not only of some rows."""
         inputs = self.node.inputs
         is_sum = isinstance(self.node, Accumulate) and len(inputs) == 1
         return is_sum and inputs[0].type.is_static
 
     @property
     def reads(self) -> tuple[Item, ...]:
-        """What tokens give, and which tokens do."""
+        """The values that are added, and which tokens have them."""
         inputs = tuple(filter(_is_of_tokens, self.node.inputs))
         return (*inputs, *(rows_of(self.node.region) if self.is_masked else ()))
 
 
 def path_of(one: Instruction) -> tuple[Region, ...]:
-    """The regions whose tokens an instruction runs for, from the outermost."""
+    """Returns the regions whose tokens an instruction runs for, from the outermost."""
     if isinstance(one, Send | _Done):
         region = one.region
     elif isinstance(one, Reduce | Effect):

@@ -1,4 +1,4 @@
-"""What `memo` refuses: programs of which it is not known beforehand which calls a run makes."""
+"""Refuses programs with `memo` if it is not known beforehand which calls a run makes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def check_no_call_waits(rounds: _Rounds) -> None:
     """Raises TraceError if a call waits for what another one returns.
 
     Args:
-        rounds: by body, its call sites by round.
+        rounds: The call sites of each body, by round.
     """
     for name, groups in rounds.items():
         if len(groups) > 1:
@@ -34,10 +34,10 @@ def check_no_call_waits(rounds: _Rounds) -> None:
 
 
 def check_nothing_is_drawn(schedule: Schedule) -> None:
-    """Raises TraceError if chance decides which calls there are: what decides runs twice.
+    """Raises TraceError if a random draw decides which calls there are, since it would run twice.
 
     Args:
-        schedule: before any pass, so that the first loop has what decides, and no more.
+        schedule: A schedule before any pass, so that the first loop has only what decides.
     """
     for section in schedule.sections:
         if isinstance(section, Loop) and section.direction is Direction.CALLS:
@@ -59,7 +59,7 @@ def check_nothing_is_drawn(schedule: Schedule) -> None:
 
 
 def _drawing_op(one: Fire) -> str | None:
-    """An op that may give something else when it runs again, or for other tokens together."""
+    """Returns an op whose result may change if it runs again, or for another set of tokens."""
     found = operations([one.node])
     if not found:
         return None

@@ -1,8 +1,8 @@
-"""Loads and saves: what one segment of a schedule reads of another.
+"""Adds loads and saves: the items that one segment of a schedule reads from another.
 
-Passes move, add and remove instructions without a thought for these; `linked` then puts them in.
-What is materialised at use is put into every segment that reads it, and what nobody reads is left
-out.
+Passes move, add and remove instructions without regard to loads and saves; `linked` then adds them.
+It puts instructions that are materialised at use into every segment that reads their results, and
+leaves out instructions whose results nobody reads.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from kerasrec.schedule.instructions import (
 from kerasrec.schedule.schedule import Schedule
 from kerasrec.schedule.sections import AllTokens, Loop, Segment
 
-# What a loop waits for, and what has to run, wherever that is.
+# Instructions that a loop waits for, and all that must run, in a loop or elsewhere.
 WAITED_FOR = (Receive, Returned, Send, Return, HandOn, Wait, Effect)
 ROOTS = (*WAITED_FOR, Reduce)
-# A segment: the number of its section, and its own in there.
+# A segment: the number of its section, and its own number in the section.
 _Spot = tuple[int, int]
 
 
 def linked(schedule: Schedule, saves_sizes: bool = False) -> Schedule:
-    """The schedule with the loads and saves that it needs.
+    """Returns the schedule with the loads and saves that it needs.
 
     Args:
-        schedule: whose segments hold at least all that is to run.
-        saves_sizes: whether to save how many tokens each region has, for a record of the run.
+        schedule: A schedule whose segments have at least all instructions that must run.
+        saves_sizes: Whether to save how many tokens each region has, for a record of the run.
     """
     by_frame: set[Item] = set()
     while True:
@@ -61,7 +61,7 @@ def linked(schedule: Schedule, saves_sizes: bool = False) -> Schedule:
 
 @dataclass(frozen=True)
 class _Use:
-    """How later segments read what is saved."""
+    """How later segments read a saved item."""
 
     divided: bool = False
     for_backward: bool = False
@@ -74,8 +74,8 @@ class _Linker:
     """Links the segments of a schedule.
 
     Args:
-        schedule: without loads and saves, or with old ones.
-        by_frame: what is known to be read for other frames together than have computed it.
+        schedule: A schedule without loads and saves, or with old ones.
+        by_frame: The items that are known to be read by other groups of frames than computed them.
     """
 
     def __init__(self, schedule: Schedule, by_frame: Collection[Item]):
@@ -88,7 +88,7 @@ class _Linker:
         self.in_queues = schedule.in_queues
         self.selects: dict[Region, Select] = {}
         self.body_of: dict[Region, str] = {}
-        # Where items are computed.
+        # The segments that compute each item.
         self.spots: dict[Item, list[_Spot]] = defaultdict(list)
         for number, section in enumerate(self.sections):
             for at, segment in enumerate(section.segments):
@@ -101,7 +101,7 @@ class _Linker:
         self.wanted: dict[_Spot, dict[Item, _Use]] = defaultdict(dict)
 
     def linked(self, saves_sizes: bool) -> Schedule:
-        """The schedule with loads and saves."""
+        """Returns the schedule with loads and saves."""
         if not self.in_queues:
             self._want_for_limits()
             if saves_sizes:
@@ -164,7 +164,7 @@ class _Linker:
         return self.sections[number].segments[at]
 
     def _from_elsewhere(self, item: Item, spot: _Spot) -> Instruction:
-        """The instruction that brings an item into a segment that does not compute it."""
+        """Returns the instruction that brings an item into a segment that does not compute it."""
         if item in self.at_use:
             return self.at_use[item]
         if isinstance(item, Tokens) and item.region is not None:
@@ -190,7 +190,7 @@ class _Linker:
         )
 
     def _want_loaded(self, item: Item, spot: _Spot) -> None:
-        """Has the last segment that computes an item save it for this one."""
+        """Makes the last segment that computes an item save it for this one."""
         spots = [other for other in self.spots[item] if other < spot]
         if not spots:
             raise GraphError(f"{self._at(spot).body} reads {item} before it is computed.")
@@ -214,7 +214,7 @@ class _Linker:
                 self._want_sizes_of(region_of(item), spot[0], self._at(spot).body)
 
     def _want_sizes_of(self, region: Region | None, number: int, body: str) -> None:
-        """Has it saved how many tokens of a region each wave has, or what tells it."""
+        """Makes a segment save how many tokens of a region each wave has, or items that tell it."""
         item: Item = Tokens(body, region)
         last = (number, len(self.sections[number].segments))
         if region is not None and self._is_known_at_once(region, last):
@@ -224,7 +224,7 @@ class _Linker:
         self._want(item, spots[-1], _Use())
 
     def _want_for_limits(self) -> None:
-        """What the error of a run that exceeds its limits reads: who called a token."""
+        """Makes segments save what the error of an exceeded limit reads: who called a token."""
         loops = [isinstance(section, Loop) for section in self.sections]
         if not any(loops):
             return
@@ -247,14 +247,17 @@ class _Linker:
 
 
 def _order_of_save(item: Item) -> int:
-    """What tells which tokens each wave has comes first: by it other items are divided."""
+    """Returns a key for sorting: items that tell which tokens a wave has divide the others."""
     if isinstance(item, Tokens):
         return 0
     return len(item.path()) if isinstance(item, Region) else 1000
 
 
 def at_use_of(schedule: Schedule) -> dict[Item, Instruction]:
-    """What is materialised at use, by what it writes."""
+    """Returns the instructions that are materialised at use, by the items that they write.
+
+    Those that select or count tokens are left out.
+    """
     return {
         item: one
         for _, _, one in schedule.instructions()

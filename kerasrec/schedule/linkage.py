@@ -1,8 +1,8 @@
 """Call linkage in schedules: the instructions by which segments pass values to each other.
 
-Call sites that call for the same tokens alternate: all that the first token calls, then all that
-the second does. So what a token's calls return lies side by side, as most cells read it: the states
-of a tree node's children are one row. Other call sites follow each other.
+Call sites that call for the same tokens alternate: first all calls of the first token, then all
+calls of the second. So the results of a token's calls are side by side, as most cells read them:
+the states of a tree node's children are one row. Other call sites follow each other.
 """
 
 from __future__ import annotations
@@ -34,33 +34,36 @@ Together = tuple[CallSite, ...]
 
 
 def alternating(sites: Iterable[CallSite]) -> list[Together]:
-    """Call sites in groups that call for the same tokens."""
+    """Returns call sites in groups that call for the same tokens."""
     groups = itertools.groupby(sites, lambda site: (site.caller, site.region))
     return [tuple(group) for _, group in groups]
 
 
 def groups_of(graph: TaggedGraph) -> list[Together]:
-    """All call sites of a program, in groups that call for the same tokens."""
+    """Returns all call sites of a program, in groups that call for the same tokens."""
     return [group for name in graph.bodies for group in alternating(graph.sites_to(name))]
 
 
 def received(graph: TaggedGraph, name: str, sweep: int) -> list[Instruction]:
-    """What a body begins a sweep with."""
+    """Returns the instructions with which a body begins a sweep."""
     parameters = present(graph.bodies[name].sweeps[sweep].parameters)
     tokens = None if sweep else Tokens(name)
     return [Receive(tokens, tuple(node.output() for node in parameters))]
 
 
 def sent(graph: TaggedGraph, name: str, sweep: int) -> list[Instruction]:
-    """What a body passes to all that it calls; zeros stand for what a call site does not send."""
-    # Where equal calls are one call, it is asked who makes a call.
+    """Returns the instructions by which a body passes values to all that it calls.
+
+    Zeros replace values that a call site does not send.
+    """
+    # If equal calls are one call, it must be known who makes a call.
     by_frame = graph.memo is not None and not sweep
     groups = (group for group in groups_of(graph) if group[0].caller == name)
     return [one for group in groups for one in _sent(graph, group, sweep, by_frame)]
 
 
 def returned(graph: TaggedGraph, name: str, sweep: int) -> list[Instruction]:
-    """What all that a body calls returns to it."""
+    """Returns the instructions by which a body receives the results of all its calls."""
     found: list[Instruction] = []
     for group in groups_of(graph):
         if group[0].caller != name:
@@ -76,18 +79,20 @@ def returned(graph: TaggedGraph, name: str, sweep: int) -> list[Instruction]:
 
 
 def results(graph: TaggedGraph, name: str, sweep: int) -> list[Instruction]:
-    """What a body ends a sweep with."""
+    """Returns the instructions with which a body ends a sweep."""
     outputs = present(graph.bodies[name].sweeps[sweep].outputs)
     return [Return(tuple(node.inputs[0] for node in outputs), tuple(outputs))]
 
 
 def read_from_rows(graph: TaggedGraph, name: str, groups: Sequence[Together]) -> list[Instruction]:
-    """What any place of a body, in queues, reads of what is passed to its frames, where it does.
+    """Returns instructions, for queues, that read values passed to the frames of a body.
+
+    They are materialised at use, at any place of the body.
 
     Args:
-        graph: the program.
-        name: of the body.
-        groups: what it calls.
+        graph: The graph of the program.
+        name: The name of the body.
+        groups: The call sites of the body, in groups.
     """
     found: list[Instruction] = []
     for index, sweep in enumerate(graph.bodies[name].sweeps):
@@ -101,7 +106,10 @@ def read_from_rows(graph: TaggedGraph, name: str, groups: Sequence[Together]) ->
 
 
 def sent_by_frame(graph: TaggedGraph, group: Together, sweep: int) -> list[Instruction]:
-    """What the frames of call sites pass to those that they call; nothing if no call site does."""
+    """Returns the instructions by which frames pass values to those that they call.
+
+    Returns an empty list if no call site passes anything.
+    """
     if not any(site.linkages[sweep].calls for site in group):
         return []
     return _sent(graph, group, sweep, True)
@@ -119,7 +127,7 @@ def _sent(graph: TaggedGraph, group: Together, sweep: int, by_frame: bool) -> li
 
 
 def _passed(group: Sequence[CallSite], sweep: int, place: int, found: Type) -> list[Any]:
-    """Instructions that make what call sites send to one parameter, and then its value."""
+    """Returns instructions that make what call sites send to one parameter, then its value."""
     region = group[0].region
     calls = [site.linkages[sweep].calls for site in group]
     nodes = [item[place] if item else None for item in calls]
@@ -138,7 +146,7 @@ def _passed(group: Sequence[CallSite], sweep: int, place: int, found: Type) -> l
 def _taken_of(
     graph: TaggedGraph, group: Together, sweep: int
 ) -> Iterator[tuple[list[Instruction], Value | None]]:
-    """For each output of a callee: what takes apart what calls return, and what they return."""
+    """Yields, for each output of a callee, what separates the returned rows, and the rows."""
     returns = [site.linkages[sweep].returns for site in group]
     for place, output in enumerate(graph.bodies[group[0].callee].sweeps[sweep].outputs):
         if output:
@@ -155,6 +163,6 @@ def _taken(nodes: Sequence[Node | None]) -> tuple[list[Instruction], Value | Non
 
 
 def _in_turns(types: Sequence[Type], origin: Node) -> Value:
-    """A value for the rows of several values in turns."""
+    """Returns a value for the interleaved rows of several values."""
     rows = types[0].as_rows()
     return InTurns([], [rows], origin.region, origin.source, of=list(types)).output()

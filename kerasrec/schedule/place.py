@@ -1,11 +1,12 @@
-"""Which instructions run in loops, and which are hoisted out of them.
+"""Decides which instructions run in loops, and which are hoisted out of them.
 
-Only some instructions of a stage are needed by calls and returns; they run in its loop. Nothing
-waits for the others, so they run once for all tokens together when the loop is done: the leaves of
-trees, the gradients of shared weights.
+Calls and returns need only some instructions of a stage. These run in the loop of the stage.
+Nothing waits for the others, so they run once for all tokens together when the loop is done: the
+leaves of trees, the gradients of shared weights.
 
-What has rows of an open size, such as the padded rows of ragged values, is as wide as its wave
-needs, and waves of other widths cannot be put together. What reads that stays in the loop.
+A value with rows of an open size, such as padded rows of ragged values, is as wide as its wave
+needs, and waves of different widths cannot be put together. Instructions that read such a value
+stay in the loop.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from kerasrec.schedule.sections import Loop, Queues, Section, Segment
 
 
 def placed(schedule: Schedule) -> Schedule:
-    """The schedule with each instruction in a loop if something there waits for it, and linked.
+    """Places instructions in loops if something there waits for them, hoists the others, and links.
 
-    A section for all tokens stands behind each loop. What it computes again, after the loop has,
-    stays there.
+    Each loop is followed by a section for all tokens. Instructions of this section that compute
+    again what the loop has computed stay there.
     """
     at_use = at_use_of(schedule)
     sections = list(schedule.sections)
@@ -55,7 +56,7 @@ def placed(schedule: Schedule) -> Schedule:
 
 
 def _is_behind_no_loop(sections: Sequence[Section], number: int) -> bool:
-    """Whether a section for all tokens stands at the begin of a sweep, which has a loop next."""
+    """Whether a section for all tokens begins a sweep, and a loop of the sweep is next."""
     here, following, before = sections[number], sections[number + 1], sections[number - 1]
     return here.sweep == following.sweep != before.sweep
 
@@ -63,13 +64,16 @@ def _is_behind_no_loop(sections: Sequence[Section], number: int) -> bool:
 def _with_what_is_apart(
     before: Section, loop: Loop, at_use: Mapping[Item, Instruction], by_width: Collection[Item]
 ) -> tuple[Section, Loop]:
-    """A section for all tokens and the loop behind it, which takes what reads waves apart.
+    """Moves instructions that must read each wave separately from a section to the next loop.
 
     Args:
-        before: the section.
-        loop: of the same sweep.
-        at_use: what is materialised at use.
-        by_width: what loops before have computed for each wave in a width of its own.
+        before: The section, which is for all tokens.
+        loop: The loop, of the same sweep.
+        at_use: The instructions that are materialised at use, by the items that they write.
+        by_width: The items that earlier loops have computed with a different width for each wave.
+
+    Returns:
+        The section and the loop.
     """
     moved, left = {}, []
     for segment in before.segments:
@@ -86,12 +90,12 @@ def _with_what_is_apart(
 
 @dataclass(frozen=True)
 class _Waiting:
-    """What is needed to know what a loop waits for.
+    """Finds the instructions that a loop waits for.
 
     Args:
-        at_use: what is materialised at use.
-        by_width: what loops before have computed for each wave in a width of its own.
-        in_queues: whether it is decided in the loop which tokens go where.
+        at_use: The instructions that are materialised at use, by the items that they write.
+        by_width: The items that earlier loops have computed with a different width for each wave.
+        in_queues: Whether the loop must decide which tokens go where.
     """
 
     at_use: Mapping[Item, Instruction]
@@ -99,7 +103,7 @@ class _Waiting:
     in_queues: bool
 
     def needed(self, pool: Sequence[Instruction]) -> set[Instruction]:
-        """Those of some instructions that run in the loop."""
+        """Returns the instructions of `pool` that run in the loop."""
         own = {item: one for one in pool for item in one.writes}
         roots = (*WAITED_FOR, Select) if self.in_queues else WAITED_FOR
         waiting = [one for one in pool if _is_waited_for(one, roots)]
@@ -119,7 +123,7 @@ class _Waiting:
         return found
 
     def reading(self, ones: Sequence[Instruction], items: Collection[Item]) -> list[Instruction]:
-        """Those of some instructions, in order, that read some items, or what these have made."""
+        """Returns the instructions that read `items`, directly or through each other, in order."""
         apart, found = set(items), []
         for one in ones:
             if self._reads(one, apart):
@@ -128,7 +132,7 @@ class _Waiting:
         return found
 
     def _reads(self, one: Instruction, items: Collection[Item]) -> bool:
-        """Whether an instruction reads any of some items, itself or by what runs at its use."""
+        """Whether an instruction reads any of `items`, itself or by instructions at its use."""
         sources = (self.at_use.get(item) for item in one.reads)
         return any(item in items for item in one.reads) or any(
             self._reads(source, items) for source in sources if source is not None
@@ -136,7 +140,7 @@ class _Waiting:
 
 
 def _by_width(ones: Iterable[Instruction]) -> set[Item]:
-    """What instructions of a loop compute that cannot be put together for all waves."""
+    """Returns values of a loop's instructions that cannot be put together for all waves."""
     return {
         item
         for one in ones
@@ -157,19 +161,19 @@ def _may_stay(one: Instruction) -> bool:
 def _divided(
     loops: Sequence[Segment], hoisted: Segment, waiting: _Waiting
 ) -> tuple[list[Segment], Segment]:
-    """Segments with the instructions of all, the first with those that their loop waits for.
+    """Returns a body's segments in a loop, with what the loop waits for, and the hoisted segment.
 
     Args:
-        loops: of a body, in the order in which its tokens come to them.
-        hoisted: for all its tokens.
-        waiting: tells which these are.
+        loops: The loop's segments of a body, in the order in which its tokens come to them.
+        hoisted: The segment for all tokens of the body.
+        waiting: Finds the instructions that the loop waits for.
     """
     in_loops = [one for segment in loops for one in segment.placed]
     here = {item for one in in_loops for item in one.writes}
     again = [one for one in hoisted.placed if here.intersection(one.writes)]
     pool = [*in_loops, *(one for one in hoisted.placed if one not in again)]
     needed = waiting.needed(pool)
-    # A loop with one segment for each body takes back what was hoisted and is waited for now.
+    # A loop with one segment for each body takes back hoisted instructions that it waits for now.
     back = [one for one in hoisted.placed if one in needed]
     if back and len(loops) > 1:
         raise GraphError(f"{hoisted.body} waits for what runs for all tokens, {back[0]}.")
@@ -199,7 +203,7 @@ def _is_waited_for(one: Instruction, roots: tuple[type[Instruction], ...]) -> bo
 def _source(
     item: Item, own: Mapping[Item, Instruction], at_use: Mapping[Item, Instruction]
 ) -> Instruction | None:
-    """What computes an item in the stage; None if another stage does."""
+    """Returns the instruction that computes an item in the stage; None if another stage does."""
     if isinstance(item, Tokens) and item.region:
         item = item.region
     return own.get(item) or at_use.get(item)

@@ -1,12 +1,12 @@
-"""At which place of its body each node runs, in a program of several rounds.
+"""Finds at which place of its body each node runs, in a program of several rounds.
 
-A body that calls, and calls again with what was returned, has *places*: place 0 is before its first
-calls, place j after those of round j have returned. Frames of a body that are ready for one place
-run together. In the gradient, they go through the same places in the reverse order, in the same
-company.
+A body that makes calls, and then more calls with the results, has *places*: place 0 is before its
+first calls, and place j is after the calls of round j have returned. Frames of a body that are
+ready for the same place run together. In the gradient, they go through the same places in reverse,
+in the same blocks.
 
-Frames are done at the place of their tail region (`tails.py`). What they return is read from there,
-by the MERGEs of tail regions that do nothing else; so these never run.
+Frames are done at the place of their tail region (`tails.py`), and their results are read from
+there. MERGEs of tail regions that only pass results on never run.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ class Places:
     """When each node of a program of several rounds runs.
 
     Args:
-        stages: of all nodes.
-        tails: by body, where its frames are done.
-        passed_on: nodes that never run, since they only pass on what is returned.
+        stages: The stages of all nodes.
+        tails: Where the frames of each body are done, by body.
+        passed_on: The nodes that never run, since they only pass results on.
     """
 
     stages: Stages
@@ -41,15 +41,15 @@ class Places:
     passed_on: frozenset[Node]
 
     def of(self, body: str) -> range:
-        """The places of a body that frames come to."""
+        """Returns the places of a body that frames come to."""
         return range(self.tails[body].last + 1)
 
     def place(self, body: str, node: Node) -> int:
-        """The place that a node runs at."""
+        """Returns the place at which a node runs."""
         return place_of(self.stages.of[node], self.stages.rounds, len(self.stages.groups[body]))
 
     def calls(self, body: str, place: int) -> list[Together]:
-        """What a body calls in a round; nothing in rounds that it does not have."""
+        """Returns the call sites of a body in a round, in groups; none if it has no such round."""
         sites = self.stages.groups[body].get(place, [])
         return [
             group
@@ -58,19 +58,20 @@ class Places:
         ]
 
     def known(self, body: str, place: int) -> Iterator[Tail]:
-        """The parts that frames are known to be in after a place."""
+        """Returns the parts that frames are known to be in after a place."""
         tail = self.tails[body]
         predicates = {part.predicate for part in tail.parts if part.branches}
         return tail.known({value: self.place(body, value.node) for value in predicates}, place)
 
 
 def places_of_program(graph: TaggedGraph, is_bounded: bool = False) -> Places:
-    """The places of a program with any number of rounds.
+    """Returns the places of a program with any number of rounds.
 
     Args:
-        graph: extended, or tagged.
-        is_bounded: for a run that forgets frames when they have returned: nothing is hoisted, and
-          no call is handed on. With memo none is either: a call returns to several callers.
+        graph: An extended or tagged graph.
+        is_bounded: Whether the run forgets frames when they have returned. Then nothing is hoisted,
+          and there are no tail calls. With memo there are none either, since a call returns to
+          several callers.
     """
     groups = rounds_of(graph)
     rounds = max(1, *(len(found) for found in groups.values()))
@@ -87,12 +88,12 @@ def places_of_program(graph: TaggedGraph, is_bounded: bool = False) -> Places:
 
 
 def place_of(stage: int, rounds: int, own_rounds: int) -> int:
-    """The place at which nodes of a stage run.
+    """Returns the place at which nodes of a stage run.
 
     Args:
-        stage: as `stages.py` counts them.
-        rounds: of the program.
-        own_rounds: of the body.
+        stage: The stage, as `stages.py` counts them.
+        rounds: The number of rounds of the program.
+        own_rounds: The number of rounds of the body.
     """
     sweep, passed = divmod(stage, rounds + 2)
     return min(rounds - passed if sweep % 2 else passed, own_rounds)
@@ -146,31 +147,31 @@ class _BodyPlaces:
         return not self.tail.branches or all(map(self._is_reached, self._in_loops()))
 
     def _place_sweep(self, index: int) -> None:
-        """Sets the stages of a sweep's nodes: as early as what they read allows."""
+        """Sets the stages of a sweep's nodes: as early as their inputs allow."""
         sweep, first = self.body.sweeps[index], first_stage(index, self.rounds)
         fixed = linkage_stages(self.body, self.groups, self.rounds, index)
         for node in sweep.nodes:
             earliest = first
             is_at_use = any(one.at_use for one in self.made[node])
-            if index % 2 and not is_at_use:  # A frame comes first to the place where it was done.
+            if index % 2 and not is_at_use:  # Frames begin at the place where they were done.
                 place = min(leaf.place for leaf in self.tail.around(node.region).leaves)
                 earliest += self.rounds - place
             inputs = [self.stages.get(value.node, 0) for value in node.inputs]
             self.stages[node] = fixed.get(node, max([earliest, *inputs]))
 
     def _end_tails(self, loop: Iterable[Node]) -> bool:
-        """Sets where the frames of each tail region are done; False if it has found new ones."""
+        """Sets where the frames of each tail region are done; False if it gave up a tail call."""
         for leaf in self.tail.leaves:
             around = [node for node in loop if leaf in self.tail.around(node.region).leaves]
             places = map(self._place, [*around, *self._sources(leaf.returned[0])])
             leaf.place = max(places, default=0)
             if leaf.call and leaf.place != self._place(leaf.call.calls[0]):
-                leaf.call = None  # It makes other calls, too.
+                leaf.call = None  # The tokens also wait for something else.
                 return False
         return True
 
     def _is_reached(self, node: Node) -> bool:
-        """Whether all frames of a node come to its place; what callers pass is read anywhere."""
+        """Whether all frames of a node come to its place; arguments can be read at any place."""
         if isinstance(node, Entrance):
             return True
         ends = [leaf.place for leaf in self.tail.around(node.region).leaves]
@@ -179,7 +180,7 @@ class _BodyPlaces:
         return self._place(node) <= min(ends) and not is_late
 
     def _in_loops(self) -> list[Node]:
-        """Nodes that calls and returns wait for, and the selectors of all regions."""
+        """Returns the nodes that calls, returns and the selectors of all regions wait for."""
         waiting = [
             node
             for node in self.body.nodes
@@ -206,7 +207,7 @@ class _BodyPlaces:
         return [item for one in ones for item in one.reads] if ones else list(node.inputs)
 
     def _sources(self, items: Iterable[Item]) -> Iterator[Node]:
-        """The nodes that items come from, through what runs where it is read."""
+        """Yields the nodes that items come from, through what is materialised at use."""
         waiting, seen = list(items), set()
         while waiting:
             item = waiting.pop()

@@ -24,11 +24,11 @@ The lines follow this grammar:
     instruction := OP "(" inputs ")" for an op of TensorFlow, otherwise a word and what it reads
     note        := [FILE ":" LINE] [" again"] [" by " PASS]
 
-Names are given while printing: %0, %1 and so on, in the order of the lines; small constants stand
-where they are read. The indented lines below a branch are for the tokens that take it. A "save"
-says which sweeps load the items: by itself only the one in which it stands, where both passes, or
-this sweep and later ones, are this one and others. "again" marks what a line above computes, too;
-"by" names the pass that put a line there.
+Names are given while printing: %0, %1 and so on, in the order of the lines. Small constants are
+printed where they are read. The indented lines below a branch are for the tokens that take it. A
+"save" says which sweeps load the items. Without readers, it is only its own sweep. "both passes",
+and "this sweep and later ones", are its own sweep and others. "again" marks a line whose results a
+line above computes, too. "by" names the pass that added a line.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ _BLOCKS_OF_LEVELS = {
 def print_schedule(
     graph: TaggedGraph, sections: Sequence[Section], prepared: Sequence[Fire]
 ) -> str:
-    """Text of a schedule; arguments as for `Schedule`."""
+    """Returns the text of a schedule; the arguments are the same as for `Schedule`."""
     return "\n".join(_Printer(graph, sections, prepared).lines())
 
 
@@ -127,7 +127,7 @@ class _Printer:
                         self._loaded_in[one.item].add(section.sweep)
 
     def lines(self) -> list[str]:
-        """All lines of the schedule."""
+        """Returns all lines of the schedule."""
         found = [_TYPES, *self._shared()]
         sweep = -1
         for section in self._sections:
@@ -143,7 +143,7 @@ class _Printer:
         return found
 
     def _shared(self) -> list[str]:
-        """SHARED values that anything reads, and what is prepared from them."""
+        """Returns lines for SHARED values that are read, and for what is prepared from them."""
         read = {
             value
             for section in self._sections
@@ -215,7 +215,7 @@ class _Printer:
         return found
 
     def _readers(self, sweep: int) -> tuple[str, str, str]:
-        """Who may read what a sweep saves: it alone, later ones, too, or only those."""
+        """Returns words for who reads what a sweep saves: only it, it and later ones, or these."""
         if not sweep and self._graph.num_sweeps <= 2:
             return "", " for both passes", " for the backward pass"
         return "", " for this sweep and later ones", " for later sweeps"
@@ -228,7 +228,7 @@ class _Printer:
         return both if sweep in loaded_in else later
 
     def _items(self, verb: str, ones: Sequence[Load | Save]) -> list[str]:
-        """Loads or saves, as many to a line as fit."""
+        """Returns lines of loads or saves, with as many items to a line as fit."""
         lines: list[str] = []
         for one in ones:
             text = self._item(one.item)
@@ -377,7 +377,7 @@ _WORDS: dict[type[Instruction], str] = {
 
 
 def _origin(value: Value) -> str:
-    """What a SHARED value is called where it comes from, or what it is made of."""
+    """Returns the name that a SHARED value has outside, or the names of what it is made of."""
     seen: dict[Node, None] = {}
     waiting = [value.node]
     while waiting:
@@ -418,7 +418,7 @@ def _note(source: Source | None, is_again: bool = False, by: str = "") -> str:
 
 
 def _node_of(one: Instruction) -> Node | None:
-    """The node that an instruction was made from."""
+    """Returns the node that an instruction was made from."""
     if isinstance(one, Fire | Effect | Reduce):
         return one.node
     if isinstance(one, Send | Returned | Fetch):
@@ -433,7 +433,7 @@ def _source(one: Instruction) -> Source | None:
 
 
 def _shared_of(one: Instruction) -> list[Value]:
-    """SHARED values that an instruction reads."""
+    """Returns the SHARED values that an instruction reads."""
     values: Iterable[Item] = ()
     if isinstance(one, Fire | Broadcast):
         values = one.inputs

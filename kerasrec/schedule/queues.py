@@ -1,4 +1,4 @@
-"""The sections of a program of several rounds: for each sweep, queues and what is hoisted."""
+"""Makes the sections of a program of several rounds: queues and what is hoisted, by sweep."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from kerasrec.schedule.turns import turns
 def in_queues(
     places: Places, by_stage: Mapping[tuple[str, int], list[Instruction]]
 ) -> Iterator[Section]:
-    """Queues for each sweep, and behind each a section for all tokens.
+    """Yields queues for each sweep, each followed by a section for all tokens.
 
     Args:
-        places: of the program.
-        by_stage: the instructions of each body and stage, without call linkage.
+        places: The places of the program.
+        by_stage: The instructions of each body and stage, without call linkage.
     """
     stages = places.stages
     graph = stages.graph
@@ -60,7 +60,7 @@ def in_queues(
 def _without_calls(
     places: Places, by_stage: Mapping[tuple[str, int], list[Instruction]], sweep: int
 ) -> tuple[Segment, ...]:
-    """Segments for all frames, of a sweep in which nothing is passed."""
+    """Returns segments for all frames, for a sweep in which nothing is passed."""
     return tuple(
         Segment(
             name,
@@ -81,7 +81,7 @@ def _own(
     sweep: int,
     place: int,
 ) -> Iterator[Instruction]:
-    """What the nodes of a place do."""
+    """Yields the instructions of the nodes of a place."""
     stages, last = places.stages, places.tails[name].last
     for stage in range(stages.first(sweep), stages.last(sweep) + 1):
         if min(last, place_of(stage, stages.rounds, len(stages.groups[name]))) == place:
@@ -97,7 +97,7 @@ def _before(places: Places, name: str, sweep: int, place: int) -> Iterator[Instr
 
 
 def _after(places: Places, name: str, sweep: int, place: int) -> Iterator[Instruction]:
-    """What frames pass on: gradients go back to those that were called before."""
+    """Yields how frames pass values on; gradients go to the frames that were called before."""
     graph, tail = places.stages.graph, places.tails[name]
     for group in places.calls(name, place if sweep % 2 else place + 1):
         # Gradients go to the frame that returned.
@@ -110,7 +110,7 @@ def _after(places: Places, name: str, sweep: int, place: int) -> Iterator[Instru
 
 
 def _done(places: Places, name: str, sweep: int, place: int) -> Iterator[Instruction]:
-    """Frames that are done return; others wait for what they have called, in the first sweep."""
+    """Yields returns for frames that are done; in the first sweep, the others wait for calls."""
     tail, found = places.tails[name], places.stages.graph.bodies[name].sweeps[sweep]
     for part in places.known(name, place):
         if part.last > place and not sweep:

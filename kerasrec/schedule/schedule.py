@@ -1,4 +1,4 @@
-"""A program, its gradient and all that runs of them, in order, as a value."""
+"""A schedule: a program and its derivatives as instructions, in the order in which they run."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from kerasrec.schedule.sections import Loop, Queues, Section, Segment
 
 @dataclass(frozen=True)
 class Schedule:
-    """A program and all that is differentiated in it, as instructions.
+    """A program and its derivatives, as instructions.
 
     Args:
-        graph: the extended graph.
-        sections: in the order in which they run.
-        prepared: what is computed from SHARED values for all segments.
-        passes: the names of the passes that have been applied.
-        in_blocks: whether XLA compiles it: blocks of frames of one size, which hold entries of
-            ragged rows in any number of ways, so that these are kept by their number.
+        graph: The extended graph.
+        sections: The sections in the order in which they run.
+        prepared: The instructions that compute values from SHARED values, for all segments.
+        passes: The names of the passes that have been applied.
+        in_blocks: Whether XLA compiles it. Then frames run in blocks of one size. How a block holds
+            the entries of ragged rows may differ, so values of entries are kept by the entry's
+            number.
     """
 
     graph: TaggedGraph
@@ -33,16 +34,16 @@ class Schedule:
 
     @property
     def has_loops(self) -> bool:
-        """Whether anything calls."""
+        """Whether the program makes calls."""
         return any(isinstance(section, Loop) for section in self.sections)
 
     @property
     def in_queues(self) -> bool:
-        """Whether its loops run blocks of frames that are ready, and not waves."""
+        """Whether its loops run blocks of frames that are ready, not waves."""
         return any(isinstance(section, Queues) for section in self.sections)
 
     def prepared_for(self, sweeps: Iterable[int]) -> tuple[Fire, ...]:
-        """What some sweeps need to be prepared, in order."""
+        """Returns the prepared instructions that some sweeps need, in order."""
         numbers = set(sweeps)
         needed = {
             value
@@ -58,7 +59,7 @@ class Schedule:
         return tuple(reversed(found))
 
     def bytes_kept(self, body: str) -> int:
-        """How many bytes a token of a body keeps in the forward pass, at least."""
+        """Returns how many bytes a token of a body keeps in the forward pass, at least."""
         return sum(
             _bytes_of(one.item)
             for section, segment, one in self.instructions()
@@ -67,7 +68,7 @@ class Schedule:
         )
 
     def instructions(self) -> Iterator[tuple[Section, Segment, Instruction]]:
-        """All instructions and where they stand, in the order in which they run."""
+        """Yields all instructions with their sections and segments, in the order they run."""
         for section in self.sections:
             for segment in section.segments:
                 for instruction in segment.instructions:
@@ -78,6 +79,6 @@ class Schedule:
 
 
 def _bytes_of(value: Value) -> int:
-    """How many bytes a value has for each token, where that is known."""
+    """Returns how many bytes a value has for each token, as far as that is known."""
     found = value.node.of if isinstance(value.node, InTurns) else [value.type]
     return sum(item.num_bytes for item in found)

@@ -2,12 +2,13 @@
 
 A schedule is a list of sections in the order in which they run. A *loop* goes over the waves of a
 program; in each turn it runs one segment for each body. A section for *all tokens* runs its
-segments once, on the tokens of all waves together: what is hoisted out of the loops. A *segment* is
-a straight list of instructions on one set of tokens of a body.
+segments once, on the tokens of all waves together: it has what is hoisted out of the loops. A
+*segment* is a straight list of instructions on one set of tokens of a body.
 
-A body that calls, and calls again with what was returned, has *places*: place 0 is before its first
-calls, place j after those of round j have returned. Such a program runs by *queues*: a loop that in
-each turn runs the segment of one place, on all frames that are ready for it.
+A body that makes calls, and then more calls with the results, has *places*: place 0 is before its
+first calls, and place j is after the calls of round j have returned. Such a program runs by
+*queues*: a loop that in each turn runs the segment of one place, on all frames that are ready for
+it.
 """
 
 from __future__ import annotations
@@ -30,10 +31,10 @@ class Segment:
     """Instructions on one set of tokens of a body, in order.
 
     Args:
-        body: its name.
-        instructions: in order.
-        place: of the body, in queues.
-        settled: branches that all tokens which come to the place have taken.
+        body: The name of the body.
+        instructions: The instructions in order.
+        place: In queues, the place of the body; otherwise None.
+        settled: The branches that all tokens which come to the place have taken.
     """
 
     body: str
@@ -52,11 +53,11 @@ class Segment:
 class Direction(enum.Enum):
     """Which way a loop goes.
 
-    CALLS: from the outside down, as long as tokens call; how many waves there are is known after.
+    CALLS: from the outside down, as long as tokens call; only then the number of waves is known.
     DOWN: from callers to callees.
     UP: from callees to callers.
     READY: to any place with frames that are ready.
-    AGAIN: over the blocks of frames that were taken, once more.
+    AGAIN: once more over the blocks of frames that were taken.
     BACK: over these blocks from the last to the first.
     """
 
@@ -73,9 +74,9 @@ class Section:
     """What runs for a stage of a sweep.
 
     Args:
-        sweep: its number.
-        stage: as `stages.py` counts them.
-        segments: one for each body, or place of a body.
+        sweep: The number of the sweep.
+        stage: The stage, as `stages.py` counts them.
+        segments: One segment for each body, or for each place of a body.
     """
 
     sweep: int
@@ -88,7 +89,7 @@ class Loop(Section):
     """Segments that run on every wave.
 
     Args:
-        direction: in which order.
+        direction: The order of the waves.
     """
 
     direction: Direction
@@ -99,7 +100,7 @@ class Queues(Loop):
     """Segments of places, each of which runs on the frames that are ready for it.
 
     Args:
-        components: strongly connected components of the places, in topological order; see
+        components: The strongly connected components of the places, in topological order; see
           `turns.py`.
     """
 
@@ -107,7 +108,7 @@ class Queues(Loop):
 
     @property
     def order(self) -> list[Place]:
-        """The places of all components, as they run."""
+        """The places of all components, in the order in which they run."""
         return [place for component in self.components for place in component]
 
 
@@ -116,7 +117,7 @@ class AllTokens(Section):
     """Segments that run once, on the tokens of all waves: hoisted out of the loop before.
 
     Args:
-        is_alone: whether there are no loops, because nothing calls.
+        is_alone: Whether there are no loops, because nothing calls.
     """
 
     is_alone: bool = False

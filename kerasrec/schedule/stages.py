@@ -1,7 +1,7 @@
-"""In which stage of a run each node of an extended graph is ready.
+"""Finds in which stage of a run each node of an extended graph is ready.
 
-Calls of a body are ready in rounds: round j + 1 needs values that round j returned. Between the
-rounds lie stages. With `rounds` = K the stages of a body are
+Calls of a body are ready in rounds: round j + 1 needs values that round j returned. Between rounds
+are stages. With `rounds` = K, the stages of a body are
 
     0 .. K          forward; stage j knows what rounds 1 .. j have returned
     K + 1           gradient nodes that need no cotangent of the body's outputs
@@ -9,7 +9,7 @@ rounds lie stages. With `rounds` = K the stages of a body are
                     have returned
 
 and so on for the sweeps of further derivatives, K + 2 stages each. Sweeps of even number take the
-rounds in order, those of odd number the other way round, as the gradient does.
+rounds in order, and sweeps of odd number in reverse, as the gradient does.
 
 A recursion over trees has one round: stage 0 goes down the tree, stage 1 up, stage 3 down again
 and stage 4 up.
@@ -29,10 +29,10 @@ class Stages:
     """The stages of a program.
 
     Args:
-        graph: the extended graph.
-        rounds: how many rounds of calls the body with most of them has, at least 1.
-        groups: for each body, its call sites by round.
-        of: the stage of each node of the bodies.
+        graph: The extended graph.
+        rounds: The largest number of rounds of calls that a body has, at least 1.
+        groups: For each body, its call sites by round.
+        of: The stage of each node of the bodies.
     """
 
     graph: TaggedGraph
@@ -46,16 +46,16 @@ class Stages:
         return not any(self.groups.values())
 
     def first(self, sweep: int) -> int:
-        """The stage in which the inputs of a sweep are known."""
+        """Returns the stage in which the inputs of a sweep are known."""
         return first_stage(sweep, self.rounds)
 
     def last(self, sweep: int) -> int:
-        """The stage in which a sweep returns."""
+        """Returns the stage in which a sweep returns."""
         return self.first(sweep) + self.rounds
 
 
 def stages_of(graph: TaggedGraph) -> Stages:
-    """The stages of an extended graph in which every body has one round at most."""
+    """Returns the stages of an extended graph in which every body has at most one round."""
     groups = rounds_of(graph)
     of: dict[Node, int] = {}
     for body in graph.bodies.values():
@@ -69,7 +69,7 @@ def stages_of(graph: TaggedGraph) -> Stages:
 
 
 def rounds_of(graph: TaggedGraph) -> dict[str, dict[int, list[CallSite]]]:
-    """The call sites of each body, by round."""
+    """Returns the call sites of each body, by round."""
     found = {}
     for name, body in graph.bodies.items():
         depths = call_depths(body)
@@ -83,13 +83,13 @@ def rounds_of(graph: TaggedGraph) -> dict[str, dict[int, list[CallSite]]]:
 def linkage_stages(
     body: Body, groups: dict[int, list[CallSite]], rounds: int, index: int
 ) -> dict[Node, int]:
-    """The stages of nodes that pass values from body to body, in a sweep.
+    """Returns the stages of nodes that pass values from body to body, in a sweep.
 
     Args:
-        body: whose nodes they are.
-        groups: its call sites by round.
-        rounds: of the program.
-        index: of the sweep.
+        body: The body of the nodes.
+        groups: Its call sites by round.
+        rounds: The number of rounds of the program.
+        index: The number of the sweep.
     """
     sweep, first = body.sweeps[index], first_stage(index, rounds)
     found: dict[Node, int] = {}
@@ -104,12 +104,12 @@ def linkage_stages(
 
 
 def first_stage(sweep: int, rounds: int) -> int:
-    """The stage in which the inputs of a sweep are known."""
+    """Returns the stage in which the inputs of a sweep are known."""
     return sweep * (rounds + 2)
 
 
 def call_depths(body: Body) -> dict[int, int]:
-    """For each call site of a body, by label: the round in which it is ready."""
+    """Returns the round in which each call site of a body is ready, by label."""
     depth: dict[Node, int] = {}
     found: dict[int, int] = {}
     for node in body.sweeps[0].nodes:

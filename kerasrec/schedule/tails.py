@@ -1,9 +1,9 @@
-"""Tail regions: where the tokens of a body are done.
+"""Finds tail regions: where the tokens of a body are done.
 
-A body often ends in a conditional: what it returns is what one of the branches returns. Then the
-tokens of a branch are done when that branch is, whatever the other branches still wait for: the
-leaves of a tree return at once, and a branch that calls once does not wait for one that calls
-twice. Derivatives of the gradient return there, too: their conditionals are the same.
+A body often ends in a conditional, and returns what one of the branches returns. Then the tokens of
+a branch are done when this branch is, whatever other branches still wait for. So the leaves of a
+tree return at once, and a branch that calls once does not wait for one that calls twice.
+Derivatives of the gradient return there, too, since their conditionals are the same.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ class Tail:
     """A part of a body in which its results are decided.
 
     Args:
-        region: its tokens; None for all of the body.
-        values: what the body returns for them in each sweep of even number, one value for each of
-            the sweep's outputs, of this region.
-        branches: the branches of the conditional that decides the values; empty if none does.
-        place: at which place of the body the tokens of a leaf are done.
-        call: the call whose results its tokens return as they are: a tail call.
+        region: The region of its tokens; None for all tokens of the body.
+        values: What the body returns for these tokens in each sweep of even number: for each output
+            of the sweep, one value of this region.
+        branches: The branches of the conditional that decides the values; empty if none does.
+        place: For a leaf, the place of the body at which its tokens are done.
+        call: The tail call, whose results its tokens return as they are; None without one.
     """
 
     region: Region | None
@@ -45,7 +45,7 @@ class Tail:
 
     @property
     def predicate(self) -> Value:
-        """What chooses among the branches."""
+        """The value that chooses among the branches."""
         return self.merges[0].predicate
 
     @property
@@ -70,12 +70,12 @@ class Tail:
 
     @property
     def returned(self) -> list[list[Value]]:
-        """What its tokens return themselves, where they are done; nothing for a tail call."""
+        """The values that its tokens return themselves when they are done; none for a tail call."""
         return [[] for _ in self.values] if self.call else self.values
 
     @property
     def parts(self) -> Iterator[Tail]:
-        """This part and all inside it."""
+        """This part and all parts inside it."""
         yield self
         for branch in self.branches:
             yield from branch.parts
@@ -85,11 +85,11 @@ class Tail:
         return any(leaf.call is site for leaf in self.leaves)
 
     def parts_around(self, leaf: Tail) -> Iterator[Tail]:
-        """The parts that hold a leaf."""
+        """Returns the parts that hold a leaf."""
         return (part for part in self.parts if leaf in part.leaves)
 
     def around(self, region: Region | None) -> Tail:
-        """The innermost part that holds a region."""
+        """Returns the innermost part that holds a region."""
         path = region.path() if region else ()
         for branch in self.branches:
             if branch.region in path:
@@ -97,7 +97,7 @@ class Tail:
         return self
 
     def settled(self, place: int) -> Iterator[Region]:
-        """The branches that all tokens which come to a place have taken."""
+        """Yields the branches that all tokens which come to a place have taken."""
         for part in self.parts:
             if part.region and self._comes_alone(part, place):
                 yield part.region
@@ -107,11 +107,13 @@ class Tail:
         return place > 0 and all(leaf in part.leaves for leaf in self.leaves if leaf.place >= place)
 
     def known(self, decided: Mapping[Value, int], place: int) -> Iterator[Tail]:
-        """The parts that tokens are known to be in after a place: leaves, or not decided yet.
+        """Yields the parts that tokens are known to be in after a place.
+
+        These are leaves, or parts whose predicate is not known yet.
 
         Args:
-            decided: the places at which predicates are known.
-            place: of the body.
+            decided: The places at which predicates are known.
+            place: The place of the body.
         """
         if self.branches and decided[self.predicate] <= place:
             for branch in self.branches:
@@ -121,24 +123,24 @@ class Tail:
 
 
 def whole(body: Body) -> Tail:
-    """The body as one part: all tokens are done at the end."""
+    """Returns the body as one part: all tokens are done at the end."""
     return Tail(None, [[node.inputs[0] for node in found] for found in results_of(body)])
 
 
 def results_of(body: Body) -> list[list[Result]]:
-    """What a body returns, in each sweep of even number."""
+    """Returns the RESULTs of a body in each sweep of even number."""
     return [present(sweep.outputs) for sweep in body.sweeps[::2]]
 
 
 def tail_of(
     body: Body, sites: Iterable[tuple[CallSite, Body]], readers: dict[Value, list[Node]]
 ) -> Tail:
-    """The parts of a body.
+    """Returns the parts of a body.
 
     Args:
-        body: of an extended graph.
-        sites: the calls that it makes, and what they call.
-        readers: the nodes that read each value, in all sweeps.
+        body: A body of an extended graph.
+        sites: The call sites of the body, each with the body that it calls.
+        readers: The nodes that read each value, in all sweeps.
     """
     tail = _tail_of_values(body, readers)
     for leaf in tail.leaves if tail.branches else ():
@@ -148,11 +150,11 @@ def tail_of(
 
 
 def tail_calls(body: Body, sites: Iterable[CallSite]) -> set[int]:
-    """The labels of the tail calls of a body, whatever its gradient needs.
+    """Returns the labels of the tail calls of a body, whatever its gradient needs.
 
     Args:
-        body: of a tagged or extended graph.
-        sites: all call sites of the program.
+        body: A body of a tagged or extended graph.
+        sites: All call sites of the program.
     """
     alone = replace(body, sweeps=body.sweeps[:1])
     own = [replace(one, linkages=one.linkages[:1]) for one in sites if one.caller == body.name]
@@ -162,7 +164,7 @@ def tail_calls(body: Body, sites: Iterable[CallSite]) -> set[int]:
 
 
 def readers_of(body: Body) -> dict[Value, list[Node]]:
-    """The nodes that read each value of a body, in all sweeps."""
+    """Returns the nodes that read each value of a body, in all sweeps."""
     readers: dict[Value, list[Node]] = defaultdict(list)
     for node in body.nodes:
         for value in node.inputs:
@@ -171,7 +173,7 @@ def readers_of(body: Body) -> dict[Value, list[Node]]:
 
 
 def _tail_of_values(body: Body, readers: dict[Value, list[Node]]) -> Tail:
-    """The parts of a body by what decides its values, before tail calls are known."""
+    """Returns the parts of a body by what decides its values, before tail calls are known."""
     outputs = {node for found in results_of(body) for node in found}
     return _divided(None, whole(body).values, outputs, readers)
 
@@ -179,7 +181,7 @@ def _tail_of_values(body: Body, readers: dict[Value, list[Node]]) -> Tail:
 def _is_tail_call(
     site: CallSite, callee: Body, leaf: Tail, body: Body, readers: dict[Value, list[Node]]
 ) -> bool:
-    """Whether the tokens of a part return just what one call returns."""
+    """Whether a call is a tail call of the tokens of a part, also in the gradient."""
     return (
         _returns(callee) == _returns(body)
         and _is_returned(site, leaf, readers)
@@ -193,7 +195,7 @@ def _is_tail_call(
 
 
 def _is_returned(site: CallSite, leaf: Tail, readers: dict[Value, list[Node]]) -> bool:
-    """Whether tokens of a part return just what a call returns, and nothing else reads that."""
+    """Whether tokens of a part return exactly what a call returns, and nothing else reads it."""
     returned = [
         [node.output() for node in present(linkage.returns)] for linkage in site.linkages[::2]
     ]
@@ -206,7 +208,7 @@ def _is_returned(site: CallSite, leaf: Tail, readers: dict[Value, list[Node]]) -
 
 
 def _returns(body: Body) -> list[list[Type | None]]:
-    """The types of what a body returns, and of the cotangents that it receives for that."""
+    """Returns the types of a body's results, and of the cotangents that it receives for them."""
     nodes = [
         (sweep.outputs, sweep.parameters)[index % 2] for index, sweep in enumerate(body.sweeps)
     ]
@@ -214,7 +216,7 @@ def _returns(body: Body) -> list[list[Type | None]]:
 
 
 def _switched(call: Node, readers: dict[Value, list[Node]]) -> Value | None:
-    """What SWITCHes lead to a CALL, if nothing else reads it in the branch; None otherwise."""
+    """Returns the value that SWITCHes pass to a CALL, if nothing else reads it; otherwise None."""
     value = call.inputs[0]
     while len(readers[value]) == 1 and isinstance(value.node, Switch):
         value = value.node.inputs[0]
@@ -227,14 +229,14 @@ def _divided(
     passed_to: Collection[Node],
     readers: dict[Value, list[Node]],
 ) -> Tail:
-    """A part, divided by the conditional that decides its values if there is one.
+    """Returns a part, divided by the conditional that decides its values, if there is one.
 
     Args:
-        region: of the part.
-        values: what it returns in each sweep of even number.
-        passed_to: the nodes that pass the values on; if others read them, too, all tokens are
-            needed together.
-        readers: of all values.
+        region: The region of the part.
+        values: What it returns in each sweep of even number.
+        passed_to: The nodes that pass the values on. If other nodes read the values, too, all
+            tokens are needed together.
+        readers: The nodes that read each value.
     """
     undivided = Tail(region, list(values))
     merges = undivided.merges

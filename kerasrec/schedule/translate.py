@@ -1,4 +1,4 @@
-"""What the nodes of a graph do, as instructions."""
+"""Translates the nodes of a graph to instructions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from kerasrec.schedule.instructions import (
 
 
 def regions_of(body: Body) -> list[tuple[Region, ...]]:
-    """The regions of a body, those of one selector together."""
+    """Returns the regions of a body, in groups with the same selector."""
     found: dict[tuple[Region, ...], None] = {}
     for node in body.nodes:
         inside = [node.region, *(value.region for value in node.outputs)]
@@ -51,11 +51,11 @@ def regions_of(body: Body) -> list[tuple[Region, ...]]:
 
 
 def instructions_of(body: str, node: Node) -> list[Instruction]:
-    """What a node does; what passes values between segments is call linkage and not in here.
+    """Returns what a node does, as instructions; nodes of call linkage have none here.
 
     Args:
-        body: whose node it is.
-        node: of a tagged or extended graph.
+        body: The name of the node's body.
+        node: A node of a tagged or extended graph.
     """
     if isinstance(node, Call | nodes.Return | Result | Entrance):
         return []
@@ -97,7 +97,7 @@ def _of_one_output(body: str, node: Node) -> Instruction:
 
 
 def counts_tokens(node: Node) -> bool:
-    """Whether a node is the shape of tokens of a known shape: only their number is open."""
+    """Whether a node computes a shape of tokens in which only their number is open."""
     return (
         node.op == "Shape"
         and node.inputs[0].type.kind is Kind.TOKEN

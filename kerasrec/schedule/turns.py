@@ -1,4 +1,4 @@
-"""Which place's turn it is, when frames are ready for several."""
+"""Decides which place has its turn when frames are ready for several."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ _Key = TypeVar("_Key", bound=Hashable)
 
 
 def turns(segments: Sequence[Segment]) -> tuple[Component, ...]:
-    """Strongly connected components of the places, by which feeds which, in topological order.
+    """Returns the strongly connected components of the places, in topological order.
 
-    What a component feeds waits for it, so that more frames come together. In a component places
-    take turns: those of functions that call fewer others first, and of a body the later places
-    first, the entrance last.
+    An edge leads from a place to each place that it feeds. Components wait for the components that
+    feed them, so that more frames come together. In a component, places take turns: places of
+    functions that call fewer others come first, and in a body later places, so the entrance last.
 
     Args:
-        segments: of the first sweep, one for each place.
+        segments: The segments of the first sweep, one for each place.
     """
     feeds = fed_by(segments)
     calls: dict[str, set[str]] = {segment.body: set() for segment in segments}
@@ -27,7 +27,7 @@ def turns(segments: Sequence[Segment]) -> tuple[Component, ...]:
         if isinstance(one, Send):
             calls[segment.body].add(one.sites[0].callee)
     reaches = {key: _reached(key, feeds) for key in feeds}
-    # In the order of `feeds`, since that of sets is not always the same.
+    # In the order of `feeds`, since the order of sets is not always the same.
     components = dict.fromkeys(
         tuple(
             other
@@ -38,16 +38,16 @@ def turns(segments: Sequence[Segment]) -> tuple[Component, ...]:
     )
     return tuple(
         tuple(sorted(component, key=lambda key: (len(_reached(key[0], calls)), -key[1])))
-        # What feeds a component reaches more.
+        # A component that feeds another one reaches more places.
         for component in sorted(components, key=lambda component: -_most(component, reaches))
     )
 
 
 def fed_by(segments: Sequence[Segment]) -> dict[Place, set[Place]]:
-    """For each place, those at which frames may stand once it has run.
+    """Returns, for each place, the places whose queues frames may enter once it has run.
 
     Args:
-        segments: of the first sweep, one for each place.
+        segments: The segments of the first sweep, one for each place.
     """
     found: dict[Place, set[Place]] = {_key(segment): set() for segment in segments}
     resumed = _resumed_by(segments)
@@ -62,7 +62,10 @@ def fed_by(segments: Sequence[Segment]) -> dict[Place, set[Place]]:
 
 
 def _resumed_by(segments: Sequence[Segment]) -> dict[str, set[Place]]:
-    """The places to which each body may return: of its callers, and of those that hand on to it."""
+    """Returns the places to which each body may return.
+
+    These are places of its callers; if a caller hands on to it, places of that caller's callers.
+    """
     handed_on = [one.site for _, one in _all(segments) if isinstance(one, HandOn)]
     handed_on_by: dict[str, set[str]] = {segment.body: set() for segment in segments}
     for site in handed_on:
@@ -90,7 +93,7 @@ def _most(component: Iterable[Place], reaches: dict[Place, set[Place]]) -> int:
 
 
 def _reached(key: _Key, feeds: Mapping[_Key, set[_Key]]) -> set[_Key]:
-    """What can be reached from a key, in one step or more."""
+    """Returns what can be reached from a key, in one step or more."""
     found: set[_Key] = set()
     waiting = [key]
     while waiting:
