@@ -27,8 +27,8 @@ FOR_ERRORS = {"root": Type(tf.int32, ()), "tag": Type(tf.int32, (_NUM_CARRIED,))
 FOR_VALUES = {"key": Type(tf.int64, ())}
 # Keys of values that tokens make begin here; numbers of a batch's tree nodes are smaller.
 FIRST_KEY = 2**62
-# Factors are odd, so that different keys stay different. The steps for labels are far apart, since
-# keys of roots may not be.
+# The factors are odd, so that different keys stay different. The steps for labels are far apart,
+# since the keys of roots may be close together.
 _FACTOR = 0xBF58476D1CE4E5B9 - 2**64
 _LABEL = 0x9E3779B97F4A7C15
 _PLACE = 0x94D049BB133111EB - 2**64

@@ -86,7 +86,7 @@ class Type:
 
     @property
     def num_bytes(self) -> int:
-        """The number of bytes of the value, for a TOKEN of one token's; 0 if a dim is open."""
+        """The size of the value in bytes, for a TOKEN per token; 0 if a dim is open."""
         return int(self.dtype.size) * math.prod(dim or 0 for dim in self.shape or ())
 
     def as_rows(self) -> Type:

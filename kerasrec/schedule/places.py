@@ -166,7 +166,7 @@ class _BodyPlaces:
             places = map(self._place, [*around, *self._sources(leaf.returned[0])])
             leaf.place = max(places, default=0)
             if leaf.call and leaf.place != self._place(leaf.call.calls[0]):
-                leaf.call = None  # The tokens also wait for something else.
+                leaf.call = None  # Its tokens make other calls later.
                 return False
         return True
 

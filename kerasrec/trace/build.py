@@ -237,7 +237,7 @@ class Builder:
         return not any(self.tracer.type(item).is_differentiable for item in results)
 
     def _known(self, operation: tf.Operation) -> Value | None:
-        """Returns what an op computes from row splits, if its region has this value already."""
+        """Returns the value that an op computes from row splits, if it is known in its region."""
         for tensor in self.tracer.rows.known(operation.outputs[0]):
             value = self.values.get(tensor.name)
             region = self.ops.regions.of(operation)
@@ -246,7 +246,10 @@ class Builder:
         return self._own_row_ids(operation)
 
     def _own_row_ids(self, operation: tf.Operation) -> Value | None:
-        """Adds ROWS for row numbers of rows that no map, call or field has used; else None."""
+        """Adds a ROWS node if an op computes row numbers of rows that only ops have used.
+
+        Returns None for other ops, and for rows that a map, a call or a field has used, too.
+        """
         ids = operation.outputs[0]
         splits = self.tracer.rows.splits_of(ids)
         if splits is None or self.tracer.rows.known(ids):

@@ -60,7 +60,7 @@ class Carrying:
         return [self._tensors[name] for name in FOR_ERRORS]
 
     def inside(self, operation: tf.Operation, region: Region | None) -> list[Value]:
-        """Returns what the tokens of the next call carry; the call is at the place of an op."""
+        """Returns what tokens of the next call carry, for a call at the place of an op."""
         label = next(self._labels)
         found = []
         for name, tensor in self._tensors.items():

@@ -143,7 +143,7 @@ def _some_number_ends(
     predicate: Callable[[tf.Tensor], Any],
     ends: Callable[[tf.Tensor], tf.Tensor],
 ) -> tf.Tensor:
-    """Tests whether the predicate of any number from 0 to `count` - 1 ends the loop."""
+    """Tests whether any number from 0 to `count` - 1 has a predicate for which `ends` is true."""
     tracer_for(caller)
     source = current_source()
 

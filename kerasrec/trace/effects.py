@@ -41,7 +41,7 @@ _NUMERICS = frozenset({"CheckNumerics", "CheckNumericsV2"})
 _SHOWS = frozenset({"PrintV2", "Print", "PyFunc", "EagerPyFunc"})
 _EFFECTS = _NUMERICS | _SHOWS | {"Assert"}
 _ALLOWED = _READS | _DRAWS | _HOLDERS | _EFFECTS
-# Ops that may be beside the Assert in the branches that functions of tf.debugging make.
+# Ops that may occur with the Assert in the branches that functions of tf.debugging make.
 _BESIDE_ASSERT = frozenset({"Assert", "Const", "Identity", "NoOp"})
 
 

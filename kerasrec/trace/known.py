@@ -44,7 +44,7 @@ class Entries:
 
     @property
     def is_of_other_rows(self) -> bool:
-        """Whether values of one row are computed from those of others."""
+        """Whether values of one row are computed from entries of other rows."""
         return self.crosses_rows or self.is_total
 
 

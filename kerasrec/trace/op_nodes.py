@@ -123,7 +123,7 @@ class OpNodes:
         self.assignments.append(self.writer.add(node))
 
     def gather(self, operation: tf.Operation) -> None:
-        """Replaces a gather from a variable by a read and a gather, which have gradients."""
+        """Replaces a gather from a variable by a read and a gather, because of its gradient."""
         handle, indices = operation.inputs
 
         def gather() -> tf.Tensor:

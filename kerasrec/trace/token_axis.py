@@ -127,7 +127,7 @@ def static_value(tensor: tf.Tensor) -> np.ndarray | None:
 
 
 def _after_matrices(operation: tf.Operation, axes: Axes) -> int | None:
-    """Returns the place after a product of matrices, or of batches of matrices."""
+    """Returns the place of the token axis after a product of matrices, or of batches of these."""
     if operation.type == "MatMul":
         is_turned = [operation.get_attr(f"transpose_{side}") for side in "ab"]
     else:
@@ -193,7 +193,7 @@ def _works_along_tokens(operation: tf.Operation, axes: Axes) -> bool:
 
 
 def _after_elementwise(operation: tf.Operation, axes: Axes, is_trial: bool) -> int | None:
-    """Returns the place after an elementwise op.
+    """Returns the place of the token axis after an elementwise op.
 
     Inputs are aligned at their last axes. Token axes that are not aligned make an outer product,
     for instance those of `[tokens]` and `[tokens, n]`. At run time that is an error, unless there
@@ -229,7 +229,7 @@ def _after_stack(operation: tf.Operation, axes: Axes) -> int | None:
 
 
 def _after_reshape(operation: tf.Operation, axis: int) -> int | None:
-    """Returns the place after a reshape.
+    """Returns the place of the token axis after a reshape.
 
     If the number of values before or after the token axis changes, the reshape mixes it with other
     axes.
@@ -264,7 +264,10 @@ def loses_tokens(operation: tf.Operation, output: tf.Tensor) -> bool:
 
 
 def _after_new_axes(operation: tf.Operation) -> int | None:
-    """Returns the place after a slice such as `x[None]`; others do not move the token axis."""
+    """Returns the place of the token axis after a slice such as `x[None]`.
+
+    Other slices do not move the token axis.
+    """
     new, whole = (operation.get_attr(f"{mask}_mask") for mask in ("new_axis", "begin"))
     whole &= operation.get_attr("end_mask")
     axis = 0
@@ -279,9 +282,9 @@ def _after_new_axes(operation: tf.Operation) -> int | None:
 
 
 def _after_list(kind: str, axes: Axes) -> int | None:
-    """Returns the place after an op on a list of tensors that all have a token axis.
+    """Returns the place of the token axis after an op on a list of tensors that have one.
 
-    The place in a list is that in the tensor that stacks its items.
+    The place in a list is the place in the tensor that stacks its items.
     """
     if kind == "TensorListSetItem" and axes[2] is not None:
         return axes[2] + 1
@@ -291,9 +294,9 @@ def _after_list(kind: str, axes: Axes) -> int | None:
 
 
 def _after_slice(operation: tf.Operation, axis: int) -> int:
-    """Returns the place after a slice, which must leave the token axis whole.
+    """Returns the place of the token axis after a slice.
 
-    For instance, `x[-1]` does so if the token axis is the second.
+    The slice must leave the axis whole, as `x[-1]` does if it is the second axis.
     """
     strides = tf.get_static_value(operation.inputs[3])
     rank = operation.inputs[0].shape.rank
@@ -320,7 +323,7 @@ def _after_slice(operation: tf.Operation, axis: int) -> int:
 
 
 def _after_moved(operation: tf.Operation, axis: int | None) -> int | None:
-    """Returns the place after an op on a tensor in which the token axis is not the first."""
+    """Returns the place of the token axis after an op, if it was not the first axis before."""
     rank = operation.inputs[0].shape.rank
     if axis is None or rank is None:
         return MIXED

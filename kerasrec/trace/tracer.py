@@ -358,7 +358,7 @@ def is_inside_traced_graph() -> bool:
 
 
 def tracer_for(name: str) -> Tracer:
-    """Returns the active tracer; raises TraceError if there is none for the user to call `name`."""
+    """Returns the active tracer; raises TraceError if `name` is called where there is none."""
     tracer = active_tracer()
     if tracer is None and is_inside_traced_graph():
         raise TraceError(
