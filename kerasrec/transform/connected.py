@@ -16,19 +16,19 @@ from kerasrec.graph.values import Value
 
 
 def output_result(place: int) -> str:
-    """The name of a flat output of the program."""
+    """The name, as a result, of the program's flat output at `place`."""
     return f"output {place}"
 
 
 def table_result(name: str) -> str:
-    """The name of a table."""
+    """The name, as a result, of a table."""
     return f"table {name}"
 
 
 def connected_results(graph: TaggedGraph) -> dict[Value, frozenset[str]]:
-    """For each value of a tagged graph, the names of the results that depend on it.
+    """Returns for each value of a tagged graph the names of the results that depend on it.
 
-    The call sites of a function are not told apart; see `reads.py` for that.
+    This does not distinguish between the call sites of a function; `reads.py` does.
     """
     ends: dict[str, list[Value]] = defaultdict(list)
     for place, node in enumerate(graph.bodies[graph.entry].outputs):
@@ -47,6 +47,6 @@ def connected_results(graph: TaggedGraph) -> dict[Value, frozenset[str]]:
 
 
 def passes_cotangents(value: Value) -> bool:
-    """Whether the op of a value gets a cotangent where the value has one."""
+    """Whether cotangents flow from a value to the inputs of its op."""
     is_list = value.type.dtype in (tf.resource, tf.variant)
     return (value.type.is_differentiable or is_list) and value.node.op != "StopGradient"

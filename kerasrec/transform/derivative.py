@@ -1,7 +1,7 @@
-"""The derivative of an op by TensorFlow's registry, built once for all ops that are alike.
+"""Derivatives of ops by TensorFlow's gradient registry, built once for all ops that are alike.
 
-A program has many ops of one kind on the same types. To have TensorFlow build the derivative of
-each took a tenth of the time in which a layer was compiled.
+A program has many ops of one kind on the same types. When TensorFlow built the derivative of each
+of them, that took a tenth of the time to compile a layer.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from kerasrec.trace.functions import held_functions
 
 Names = tuple[str, ...]
 
-_MOST_KEPT = 512  # of some 50 kB each
+_MOST_KEPT = 512  # of about 50 kB each
 _LARGEST_CONSTANT = 4096  # bytes
 
 
 @dataclass(frozen=True)
 class Read:
-    """What an op or its derivative reads.
+    """A tensor that an op or its derivative reads.
 
     Args:
-        dtype: of the tensor.
-        shape: of the tensor.
-        constant: the definition of the op, if it is a constant: some gradients read its value while
-            they are built.
+        dtype: The dtype of the tensor.
+        shape: The shape of the tensor.
+        constant: The definition of the tensor's op, if it is a constant: some gradients read its
+            value while they are built. None for other tensors.
     """
 
     dtype: tf.DType
@@ -39,7 +39,7 @@ class Read:
     constant: bytes | None
 
     def tensor(self) -> tf.Tensor:
-        """A tensor for it, in the graph that is being built."""
+        """Returns the constant, or a placeholder, in the graph that is being built."""
         if self.constant is None:
             return tf.compat.v1.placeholder(self.dtype, self.shape)
         return _made(self.constant, [], [self.dtype]).outputs[0]
@@ -47,15 +47,17 @@ class Read:
 
 @dataclass(frozen=True)
 class Question:
-    """What a derivative depends on.
+    """Everything that the derivative of an op depends on.
 
     Args:
-        definition: of the op.
-        outputs: dtypes and shapes of its outputs.
-        read: all that is read.
-        inputs: which of that are the inputs of the op, in order.
-        cotangents: outputs that have cotangents, each with what is read for it.
-        wanted: which of what is read needs a cotangent, each with whether it may be sparse.
+        definition: The definition of the op.
+        outputs: The dtype and shape of each output of the op.
+        read: The tensors that the op and its derivative read, each once.
+        inputs: The inputs of the op in order, as places in `read`.
+        cotangents: For each output with a cotangent, its place among the outputs, and the place of
+            the cotangent in `read`.
+        wanted: For each tensor that needs a cotangent, its place in `read`, and whether the
+            cotangent may be sparse.
     """
 
     definition: bytes
@@ -68,14 +70,14 @@ class Question:
 
 @dataclass(frozen=True)
 class Derivative:
-    """What a derivative computes, in a graph of its own.
+    """The ops of a derivative, in a graph of their own.
 
     Args:
-        operations: in order.
-        read: the name of the tensor for each thing that is read.
-        outputs: names of the outputs of the op.
-        results: for each cotangent that is wanted its name, the names of values and indices where
-            it is sparse, or nothing where it has none.
+        operations: The ops, inputs before their readers.
+        read: The name of each tensor of `Question.read` in this graph.
+        outputs: The names of the outputs of the op that is differentiated.
+        results: For each wanted cotangent its name; the names of its values and its indices if it
+            is sparse; no names if there is no such cotangent.
     """
 
     operations: Sequence[tf.Operation]
@@ -85,10 +87,10 @@ class Derivative:
 
 
 def definition_of(operation: tf.Operation) -> bytes | None:
-    """What an op is, whatever its inputs; None if more is to be known of it.
+    """Returns the serialized definition of an op without its inputs; None if that is not enough.
 
-    That is so if Python functions or functions of its graph belong to it, or if it is a large
-    constant, which would be kept.
+    It is not enough if the op refers to Python functions, or to functions of its graph. It is None
+    for a large constant, too, because definitions are kept.
     """
     found = operation.node_def
     is_large = found.ByteSize() > _LARGEST_CONSTANT
@@ -100,10 +102,10 @@ def definition_of(operation: tf.Operation) -> bytes | None:
 
 @functools.lru_cache(maxsize=_MOST_KEPT)
 def derivative(question: Question) -> Derivative | None:
-    """The derivative; None if more must be known of an op in it than its definition.
+    """Returns a derivative; None if it contains an op that has no definition on its own.
 
     Raises:
-        LookupError: TensorFlow knows none.
+        LookupError: If TensorFlow has no gradient for the op.
     """
     with tf.Graph().as_default() as graph:
         read = [item.tensor() for item in question.read]
@@ -133,15 +135,15 @@ def cotangents(
     given: Sequence[tf.Tensor],
     wanted: Sequence[tuple[tf.Tensor, bool]],
 ) -> list[tf.Tensor | tf.IndexedSlices | None]:
-    """Cotangents of inputs of one op by TensorFlow, in the graph that is being built.
+    """Returns cotangents of inputs of one op; TensorFlow adds their ops to the current graph.
 
     Args:
-        outputs: of the op.
-        given: their cotangents.
-        wanted: inputs, each with whether its cotangent may be sparse.
+        outputs: The outputs of the op that have cotangents.
+        given: The cotangents of `outputs`.
+        wanted: Inputs, each with whether its cotangent may be sparse.
 
     Raises:
-        LookupError: TensorFlow knows none.
+        LookupError: If TensorFlow has no gradient for the op.
     """
     inputs = [tensor for tensor, _ in wanted]
     results = tf.gradients(outputs, inputs, given, stop_gradients=inputs)
@@ -152,7 +154,7 @@ def cotangents(
 
 
 def parts_of(cotangent: tf.Tensor | tf.IndexedSlices | None) -> list[tf.Tensor]:
-    """A cotangent; the values and the indices of a sparse one; nothing if there is none."""
+    """The tensors of a cotangent: values and indices if it is sparse, none if it is None."""
     if cotangent is None:
         return []
     if isinstance(cotangent, tf.IndexedSlices):

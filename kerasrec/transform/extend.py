@@ -1,15 +1,16 @@
 """The stage `extend`: a tagged graph to its extended gradient graph.
 
 Vasilakopoulos 2024, chapter 4, and Kostopoulou et al., section 4: a function of n arguments and m
-outputs becomes one of n + m arguments and m + n outputs, the cotangents of outputs coming in and
-those of arguments going out. A call and the call of its gradient share one label, so gradient nodes
-find forward values under the same tag and nothing is computed twice. SWITCH and MERGE are each
-other's gradients; CALL and RETURN too, ENTER and LEAVE, REPEAT and the sum over a row's entries.
+outputs becomes one of n + m arguments and m + n outputs. The m new arguments are the cotangents of
+its outputs, and the n new outputs are the cotangents of its arguments. A call and the call of its
+gradient share one label, so gradient nodes find forward values under the same tag, and nothing is
+computed twice. SWITCH and MERGE are each other's gradients. So are CALL and RETURN, ENTER and
+LEAVE, and REPEAT and the sum over a row's entries.
 
-An extended graph can be extended again, for second derivatives. Its bodies have two sweeps then,
-the values and the gradient, and each sweep has its gradient, the last one first: sweep S - 1 - i
-of S is differentiated by sweep S + i. What ACCUMULATEs summed is a result of the gradient, so it
-has a cotangent, a shared value.
+An extended graph can be extended again, for second derivatives. Its bodies already have two sweeps,
+the values and the gradient. Each sweep gets a gradient of its own, the last sweep first: of S
+sweeps, sweep S + i is the gradient of sweep S - 1 - i. The sums of ACCUMULATE nodes are results of
+the gradient, so they have cotangents, too, which are SHARED values.
 """
 
 from __future__ import annotations
@@ -49,17 +50,18 @@ _ENDS = (nodes.Call, nodes.Return, nodes.Entrance, nodes.Result, nodes.Accumulat
 
 
 def extend(graph: TaggedGraph, simplifies: bool = True) -> TaggedGraph:
-    """The same graph with the gradients of all sweeps; the graph passed in is not changed.
+    """Returns a new graph: the given one, with the gradients of all its sweeps.
 
     Args:
-        graph: tagged, or extended before.
-        simplifies: whether ops that do nothing are left out (see `simplify.py`).
+        graph: A tagged graph, which may be extended already. It is not changed.
+        simplifies: Whether ops that do nothing are left out (see `simplify.py`).
     """
     wanted = wanted_values(graph)
     collecting = _collecting(graph, wanted)
-    # Only for the first gradient: derivatives of a gradient op take over its `read_by`.
+    # Only for the first gradient: derivatives of a gradient op inherit its `read_by`.
     results = connected_results(graph) if graph.num_sweeps == 1 else None
-    # Callers of one call may read different results of it: with `memo` the outside counts for all.
+    # With `memo`, a call may have several callers, and these may read different results of it. So
+    # only the results that the outside reads are considered.
     reads = Reads(graph) if graph.num_sweeps == 1 and graph.memo is None else None
     if reads is not None:
         graph = with_reads(graph, reads, wanted)
@@ -103,7 +105,7 @@ def extend(graph: TaggedGraph, simplifies: bool = True) -> TaggedGraph:
 
 
 def _collecting(graph: TaggedGraph, wanted: set[Value]) -> set[str]:
-    """Functions that collect values with a gradient, themselves or through calls."""
+    """The names of functions that collect values with a gradient, themselves or through calls."""
     found = {
         body.name
         for body in graph.bodies.values()
@@ -116,12 +118,13 @@ def _collecting(graph: TaggedGraph, wanted: set[Value]) -> set[str]:
 def _gradient_of(
     sweep: Sweep, wanted: set[Value], results: dict[Value, frozenset[str]] | None
 ) -> Sweep:
-    """The entrances and exits of a sweep's gradient.
+    """Returns the gradient of a sweep, as yet with its entrances and exits only.
 
     Args:
-        sweep: that is differentiated.
-        wanted: values that need a cotangent.
-        results: by value, which results depend on it; an output without any has no entrance.
+        sweep: The sweep to differentiate.
+        wanted: The values that need a cotangent.
+        results: The results that depend on each value. An output on which no result depends has
+            no entrance. With None, all differentiable outputs have one.
     """
     return Sweep(
         [_gradient_parameter(output, results) for output in sweep.outputs],
@@ -169,9 +172,10 @@ class _BodyGradient:
         self.writer.reuse(body.nodes)
         self.primitives = PrimitiveWriter(body.traced, self.writer, graph.shared, self.simplifies)
         self.cotangents: dict[Value, list[Value]] = {}
-        # The label of each linkage under its last CALL. The body is walked backwards, and at this
-        # node everything that reads the returns has been visited, and nothing that the arguments
-        # depend on. What tokens carry for `reads.py` is passed before the arguments.
+        # Maps the last CALL of each linkage to the linkage's label. The body is walked backwards:
+        # at this node, everything that reads the returns has been visited, and nothing that the
+        # arguments depend on. Values that tokens carry for `reads.py` are passed before the
+        # arguments.
         place = {node: index for index, node in enumerate(body.nodes)}
         self.linkages: dict[Node, int] = {
             max(present(linkage.calls), key=place.__getitem__, default=None)
@@ -193,7 +197,7 @@ class _BodyGradient:
             sweep.nodes = [node for node in sweep.nodes if node in kept]
 
     def _sweep(self, index: int) -> None:
-        """The gradient of one sweep."""
+        """Builds the gradient of one sweep."""
         self.index = index
         sweep, self.gradient = self.body.sweeps[index], self._gradient_in(self.body)
         self.writer.nodes = self.gradient.nodes
@@ -213,7 +217,7 @@ class _BodyGradient:
                 self.gradient.nodes.append(out)
 
     def _gradient_in(self, body: Body) -> Sweep:
-        """The gradient of the current sweep, in any body."""
+        """The sweep of a body that is the gradient of the current sweep."""
         return body.sweeps[-1 - self.index]
 
     def _node(self, node: Node) -> None:
@@ -260,10 +264,10 @@ class _BodyGradient:
         """Adds what some ops contribute to the cotangents of values.
 
         Args:
-            nodes: the ops.
-            start: the place of the first op of their gradient.
-            region: in which that stands.
-            found: the contributions.
+            nodes: The ops.
+            start: The place of the first op of their gradient among the writer's nodes.
+            region: The region of their gradient.
+            found: The contribution to the cotangent of each value.
         """
         self._note_results(nodes, start)
         for value, cotangent in found.items():
@@ -272,11 +276,11 @@ class _BodyGradient:
     def _note_results(self, nodes: Sequence[Node], start: int) -> None:
         """Records which results depend on some ops, for these and for the ops of their gradient.
 
-        If all results depend on the ops, one of them is read, and nothing has to be recorded.
+        If all results depend on the ops, nothing is recorded, because some result is always read.
 
         Args:
-            nodes: the ops.
-            start: the place of the first op of their gradient.
+            nodes: The ops.
+            start: The place of the first op of their gradient among the writer's nodes.
         """
         if self.results is not None and not only_adds_or_moves(nodes):
             values = [value for node in nodes for value in node.outputs]
@@ -288,7 +292,7 @@ class _BodyGradient:
             self.graph.read_by.update(dict.fromkeys(added, self.graph.read_by[nodes[-1]]))
 
     def _where_read(self, nodes: Sequence[Node], cotangent: Cotangent) -> Cotangent:
-        """The cotangent from some ops, or zero if no result that depends on them is read.
+        """Returns a cotangent that is zero if no result that depends on some ops is read.
 
         Which results are read is known only when a gradient is asked for.
         """
@@ -330,7 +334,7 @@ class _BodyGradient:
                 self._add_gradients(group.nodes, start, region, found)
 
     def _variable(self, handle: Value) -> Value:
-        """The value of a variable, which takes the cotangents of its handle."""
+        """Returns the value of a variable, which takes the cotangents of the variable's handle."""
         variable = variable_of(handle)
 
         def read(handle: tf.Tensor) -> tf.Tensor:
@@ -386,7 +390,10 @@ class _BodyGradient:
         self._add(value, rows)
 
     def _sum_over_rows(self, node: nodes.Primitive) -> None:
-        """A gather; TensorFlow's rule takes a dozen ops, because segment ids may be negative."""
+        """The gradient of a sum over the entries of rows is a gather.
+
+        TensorFlow's rule needs a dozen ops, because segment ids may be negative.
+        """
         entries, ids, _ = node.inputs
         total = self._total(node.output())
         if total is not None and entries in self.wanted:
@@ -395,7 +402,10 @@ class _BodyGradient:
             self._add(entries, found)
 
     def _reduction(self, node: nodes.Primitive) -> None:
-        """A broadcast; TensorFlow's rule works out by shapes what it takes, when it runs."""
+        """The gradient of a sum or mean is a broadcast.
+
+        TensorFlow's rule works out at run time, from shapes, which axes were reduced.
+        """
         value, total = node.inputs[0], self._total(node.output())
         if total is None or value not in self.wanted:
             return
@@ -416,7 +426,10 @@ class _BodyGradient:
         self._add_gradients([node], start, region, {value: (found,)})
 
     def _columns(self, node: nodes.Primitive) -> None:
-        """A split; TensorFlow's rule cuts each part out by shapes that it reads from all parts."""
+        """The gradient of a concatenation is a split.
+
+        TensorFlow's rule cuts out each part by the shapes of all parts, which it reads at run time.
+        """
         *values, axis = node.inputs
         total = self._total(node.output())
         if total is not None and any(value in self.wanted for value in values):
@@ -441,7 +454,7 @@ class _BodyGradient:
 
     def _accumulate(self, node: nodes.Accumulate) -> None:
         if order_of(self.index) < self.order - 1:
-            return  # Its sum is a result of an earlier derivative.
+            return  # The sum is a result of an earlier derivative.
         cotangent = self._shared_cotangent(node.to, node.to.type)
         value, *indices = node.inputs
         if indices:
@@ -451,10 +464,10 @@ class _BodyGradient:
         self._add(value, cotangent)
 
     def _shared_cotangent(self, of: str | Value | frozenset[str], found: Type) -> Value:
-        """The cotangent of a sum over all tokens: of a table, by its name, or of a gradient.
+        """Returns the cotangent of a sum over all tokens: a table, by its name, or a gradient.
 
-        Or, for a set of results, whether any of them has a cotangent in the first derivative;
-        higher derivatives use the same answer.
+        For a set of results, returns whether any of them has a cotangent in the first derivative.
+        Higher derivatives use the same answer.
         """
         key = (1 if isinstance(of, frozenset) else self.order, of)
         for node in self.graph.shared:
@@ -490,7 +503,7 @@ class _BodyGradient:
         set_linkage(self.graph, site.label, len(site.linkages) - 1 - self.index, found)
 
     def _is_visited(self, site: CallSite, totals: list[Value | None]) -> bool:
-        """Whether a gradient goes into a call: from its results, or from sums made inside."""
+        """Whether the gradient enters a call, for its results or for sums made inside."""
         if self.order > 1:  # The second derivative visits what the first gradient visited.
             return any(totals) or bool(site.linkages[1].calls)
         callee = self.graph.bodies[site.callee]
@@ -498,7 +511,7 @@ class _BodyGradient:
         return has_entrance and (any(totals) or site.callee in self.collecting)
 
     def _add_from(self, region: Region | None, value: Value, cotangent: Cotangent) -> None:
-        """Adds a contribution from a region; only its tokens have a cotangent of `value`."""
+        """Adds a contribution that is computed in a region; it is zero for other tokens."""
         found, *indices = (self.writer.into(item, region) for item in cotangent)
         if isinstance(region, Branch) and region.parent == value.region and not value.is_shared:
             _, other = region.siblings
@@ -522,11 +535,11 @@ class _BodyGradient:
         self.gradient.sinks.append(node)
 
     def _is_dropped(self, value: Value) -> bool:
-        """Whether no call reads what depends on a value."""
+        """Whether no call reads a result that depends on a value."""
         return self.reads is not None and not value.is_shared and not self.reads.of(value)
 
     def _total(self, value: Value) -> Value | None:
-        """The sum of the contributions to the cotangent of a value; None without any."""
+        """Returns the sum of the contributions to a value's cotangent; None if there are none."""
         parts = self.cotangents.pop(value, [])
         if len(parts) < 2:
             return parts[0] if parts else None
@@ -542,7 +555,7 @@ class _BodyGradient:
         return self.primitives.apply(tf.zeros_like, [value], value.region, value.node.source)
 
 
-# The gradient of each kind; that of a CALL is `_call`, and groups run again by `_group`.
+# The gradient of each kind of node. That of a CALL is `_call`; `_group` runs groups again.
 RULES: dict[type[Node], Callable[..., None]] = {
     nodes.Accumulate: _BodyGradient._accumulate,
     nodes.Broadcast: _BodyGradient._broadcast,
@@ -557,7 +570,10 @@ RULES: dict[type[Node], Callable[..., None]] = {
 
 
 def _axes_of_each(node: nodes.Primitive) -> frozenset[int]:
-    """The axes that a sum or mean takes of each token, of known shape; none if it takes others."""
+    """The axes that a sum or mean reduces, if these and the shape of a token are known.
+
+    Empty if they are not, or if the token axis is reduced.
+    """
     kind, given = node.inputs[0].type, tf.get_static_value(node.operation.inputs[1])
     if kind.kind is not Kind.TOKEN or not kind.is_static or given is None:
         return frozenset()
@@ -567,7 +583,7 @@ def _axes_of_each(node: nodes.Primitive) -> frozenset[int]:
 
 
 def _joins_columns(node: Node) -> bool:
-    """Whether a ConcatV2 joins values of each token, of known shapes, along an axis of theirs."""
+    """Whether a ConcatV2 joins TOKENs of known shapes along an axis other than the token axis."""
     *values, axis = node.inputs
     is_known = all(value.type.kind is Kind.TOKEN and value.type.is_static for value in values)
     return is_known and _static(axis) not in (None, 0, -1 - len(values[0].type.shape or ()))
@@ -578,14 +594,14 @@ def _or_zero(is_read: tf.Tensor, cotangent: tf.Tensor) -> tf.Tensor:
 
 
 def _static(value: Value) -> int | None:
-    """The number in a constant; None for other values."""
+    """The number that a constant holds; None for other values."""
     if not isinstance(value.node, nodes.Primitive) or value.node.op != "Const":
         return None
     return int(tf.get_static_value(value.node.operation.outputs[0]))
 
 
 def _axis_of_one(axis: Value) -> int:
-    """The axis in one token's value, from the axis in a tensor of tokens."""
+    """Converts an axis of a tensor of tokens to an axis of one token's value."""
     number = _static(axis) or 0
     return number - 1 if number > 0 else number
 

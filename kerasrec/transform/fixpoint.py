@@ -1,4 +1,4 @@
-"""Sets that contain all that follows from what is in them."""
+"""Least fixed points of functions on sets."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ _Item = TypeVar("_Item")
 
 
 def grown(found: set[_Item], more: Callable[[set[_Item]], set[_Item]]) -> set[_Item]:
-    """A set with what follows from it, and from that, until nothing new does.
+    """Adds to a set what follows from it, until nothing new follows, and returns the result.
 
     Args:
-        found: what there is to begin with.
-        more: what follows from a set.
+        found: The set to begin with.
+        more: Returns the items that follow from a set.
     """
     while not more(found) <= found:
         found = found | more(found)

@@ -12,16 +12,16 @@ from kerasrec.graph.values import Value
 
 
 def new_linkage(site: CallSite, values: Sequence[Value | None], callee: Sweep) -> Linkage:
-    """A CALL for each value, which its MERGE now gathers, and a RETURN for each output.
+    """Makes a CALL for each value, and a RETURN for each output of a sweep of the callee.
 
-    They are ENTER, NEXT and EXIT if the callee is a loop.
-
-    Without anything to pass, the RETURNs follow the CALLs of the first linkage.
+    The MERGEs of the sweep's parameters become readers of the CALLs. If the callee is a loop, the
+    nodes are ENTER, NEXT and EXIT. If no values are passed, the control edges of the RETURNs come
+    from the CALLs of the first linkage.
 
     Args:
-        site: the call site; its other linkages stay as they are.
-        values: one for each parameter of the sweep; None for those that nothing is passed to.
-        callee: the sweep.
+        site: The call site. Its other linkages stay as they are.
+        values: The value for each parameter of the sweep; None if nothing is passed to it.
+        callee: The sweep of the callee.
     """
     where = (site.region, site.source)
     enters, leaves = _kinds(site)
@@ -45,21 +45,21 @@ def new_linkage(site: CallSite, values: Sequence[Value | None], callee: Sweep) -
 
 
 def _kinds(site: CallSite) -> tuple[type[Call], type[Return]]:
-    """What leads into the callee, and what leads back."""
+    """The classes of the nodes into the callee and of the nodes back."""
     if not site.is_loop:
         return Call, Return
     return (LoopNext if site.caller == site.callee else LoopEnter), LoopExit
 
 
 def set_linkage(graph: TaggedGraph, label: int, index: int, found: Linkage) -> None:
-    """Puts a linkage into its place at a call site."""
+    """Replaces the linkage of a call site for the sweep at `index`."""
     site = graph.call_sites[label]
     linkages = (*site.linkages[:index], found, *site.linkages[index + 1 :])
     graph.call_sites[label] = replace(site, linkages=linkages)
 
 
 def call_from_outside(graph: TaggedGraph, index: int) -> None:
-    """Adds the call from outside into a sweep of the entry, under the root's label."""
+    """Adds a call from outside into the sweep of the entry at `index`, under the root's label."""
     sweep = graph.bodies[graph.entry].sweeps[index]
     values = [
         None if parameter is None else Argument([], parameter.types, name=parameter.name).output()

@@ -1,4 +1,4 @@
-"""Whether a gradient of the user's own, by `tf.custom_gradient`, leaves tokens apart."""
+"""Checks that gradients that users define by `tf.custom_gradient` do not mix tokens."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from kerasrec.trace.kinds import KindFinder
 from kerasrec.trace.rows import RowsFinder
 from kerasrec.trace.source import at
 
-_OWN_GRADIENT = "IdentityN"  # What TensorFlow puts after the results of a `tf.custom_gradient`.
-# The gradients of TensorFlow's ops sum over axes that this op computes when it runs, which cannot
-# be followed; a tape gives its ops this name.
+_OWN_GRADIENT = "IdentityN"  # TensorFlow applies it to the results of a `tf.custom_gradient`.
+# The gradients of TensorFlow's ops sum over axes that this op computes at run time, so the axes are
+# not known here. The names of ops that a gradient tape adds contain the second string.
 _BROADCASTS, _OF_TAPES = "BroadcastGradientArgs", "gradient_tape/"
 
 
@@ -28,17 +28,17 @@ def check_own_gradient(
     values: Mapping[str, Value],
     found: Sequence[tuple[Value, tf.Tensor | tf.IndexedSlices | None]],
 ) -> None:
-    """Checks what the gradient of an op computes for each token.
+    """Checks that the gradient of an op computes the cotangents of each token separately.
 
     Args:
-        node: the op.
-        graph: where its gradient was built.
-        start: how many ops the graph had before.
-        values: by name of a tensor of the graph, what it stands for.
-        found: inputs of the op, and their cotangents.
+        node: The op.
+        graph: The graph in which its gradient was built.
+        start: The number of ops that the graph had before.
+        values: The value that each tensor of the graph represents, by the tensor's name.
+        found: Inputs of the op, each with its cotangent.
 
     Raises:
-        TraceError: it computes a cotangent of one token from several tokens.
+        TraceError: If a cotangent of one token is computed from several tokens.
     """
     operations = graph.get_operations()
     added = operations[start:]

@@ -1,10 +1,11 @@
-"""With `memo=True`: which arguments say which call it is, and which are the same for all calls.
+"""With `memo=True`: arguments that are keys of calls, and arguments that all calls share.
 
-Calls of one root token are one call if their integers, bools and strings are equal. Anything else
-that is passed, such as a float or a vector, must come unchanged from the root. So it is no argument
-of the calls: it is a table with a row for each root, which all tokens share, and a token carries
-the number of its root. An entry that a body takes out of its row by `tf.gather(x, i,
-batch_dims=1)` is read from the table directly, without a copy of the row for each token.
+Calls of one root token are one call if their integers, bools and strings are equal; these arguments
+are their keys. Any other argument, such as a float or a vector, must come unchanged from the root.
+So it is not passed to the calls. Instead, it becomes a table with a row for each root token. All
+tokens share the table, and each token carries the number of its root. If a body takes an entry out
+of its row by `tf.gather(x, i, batch_dims=1)`, the entry is read from the table directly, and the
+row is not copied for each token.
 """
 
 from __future__ import annotations
@@ -31,16 +32,16 @@ _VARIES = -1
 
 
 def is_key(node: Parameter) -> bool:
-    """Whether an argument tells calls apart: an integer, a bool or a string for each token."""
+    """Whether an argument is part of a call's key: one integer, bool or string for each token."""
     found = node.types[0]
     return not node.is_carried and found.shape == () and not found.is_differentiable
 
 
 def per_root_of(graphs: FunctionGraphs) -> PerRoot:
-    """The arguments that all calls of a root token have in common, other than keys.
+    """Returns the arguments, other than keys, that are the same for all calls of a root token.
 
     Raises:
-        TraceError: an argument is no key and is not the same for all calls.
+        TraceError: If an argument is neither a key nor the same for all calls.
     """
     entry = graphs.functions[graphs.entry]
     found = {node: place for place, node in enumerate(entry.parameters) if not _tells_apart(node)}
@@ -68,12 +69,12 @@ def per_root_of(graphs: FunctionGraphs) -> PerRoot:
 
 
 def _tells_apart(node: Parameter) -> bool:
-    """Whether each token has an argument of its own: a key, or what tokens carry."""
+    """Whether each token has its own value of an argument: a key, or a value that tokens carry."""
     return node.is_carried or is_key(node)
 
 
 def _parameter_of(value: Value) -> Parameter | None:
-    """The argument that a value is, unchanged."""
+    """The argument that a value always equals; None if it may be anything else."""
     node = value.node
     if isinstance(node, Merge):
         found = {_parameter_of(item) for item in node.inputs}
@@ -105,7 +106,7 @@ def _not_the_same(
 
 
 def differs_by_root(graphs: FunctionGraphs, per_root: PerRoot) -> TraceError:
-    """The error for an argument because of which calls of different roots cannot be one."""
+    """Returns the error for `memo="batch"` if the roots have arguments other than keys."""
     node = next(node for node in graphs.functions[graphs.entry].parameters if node in per_root)
     return TraceError(
         f"{graphs.entry} has memo='batch', where equal calls of different root tokens are one, and "
@@ -116,13 +117,14 @@ def differs_by_root(graphs: FunctionGraphs, per_root: PerRoot) -> TraceError:
 
 @dataclass(frozen=True)
 class Rows:
-    """A row of a table for each token of a region, or an entry in that row.
+    """A row of a table, or an entry of that row, for each token of a region.
 
     Args:
-        table: SHARED, `[roots, ...]`.
-        indices: TOKENs of the region or of one around it, the number of the root first.
-        region: whose tokens have it.
-        source: the user's line.
+        table: A SHARED value `[roots, ...]`.
+        indices: TOKEN values of the region or of one around it: the number of the root, then the
+            indices in its row.
+        region: The region whose tokens have the rows.
+        source: The user's line.
     """
 
     table: Value
@@ -131,7 +133,7 @@ class Rows:
     source: Source | None
 
     def within(self, node: Node, moved: Callable[[Value], Value]) -> tuple[Value, ...] | None:
-        """The indices of what a node reads of the rows, if they tell all of it."""
+        """Returns the indices of a node's outputs in the table; None if it computes anything."""
         if isinstance(node, Switch | Repeat):
             return self.indices
         if not isinstance(node, Primitive) or node.op != "GatherV2":
@@ -143,7 +145,7 @@ class Rows:
         return None
 
     def read(self, writer: GraphWriter, primitives: PrimitiveWriter) -> Value:
-        """Adds the nodes that read the rows."""
+        """Adds the nodes that read the rows from the table, and returns the value read."""
         indices = [writer.into(value, self.region) for value in self.indices]
         apply, region, source = primitives.apply, self.region, self.source
         if len(indices) == 1:
@@ -166,6 +168,6 @@ def _constant(value: Value) -> int | None:
 
 
 def table_type(node: Parameter) -> Type:
-    """The type of the rows of all roots, as one shared tensor."""
+    """The type of an argument's table: a SHARED tensor with a row for each root."""
     found = node.types[0]
     return Type(found.dtype, (None, *(found.shape or ())), Kind.SHARED)

@@ -1,11 +1,11 @@
 """Nodes for ops of TensorFlow, made by letting TensorFlow build them.
 
 The derivative of an op comes from TensorFlow's gradient registry: `tf.gradients` is called for a
-copy of the op, and the ops it adds become nodes. What TensorFlow traced for the function is not
-changed. Ops that are alike share what was added for one of them (`derivative.py`). Others have a
-copy in the scratch graph of the body: the Python function of a `tf.custom_gradient` reads tensors
-of the graph it was traced in. The scratch graph captures these, and a captured tensor stands for
-the value that it has in the body.
+copy of the op, and the ops that it adds become nodes. The graph that TensorFlow traced for the
+function is not changed. Ops that are alike share one derivative (`derivative.py`). Other ops are
+copied into the scratch graph of their body. Among these are ops of a `tf.custom_gradient`, whose
+Python function reads tensors of the graph in which it was traced. The scratch graph captures these
+tensors, and each captured tensor represents a value of the body.
 """
 
 from __future__ import annotations
@@ -45,10 +45,11 @@ class PrimitiveWriter:
     """Adds nodes for TensorFlow ops to a body.
 
     Args:
-        earlier: what TensorFlow traced for the body, and earlier scratch graphs; read, not changed.
-        writer: takes the nodes that depend on tokens.
-        shared: takes the nodes that do not.
-        simplifies: whether ops that do nothing are left out.
+        earlier: What TensorFlow traced for the body, and earlier scratch graphs. They are read, and
+            not changed.
+        writer: Takes the nodes that depend on tokens.
+        shared: Takes the nodes that do not.
+        simplifies: Whether ops that do nothing are left out.
     """
 
     earlier: Sequence[Traced]
@@ -70,7 +71,7 @@ class PrimitiveWriter:
         source: Source | None,
         kind: Kind = Kind.TOKEN,
     ) -> Value:
-        """Applies a function of TensorFlow to values of a region; its result has the given kind."""
+        """Applies a TensorFlow function to values of a region; the result has the given kind."""
         with self._graph.as_default():
             inputs = [self._tensor(value) for value in values]
             start = len(self._graph.get_operations())
@@ -102,16 +103,16 @@ class PrimitiveWriter:
         wanted: Sequence[Value],
         region: Region | None,
     ) -> dict[Value, Cotangent]:
-        """Cotangents of the wanted inputs of an op, from the cotangents of its outputs.
+        """Returns the cotangents of wanted inputs of an op, from the cotangents of its outputs.
 
         Args:
-            node: a TensorFlow op.
-            cotangents: by output.
-            wanted: inputs of the node.
-            region: in which to compute them, that of the node or one inside it.
+            node: A TensorFlow op.
+            cotangents: The cotangents of its outputs.
+            wanted: Inputs of the node.
+            region: The region in which to compute them: that of the node, or one inside it.
 
         Returns:
-            The cotangent of each wanted input that the op is differentiable in.
+            The cotangent of each wanted input in which the op is differentiable.
         """
         sources = [value for value in dict.fromkeys(node.inputs) if value in wanted]
         question = _question(node, cotangents, sources)
@@ -138,7 +139,7 @@ class PrimitiveWriter:
         cotangents: dict[Value, Value],
         region: Region | None,
     ) -> list[Cotangent]:
-        """Cotangents of inputs of an op, by a derivative that has been built."""
+        """Returns cotangents of an op's inputs, by a derivative that is already built."""
         values = dict(zip(known.read, _read(node, cotangents), strict=True))
         values.update(zip(known.outputs, node.outputs, strict=True))
         for operation in known.operations:
@@ -155,7 +156,7 @@ class PrimitiveWriter:
         sources: Sequence[Value],
         region: Region | None,
     ) -> list[Cotangent]:
-        """Cotangents of inputs of an op, by a derivative of its own."""
+        """Returns cotangents of an op's inputs, by a derivative built for this op alone."""
         with self._graph.as_default(), on_device_of(node):
             copy = self._copy(node, [self._tensor(value) for value in node.inputs])
             outputs = [copy.outputs[value.index] for value in cotangents]
@@ -176,16 +177,16 @@ class PrimitiveWriter:
         wanted: dict[Value, Value],
         region: Region | None,
     ) -> dict[Value, Cotangent]:
-        """Cotangents of inputs of a group, by one op that runs the group again.
+        """Returns cotangents of inputs of a group, by one op that runs the group again.
 
         Args:
-            group: ops of this body.
-            cotangents: of outputs of the group.
-            wanted: by input of the group, the value that takes its cotangent.
-            region: in which to run it, that of the group or one inside it.
+            group: Ops of this body.
+            cotangents: The cotangents of outputs of the group.
+            wanted: For inputs of the group, the value that takes the input's cotangent.
+            region: The region in which to run it: that of the group, or one inside it.
 
         Returns:
-            The cotangent of each wanted value that the group is differentiable in.
+            The cotangent of each wanted value in which the group is differentiable.
         """
         last = group.nodes[-1]
         function, reached = group.gradients(list(cotangents), list(wanted))
@@ -211,10 +212,10 @@ class PrimitiveWriter:
         return {target: (out,) for target, out in zip(targets, node.outputs, strict=True)}
 
     def _tensor(self, value: Value) -> tf.Tensor:
-        """What stands for a value in the scratch graph; call it where that is the default graph.
+        """Returns the tensor for a value in the scratch graph, which must be the default graph.
 
-        A constant is copied, because some gradients read it while they are built. Anything else is
-        a placeholder.
+        A constant is copied, because some gradients read it while they are built. Any other value
+        gets a placeholder.
         """
         if value not in self._tensors:
             if isinstance(value.node, Primitive) and value.node.op == "Const":
@@ -226,7 +227,7 @@ class PrimitiveWriter:
         return self._tensors[value]
 
     def _copy(self, node: Primitive, inputs: Sequence[tf.Tensor]) -> tf.Operation:
-        """A copy of a node's op, whose outputs stand for those of the node."""
+        """Copies a node's op; the outputs of the copy represent those of the node."""
         operation = node.operation
         copy = copy_of(operation, inputs)
         for tensor, original, value in zip(
@@ -237,10 +238,10 @@ class PrimitiveWriter:
         return copy
 
     def _value(self, tensor: tf.Tensor) -> Value:
-        """What a tensor of the scratch graph stands for.
+        """Returns the value that a tensor of the scratch graph represents.
 
         Raises:
-            LookupError: it stands for a tensor that only a gradient reads, which was left out.
+            LookupError: If the value was left out of the body, since only a gradient reads it.
         """
         if tensor.name not in self._values:
             (outer,) = (outer for outer, inner in self._graph.captures if inner is tensor)
@@ -267,14 +268,14 @@ class PrimitiveWriter:
         source: Source | None,
         device: str = "",
     ) -> None:
-        """Nodes for the ops that the scratch graph has gained since it had `start`.
+        """Makes nodes for the ops that were added to the scratch graph since it had `start` ops.
 
-        They are of kind WAVE, valid only where they are read, because a gradient may flatten and
-        cut tokens in between; but for ops that compute number by number. The caller knows the kind
-        of the result and sets it.
+        Their values are WAVE, valid only where they are read, because a gradient may flatten and
+        cut tokens in between. Values of elementwise ops are not. The caller knows the kind of the
+        result and sets it.
         """
         for operation in self._graph.get_operations()[start:]:
-            is_input = operation.type == "Placeholder"  # Of a value, or of something captured.
+            is_input = operation.type == "Placeholder"  # For a value, or for a captured tensor.
             if is_input or not operation.outputs or operation.outputs[0].name in self._values:
                 continue
             values = [self._value(tensor) for tensor in operation.inputs]
@@ -313,30 +314,33 @@ class PrimitiveWriter:
 
 
 def _shape_of_each(operation: tf.Operation, inputs: Sequence[Value]) -> Shape:
-    """The shape of what an op computes for each token; None if that is not known for sure."""
+    """The shape of an op's result for one token; None if it is not certain."""
     return broadcast_of(inputs) if operation.type in ELEMENTWISE else None
 
 
 def scratch_graph() -> tf.types.experimental.ConcreteFunction:
-    """A function whose graph is empty: ops can be built there, until the function is deleted."""
+    """Returns a function whose graph is empty; the graph exists as long as the function does."""
     return tf.function(lambda: None, autograph=False).get_concrete_function()
 
 
 def _type_of_cotangent(value: Value) -> Type:
-    """A cotangent of a SHARED value is a sum over the tokens at one place, so it is WAVE."""
+    """The type of a value's cotangent.
+
+    For a SHARED value, the cotangent is a sum over the tokens at one place, so it is WAVE.
+    """
     kind = Kind.WAVE if value.is_shared else value.type.kind
     return Type(value.type.dtype, value.type.shape, kind)
 
 
 def _read(node: Primitive, cotangents: dict[Value, Value]) -> list[Value]:
-    """What an op and its derivative read, each value once."""
+    """The values that an op and its derivative read, each once."""
     return list(dict.fromkeys([*node.inputs, *cotangents.values()]))
 
 
 def _question(
     node: Primitive, cotangents: dict[Value, Value], sources: Sequence[Value]
 ) -> Question | None:
-    """What the derivative of an op depends on; None if it belongs to this op alone."""
+    """Returns what an op's derivative depends on; None if it cannot be shared with other ops."""
     definition = definition_of(node.operation)
     if definition is None:
         return None

@@ -1,12 +1,11 @@
-"""Which results of a call are read, where one call drops what another call reads.
+"""Finds which results of a call are read, if one call ignores a result that another call reads.
 
 A value has a cotangent for a token if the call that made the token reads a result that depends on
 the value. If all calls of a function read the same results, this holds for all tokens or for none.
-Otherwise tokens carry the answer: for such a result the function takes one more argument, a bool
-that says whether the result is read, and calls pass it on. An op that only such results depend on
-has its gradient in a branch, for the tokens with a cotangent. So no infinite derivative is
-multiplied by a zero that stands for a missing cotangent, not even in the sums over tokens for
-weights.
+Otherwise tokens carry the answer: for such a result, the function takes one more argument, a bool
+that says whether the result is read, and calls pass it on. If only such results depend on an op,
+its gradient is in a branch, for the tokens with a cotangent. So no infinite derivative is
+multiplied by a zero in place of a missing cotangent, not even in the sums over tokens for weights.
 
 The outside counts as reading all results; `connected.py` handles those that it does not read.
 """
@@ -44,15 +43,15 @@ _BOOL = Type(tf.bool, ())
 
 
 def only_adds_or_moves(nodes: Iterable[Node]) -> bool:
-    """Whether a cotangent of zero gives zeros for certain."""
+    """Whether the gradients of all these ops map a cotangent of zero to zeros for certain."""
     return all(node.op in _ADD_OR_MOVE for node in nodes)
 
 
 class Reads:
-    """Which outputs of its body read a value.
+    """Which outputs of its body depend on a value, and whether all calls read these.
 
     Args:
-        graph: tagged, not extended.
+        graph: A tagged graph that is not extended.
     """
 
     def __init__(self, graph: TaggedGraph):
@@ -72,12 +71,12 @@ class Reads:
         )
 
     def of(self, *values: Value) -> Readers:
-        """The readers of some values of a body; none if no token has a cotangent for them."""
+        """The readers of some values of a body; empty if no token has a cotangent for them."""
         found = frozenset().union(*(self._readers.get(value, ()) for value in values))
         return frozenset(found & self._read)
 
     def is_for_some(self, readers: Readers) -> bool:
-        """Whether a value with these readers may have a cotangent for some tokens only."""
+        """Whether a value with these readers may have a cotangent for only some of the tokens."""
         return bool(readers) and readers <= self._dropped
 
 
@@ -86,9 +85,9 @@ def _outputs_of(body: Body) -> list[Output]:
 
 
 def _readers(graph: TaggedGraph) -> dict[Value, Readers]:
-    """The readers of each value, whether or not any call reads those outputs.
+    """Returns the readers of each value, including outputs that no call reads.
 
-    A call connects an argument with those results that the function computes from it.
+    A result of a call depends on an argument only if the function computes it from this argument.
     """
     sites: dict[Node, tuple[CallSite, int]] = {
         back: (site, place) for site in graph.inner_sites for place, back in enumerate(site.returns)
@@ -131,12 +130,12 @@ def _readers(graph: TaggedGraph) -> dict[Value, Readers]:
 
 
 def with_reads(graph: TaggedGraph, reads: Reads, wanted: set[Value]) -> TaggedGraph:
-    """The same graph, in which tokens carry which results are read, where ops need to know it.
+    """Returns the graph with tokens that carry which results are read, if any gradient needs it.
 
     Args:
-        graph: tagged, not extended.
-        reads: of the graph.
-        wanted: values that need a cotangent.
+        graph: A tagged graph that is not extended.
+        reads: The `Reads` of the graph.
+        wanted: The values that need a cotangent.
     """
     asked = {name: _asked(body, reads, wanted) for name, body in graph.bodies.items()}
     carried = _carried(graph, reads, asked)
@@ -146,7 +145,7 @@ def with_reads(graph: TaggedGraph, reads: Reads, wanted: set[Value]) -> TaggedGr
 
 
 def _asked(body: Body, reads: Reads, wanted: set[Value]) -> dict[Node, Readers]:
-    """The ops whose gradient must know which results are read; of a group, its last op."""
+    """The ops whose gradient must know which results are read; for a group, its last op."""
     found = {}
     for part in in_groups(body.sweeps[0]):
         nodes = part.nodes if isinstance(part, Group) else (part,)
@@ -164,7 +163,7 @@ def _asked(body: Body, reads: Reads, wanted: set[Value]) -> dict[Node, Readers]:
 def _carried(
     graph: TaggedGraph, reads: Reads, asked: dict[str, dict[Node, Readers]]
 ) -> dict[Output, Entrance]:
-    """The entrances for what tokens carry: for each output, a bool that says if it is read."""
+    """Returns the entrances to add: for each output to know, a bool that says if it is read."""
     waiting = [
         reader for nodes in asked.values() for readers in nodes.values() for reader in readers
     ]
@@ -184,12 +183,12 @@ def _carried(
 
 @dataclass(eq=False)
 class _Carrying:
-    """Adds what tokens carry to sweep 0 of all bodies.
+    """Adds the bools that tokens carry to sweep 0 of all bodies.
 
     Args:
-        graph: tagged, not extended; it is not changed.
-        reads: of the graph.
-        carried: the entrances to add.
+        graph: A tagged graph that is not extended. It is not changed.
+        reads: The `Reads` of the graph.
+        carried: The entrances to add.
     """
 
     graph: TaggedGraph
@@ -201,7 +200,7 @@ class _Carrying:
         self.sites = dict(self.graph.call_sites)
 
     def run(self, asked: dict[str, dict[Node, Readers]]) -> TaggedGraph:
-        """The graph with the entrances, and with branches for the ops that need to know."""
+        """Returns the graph with the entrances, and with branches for the gradients of `asked`."""
         where_read: dict[Node, Branch] = {}
         bodies = {
             name: self._body(body, asked[name], where_read)
@@ -241,7 +240,7 @@ class _Carrying:
         choices.writer.nodes += self.sites[site.label].calls[len(site.calls) :]
 
     def _pass(self, site: CallSite, values: Iterable[Value]) -> None:
-        """Adds CALLs that pass values to the entrances of the callee."""
+        """Adds CALLs that pass values to the new entrances of the callee."""
         first = site.calls[0]
         calls = list(site.linkages[0].calls)
         for value, entrance in zip(values, self._entrances(site.callee).values(), strict=True):
@@ -254,13 +253,13 @@ class _Carrying:
 
 @dataclass(eq=False)
 class _Choices:
-    """Whether results are read, as values of a body.
+    """Makes the values of a body that say whether results are read.
 
     Args:
-        body: that they are for.
-        writer: takes the nodes that depend on tokens.
-        shared: takes those that do not.
-        carried: the entrances of all bodies.
+        body: The body.
+        writer: Takes the nodes that depend on tokens.
+        shared: Takes the nodes that do not.
+        carried: The new entrances of all bodies.
     """
 
     body: Body
@@ -273,7 +272,10 @@ class _Choices:
         self._known: dict[Readers | bool, Value] = {}
 
     def of(self, readers: Readers | bool, region: Region | None) -> Value:
-        """Whether one of the readers is read, for the tokens of a region; a bool holds for all."""
+        """Returns, for the tokens of a region, whether one of the readers is read.
+
+        If `readers` is a bool, this is the answer for all tokens.
+        """
         if readers not in self._known:
             self._known[readers] = self._of_body(readers)
         return self.writer.as_tokens(self._known[readers], region, self.body.parameters[0].output())

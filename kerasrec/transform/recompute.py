@@ -1,12 +1,13 @@
 """Gradients of ops that TensorFlow differentiates by changing them.
 
-For `tf.while_loop`, `tf.cond` or a call of a `tf.function`, TensorFlow's gradient has the forward
-op return what the gradient will read. In a recursive function the forward op is a node by then and
-cannot change. So its gradient is one more node: a function that runs the op again, on the same
-inputs, and has TensorFlow differentiate it there. Chen et al. 2016, "Training Deep Nets with
-Sublinear Memory Cost", recompute to save memory; here, too, nothing from inside the loop is kept.
+To differentiate a `tf.while_loop`, a `tf.cond` or a call of a `tf.function`, TensorFlow changes the
+forward op so that it also returns what the gradient reads. In a recursive function, the forward op
+is already a node and cannot change. So its gradient is another node: a function that runs the op
+again on the same inputs, and has TensorFlow differentiate it there. Chen et al. 2016, "Training
+Deep Nets with Sublinear Memory Cost", recompute to save memory; here, too, nothing from inside the
+loop is kept.
 
-Ops that pass each other a value without cotangent, such as the lists of `tf.map_fn`, run again
+Ops that pass each other a value without a cotangent, such as the lists of `tf.map_fn`, run again
 together.
 """
 
@@ -38,8 +39,8 @@ class Group:
     """Ops of a body that run again together.
 
     Args:
-        nodes: in order, all in one branch.
-        inputs: what they read from elsewhere, except constants.
+        nodes: The ops in order, all in one branch.
+        inputs: The values that they read from other nodes, except constants.
     """
 
     nodes: tuple[Node, ...]
@@ -54,12 +55,12 @@ class Group:
 
     @property
     def title(self) -> str:
-        """The op that the user knows the group by, and its line."""
+        """The op by which the user knows the group, and its line."""
         (first, *_) = filter(_runs_again, self.nodes)
         return f"{first.op} at {first.source}"
 
     def obstacle(self) -> str | None:
-        """Why these nodes cannot run again, in words for the user; None if they can."""
+        """Returns why these nodes cannot run again, in words for the user; None if they can."""
         for node in self.nodes:
             if not isinstance(node, Computed):
                 return (
@@ -85,16 +86,16 @@ class Group:
     def gradients(
         self, cotangents: Sequence[Value], wanted: Sequence[Value]
     ) -> tuple[tf.types.experimental.ConcreteFunction, list[Value]]:
-        """A function that runs the nodes again and returns cotangents of some of their inputs.
+        """Makes a function that runs the nodes again and returns cotangents of their inputs.
 
         Args:
-            cotangents: outputs of the nodes that have a cotangent.
-            wanted: the inputs whose cotangents are asked for; a variable's handle stands for the
-              variable.
+            cotangents: The outputs of the nodes that have a cotangent.
+            wanted: The inputs whose cotangents are asked for; a variable's handle means the
+                variable.
 
         Returns:
-            The function, of one tensor for each of `inputs` and of `cotangents`, and the inputs
-            that it returns a cotangent for.
+            The function, which takes one tensor for each of `inputs` and each of `cotangents`; and
+            the inputs for which it returns a cotangent.
         """
         reached: list[Value] = []
 
@@ -112,7 +113,7 @@ class Group:
             reached.extend(value for value, _ in pairs)
             return [tf.convert_to_tensor(cotangent) for _, cotangent in pairs]
 
-        # A handle knows its variable; a spec of it would not.
+        # A handle knows its variable; a spec of the handle would not.
         specs = [
             variable_of(value).handle if is_handle(value) else value.type.tensor_spec()
             for value in (*self.inputs, *cotangents)
@@ -121,11 +122,11 @@ class Group:
 
 
 def unrepeatable(graph: TaggedGraph, in_other_waves: bool = False) -> str | None:
-    """Why a program may not run again, in words for the user; None if it may.
+    """Returns why a program must not run again, in words for the user; None if it may.
 
     Args:
-        graph: the program.
-        in_other_waves: whether other tokens run together when it runs again.
+        graph: The program.
+        in_other_waves: Whether other tokens run together when it runs again.
     """
     for body in graph.bodies.values():
         nodes = body.sweeps[0].nodes
@@ -150,9 +151,9 @@ def unrepeatable(graph: TaggedGraph, in_other_waves: bool = False) -> str | None
 
 
 def _draws_by_count(node: Node) -> bool:
-    """Whether a node draws by a given seed, as many numbers as there are tokens or more.
+    """Whether a node draws numbers for all tokens that run together, from one given seed.
 
-    A loop may draw for each token with that token's own seed, so loops are not counted.
+    A loop may draw for each token with the token's own seed, so loops do not count.
     """
     if not operations([node]) or all(value.is_shared for value in node.outputs):
         return False
@@ -178,7 +179,7 @@ def is_weight(value: Value) -> bool:
 
 
 def in_groups(sweep: Sweep) -> list[Node | Group]:
-    """Nodes of a sweep, those that run again together in groups, inputs before their readers."""
+    """The nodes of a sweep, inputs before readers; nodes that run again together form groups."""
     parts = _Parts(sweep)
     for node in sweep.nodes:
         if _runs_again(node):
@@ -214,7 +215,7 @@ class _Parts:
                 self._calls[node.label].append(node)
 
     def join(self, nodes: Iterable[Node]) -> None:
-        """Puts the parts of all these nodes into one."""
+        """Joins the parts of all these nodes into one part."""
         joined = {item for node in nodes if node in self._own for item in self._parts[node]}
         part = tuple(node for node in self._nodes if node in joined)
         self._parts.update(dict.fromkeys(part, part))
@@ -234,16 +235,17 @@ class _Parts:
                 return [Group.of(part) if part[0] in self._grouped else part[0] for part in order]
 
     def _needs(self, part: tuple[Node, ...]) -> list[tuple[Node, ...]]:
-        """The parts that must stand before a part."""
+        """The parts that must come before a part."""
         nodes = (item for node in part for item in self._needs_of_node(node) if item in self._own)
         return [
             found for found in dict.fromkeys(self._parts[node] for node in nodes) if found != part
         ]
 
     def _needs_of_node(self, node: Node) -> list[Node]:
-        """What must stand before a node; entrances of a body and RETURNs read other calls.
+        """The nodes that must come before a node.
 
-        The last CALL of a call site stands for all of them.
+        Entrances of a body and RETURNs read values of other calls, so only their control edges
+        count. The CALLs of a call site keep their order.
         """
         if isinstance(node, Call):
             calls = self._calls[node.label]
@@ -254,7 +256,7 @@ class _Parts:
 
 
 def _with_shared(nodes: Sequence[Node]) -> list[Node]:
-    """The nodes after the constants and the makers of shared lists that they read."""
+    """The nodes, each after the constants and the makers of shared lists that it reads."""
     found: list[Node] = []
     for node in nodes:
         shared = [

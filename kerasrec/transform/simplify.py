@@ -1,8 +1,8 @@
 """Drops ops that do nothing once the shapes of tokens are known.
 
-TensorFlow's gradients undo broadcasting at run time: two shapes are read, compared, and the
-cotangent is summed over some axes, or none, and reshaped. When the shapes of both operands are
-known, so are the axes, whatever the number of tokens.
+TensorFlow's gradients undo broadcasting at run time. They read and compare two shapes, sum the
+cotangent over some axes, if any, and reshape it. If the shapes of both operands are known, so are
+the axes, whatever the number of tokens.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kerasrec.graph.values import Node, Value
 
 
 def simpler(node: Node) -> list[Value] | None:
-    """Values equal to the node's outputs that exist already, or None."""
+    """Returns existing values that are equal to the node's outputs; None if there are none."""
     if node.op in ("Identity", "IdentityN"):
         return list(node.inputs)
     if node.op == "Reshape":
@@ -30,11 +30,11 @@ def simpler(node: Node) -> list[Value] | None:
 
 
 def sum_of_broadcast(node: Node) -> tuple[Value, list[int]] | None:
-    """What a RESHAPE gives that undoes the broadcasting of a TOKEN.
+    """Finds the sum that a Reshape completes if it undoes the broadcasting of a TOKEN.
 
     Returns:
-        A value, and the axes over which it is to be summed, which are kept with one row each; None
-        if the node does something else, or shapes are not known.
+        A value, and the axes over which to sum it; these axes are kept with size 1. None if the
+        node does something else, or if shapes are not known.
     """
     if node.op != "Reshape" or node.inputs[0].node.op != "Sum":
         return None
@@ -54,10 +54,10 @@ def sum_of_broadcast(node: Node) -> tuple[Value, list[int]] | None:
 
 
 def broadcast_of(values: Sequence[Value]) -> Shape:
-    """The shape of what an op computes for each token that broadcasts its inputs.
+    """The shape of one token's result if an op broadcasts its inputs.
 
-    None if that is not known for sure: some shape is open, tokens have different ranks, what is
-    shared may meet the token axis, or a value is of neither kind.
+    None if it is not certain: if some shape is not known, TOKENs have different ranks, a shared
+    value may be broadcast along the token axis, or a value is neither TOKEN nor SHARED.
     """
     tokens = [value.type for value in values if value.type.kind is Kind.TOKEN]
     others = [value.type for value in values if value.type.kind is not Kind.TOKEN]
@@ -76,7 +76,7 @@ def broadcast_of(values: Sequence[Value]) -> Shape:
 
 
 def _are_no_axes(axes: Value) -> bool:
-    """Whether the axes to sum over come from comparing the shapes of two values of one type."""
+    """Whether there are no axes to sum over, since both shapes that they come from are equal."""
     if axes.node.op != "BroadcastGradientArgs":
         return False
     shapes = [value.node for value in axes.node.inputs]

@@ -1,13 +1,13 @@
 """The stage `tag`: function graphs to one static tagged graph.
 
 Kostopoulou et al., section 3: call site i becomes CALL_i for each argument and RETURN_i for each
-output, arguments of a function become MERGEs that gather all its call sites, and a control edge
-leads from CALL_i to RETURN_i. Where the function is a loop, they are called ENTER_i, NEXT_i and
-EXIT_i. Call sites are numbered in the order in which they stand in the
-program, the call from outside last (as in Vasilakopoulos 2024, figure 4.6).
+output. The arguments of a function become MERGEs, which gather values from all its call sites. A
+control edge goes from CALL_i to RETURN_i. If the function is a loop, the nodes are called ENTER_i,
+NEXT_i and EXIT_i. Call sites are numbered in the order of the program, and the call from outside
+comes last (as in Vasilakopoulos 2024, figure 4.6).
 
-With `memo`, equal calls are one call. What all calls of a root have in common is no argument then,
-but a table that they share (`per_root.py`).
+With `memo`, equal calls are one call. Arguments that all calls of a root have in common are then
+not passed to the calls, but become tables that all calls share (`per_root.py`).
 """
 
 from __future__ import annotations
@@ -45,15 +45,16 @@ from kerasrec.transform.primitives import PrimitiveWriter
 
 
 def tag(graphs: FunctionGraphs, memo: bool = False, across_roots: bool = False) -> TaggedGraph:
-    """One graph in which each function has one body, however often it is called.
+    """Returns one graph in which each function has one body, however often it is called.
 
     Args:
-        graphs: of all functions.
-        memo: whether equal calls of a root token are one call.
-        across_roots: whether those of different root tokens are, too.
+        graphs: The graphs of all functions.
+        memo: Whether equal calls of a root token are one call.
+        across_roots: Whether equal calls of different root tokens are one call, too.
 
     Raises:
-        TraceError: with `memo`, calls cannot be told apart.
+        TraceError: If `memo` is on, and calls cannot be told apart.
+        SignatureError: If values collected under one name do not fit into one table.
     """
     per_root = per_root_of(graphs) if memo else None
     if per_root and across_roots:
@@ -96,7 +97,7 @@ def _check_tables(graph: TaggedGraph) -> None:
 
 
 def _root_of(body: Body) -> Value:
-    """The number of the root token that a token comes from."""
+    """The value of a body that holds the number of each token's root token."""
     (root,) = [node for node in body.parameters if node.is_root]
     return root.output()
 
@@ -117,7 +118,7 @@ class _Tagging:
         self._tables: dict[int, RowsOfRoots] = {}
 
     def place(self, function: FunctionGraph) -> None:
-        """Puts the body's entrance and exit into the graph."""
+        """Makes a function's body, as yet with its entrances and exits only."""
         taken = self._taken(function)
         parameters = [
             Entrance([], node.types, None, node.source, name=node.name, is_carried=node.is_carried)
@@ -138,7 +139,7 @@ class _Tagging:
             self._moved[old.output()] = new.output()
 
     def connect(self, function: FunctionGraph) -> None:
-        """Copies the body, each call replaced by CALL and RETURN nodes."""
+        """Copies a function's nodes into its body; each call becomes CALL and RETURN nodes."""
         body = self.bodies[function.name]
         self._writer = GraphWriter(body.sweeps[0].nodes)
         if self._per_root is not None:
@@ -161,7 +162,7 @@ class _Tagging:
                 traced.values[name] = self._moved[value]
 
     def call_from_outside(self, entry: str) -> None:
-        """Adds the last call site: ARGUMENTs of the whole program and its RETURNs."""
+        """Adds the last call site, which passes ARGUMENTs of the whole program to the entry."""
         arguments = [
             Argument([], node.types, None, node.source, name=node.name).output()
             for node in self.bodies[entry].parameters
@@ -169,12 +170,12 @@ class _Tagging:
         self._site(CallSite(len(self.call_sites), None, entry), arguments)
 
     def _taken(self, function: FunctionGraph) -> list[Parameter]:
-        """The arguments that the body takes."""
+        """The arguments that the body takes: all but those that become tables."""
         per_root = self._per_root or {}
         return [node for node in function.parameters if node not in per_root]
 
     def _parameter(self, body: Body, node: Parameter) -> None:
-        """Lets a body read an argument that all calls of a root have in common."""
+        """Lets a body read an argument from its table, if it has one."""
         if self._per_root is None or node not in self._per_root:
             return
         place = self._per_root[node]
@@ -187,9 +188,9 @@ class _Tagging:
         self._rows[node.output()] = Rows(table_of_all, (_root_of(body),), None, node.source)
 
     def _is_of_rows(self, node: Node) -> bool:
-        """Whether a node only passes on what all calls of a root have in common, or a part of it.
+        """Whether a node only passes on rows of a table, or takes entries out of them.
 
-        That is read where something else needs it.
+        Such a node is left out: rows are read from the table where another node needs them.
         """
         rows = self._rows.get(node.inputs[0]) if node.inputs else None
         indices = None if rows is None else rows.within(node, self._value)
@@ -201,7 +202,7 @@ class _Tagging:
         return True
 
     def _value(self, value: Value) -> Value:
-        """What a value of a function is in its body."""
+        """The value of the body that corresponds to a value of the function."""
         if value not in self._moved and value in self._rows:
             self._moved[value] = self._rows[value].read(self._writer, self._primitives)
         return self._moved[value]

@@ -1,4 +1,4 @@
-"""Which values need a cotangent."""
+"""Finds the values that need a cotangent."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from kerasrec.transform.connected import passes_cotangents
 
 
 def wanted_values(graph: TaggedGraph) -> set[Value]:
-    """Values of a float or complex dtype that depend on an argument or on something shared.
+    """Returns the float and complex values that depend on arguments or on tensors from outside.
 
-    Constants need none, nor does what is computed from integers alone, nor `tf.stop_gradient`.
+    Constants, values computed from integers alone, and `tf.stop_gradient` need no cotangent.
     """
     wanted: set[Value] = set()
     nodes = graph.nodes
