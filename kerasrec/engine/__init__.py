@@ -1,1 +1,1 @@
-"""Runs extended graphs: what runs when, and loops of stock TensorFlow ops that run it."""
+"""Chooses an engine for a program, and runs the program and its derivatives by it."""

@@ -15,13 +15,13 @@ from kerasrec.transform.recompute import unrepeatable
 
 
 class BoundedRun:
-    """One run of any program; its gradient, if it is asked for, runs the program again, unbounded.
+    """One run of any program. Its gradient runs the program again, without the bound.
 
     Args:
-        program: with its gradient.
-        parallel_tokens: how many tokens may run at once.
-        shared: tensors of SHARED values.
-        limits: bounds on depth and width.
+        program: The program with its gradient.
+        parallel_tokens: The largest number of tokens that may run at once.
+        shared: The tensors of SHARED values.
+        limits: The bounds on depth and width.
     """
 
     def __init__(
@@ -43,10 +43,10 @@ class BoundedRun:
         return self._run.forward(arguments)
 
     def backward(self, given: Given, shared: dict[Value, tf.Tensor]) -> Outcome:
-        """Runs the program again, forward and backward; arguments as in `ScheduleRun.backward`.
+        """Runs the program again, forward and backward; arguments as for `ScheduleRun.backward`.
 
         Raises:
-            TraceError: the program may give different results when it runs again.
+            TraceError: If the program may give different results when it runs again.
         """
         reason = unrepeatable(self.program.graph, in_other_waves=True)
         if reason:

@@ -1,10 +1,11 @@
 """Runs a program before and after every pass and compares the results: for work on passes.
 
-With `KERASREC_CHECK_PASSES=1` in the environment, the first call of a recursive function with some
-signature, unless it is made while a graph is being built, checks all passes on its first tokens.
-The interpreter runs the tagged graph, the extended graph, and the extended graph without
-simplification; then waves run the schedule without passes, and with one pass more each time. All
-must give the interpreter's values, tables and gradients. This takes seconds for each signature.
+With `KERASREC_CHECK_PASSES=1` in the environment, the first call of a recursive function for each
+signature checks all passes on the first tokens of the call, unless the call is made while a graph
+is being built. The interpreter runs the tagged graph, the extended graph, and the extended graph
+without simplification. Then waves run the schedule without passes, and with one more pass each
+time. All must give the interpreter's values, tables and gradients. This takes seconds for each
+signature.
 """
 
 from __future__ import annotations
@@ -56,14 +57,14 @@ def check_passes(
     A program that cannot be repeated, such as one that draws random numbers, is not checked.
 
     Args:
-        tagged: its tagged graph.
-        extended: its extended graph.
-        arguments: flat, `[tokens, ...]` each, not symbolic.
-        limits: of the program.
-        passes: over the schedule; by default all that this machine uses.
+        tagged: The tagged graph of the program.
+        extended: The extended graph of the program.
+        arguments: The flat arguments, `[tokens, ...]` each, not symbolic.
+        limits: The limits of the program.
+        passes: The passes over the schedule; by default all that this machine uses.
 
     Raises:
-        GraphError: if results differ; it names the pass.
+        GraphError: If results differ; it names the pass.
     """
     given = [np.asarray(tensor[:NUM_TOKENS]) for tensor in arguments]
     if not len(given[0]) or unrepeatable(tagged):
@@ -100,7 +101,7 @@ class _Cotangents:
 
 
 def _cotangents(extended: TaggedGraph, before: _Found) -> _Cotangents | None:
-    """Cotangents with varied entries; None if the program has no gradient."""
+    """Makes cotangents with varied entries; returns None if the program has no gradient."""
     sweep = extended.bodies[extended.entry].sweeps[1]
     if extended.obstacles or not any(sweep.parameters):
         return None
@@ -116,7 +117,7 @@ def _cotangents(extended: TaggedGraph, before: _Found) -> _Cotangents | None:
 
 
 def _asked(extended: TaggedGraph, is_read: bool) -> list[SumCotangent]:
-    """Shared values for the cotangents of tables, or those that say whether results are read."""
+    """The nodes for cotangents of tables, or those that say whether results are read."""
     return [
         node
         for node in extended.shared
@@ -125,7 +126,7 @@ def _asked(extended: TaggedGraph, is_read: bool) -> list[SumCotangent]:
 
 
 def _cotangent_of(table: np.ndarray) -> np.ndarray:
-    """A cotangent of a table; the gradient takes keys of rows as they are."""
+    """Returns a cotangent for a table; a table of keys itself, which the gradient reads."""
     return table if table.dtype.kind == "i" else _waves_of(table, 1)
 
 
@@ -193,7 +194,7 @@ def _run(
 
 
 def _compare(name: str, after: _Found, before: _Found) -> None:
-    """Fails where two runs differ in what both have."""
+    """Raises GraphError if two runs differ in a result that both have."""
     pairs = [(after.values, before.values)]
     if before.gradients:
         pairs.append((after.gradients, before.gradients))
@@ -212,7 +213,7 @@ def _is_same(one: np.ndarray, two: np.ndarray) -> bool:
     if one.shape != two.shape:
         return False
     if one.dtype.kind not in "fc":
-        # Rows of a table without an index stand in any order.
+        # Rows of a table without an index may be in any order.
         return bool(np.all(one == two)) or sorted(one.ravel()) == sorted(two.ravel())
     tolerance = _TOLERANCE.get(one.dtype.itemsize, 1e-8)
 

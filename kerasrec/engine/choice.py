@@ -35,7 +35,7 @@ ENGINES = get_args(Engine)
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """What the user says of engines; see `kerasrec.recursive`."""
+    """The user's options for engines; see `kerasrec.recursive`."""
 
     engine: Engine = "auto"
     parallel_tokens: int | None = None
@@ -50,10 +50,10 @@ class EngineChoice:
 
     Args:
         name: "waves", "compiled" or "scalar".
-        run: makes a run of (tensors of shared values, limits).
-        reason: in words for the user.
-        schedule: what it runs; of "scalar", what waves would.
-        known: for which sizes XLA has compiled it, if these are many.
+        run: Makes a run from the tensors of SHARED values and the limits.
+        reason: The reason for the choice, in words for the user.
+        schedule: The schedule that the engine runs; for "scalar", the one that waves would run.
+        known: The sizes for which XLA has compiled the program, if it compiles once for each size.
     """
 
     name: str
@@ -64,15 +64,15 @@ class EngineChoice:
 
 
 def choose(program: Scheduled, in_blocks: InBlocks, options: EngineOptions) -> EngineChoice:
-    """The engine for a program.
+    """Chooses the engine for a program.
 
     Args:
-        program: with its gradient.
-        in_blocks: gives the schedules of a graph that "compiled" runs.
-        options: what the user asks for. "auto" takes "scalar" for programs of plain numbers.
+        program: The program with its gradient.
+        in_blocks: Returns the schedules by which "compiled" runs a graph.
+        options: The user's options. "auto" chooses "scalar" for programs of plain numbers.
 
     Raises:
-        TraceError: "scalar" or "compiled" is asked for and cannot run the program.
+        TraceError: If "scalar" or "compiled" is asked for and cannot run the program.
     """
     engine, parallel_tokens = options.engine, options.parallel_tokens
     if program.graph.memo:
@@ -104,13 +104,16 @@ def choose(program: Scheduled, in_blocks: InBlocks, options: EngineOptions) -> E
 def choose_again(
     program: Scheduled, in_blocks: InBlocks, options: EngineOptions, first: EngineChoice
 ) -> EngineChoice:
-    """The engine for a second or higher derivative: "compiled" if it can, or else waves.
+    """Chooses the engine for a second or higher derivative.
+
+    This is "compiled" if it runs the program with its gradient and can run this derivative, too.
+    Otherwise it is "waves".
 
     Args:
-        program: with all derivatives up to this one.
-        in_blocks: as for `choose`.
-        options: as for `choose`.
-        first: what was chosen for the program with its gradient.
+        program: The program with all derivatives up to this one.
+        in_blocks: As for `choose`.
+        options: As for `choose`.
+        first: The choice for the program with its gradient.
     """
     if first.name == "compiled" and not _obstacles_of_compiled(program.graph, options):
         return _compiled(program, in_blocks, options)
@@ -120,16 +123,16 @@ def choose_again(
 def choose_within_xla(
     program: Scheduled, in_blocks: InBlocks, options: EngineOptions, order: int = 1
 ) -> EngineChoice:
-    """The engine inside of what XLA compiles as a whole.
+    """Chooses the engine for a program inside of a larger one that XLA compiles as a whole.
 
     Args:
-        program: with all derivatives up to some order.
-        in_blocks: as for `choose`.
-        options: as for `choose`.
-        order: of the last derivative.
+        program: The program with all derivatives up to some order.
+        in_blocks: As for `choose`.
+        options: As for `choose`.
+        order: The order of the last derivative.
 
     Raises:
-        TraceError: XLA cannot run the program.
+        TraceError: If XLA cannot run the program.
     """
     graph = program.graph
     found = _obstacles_of_compiled(graph, options)
@@ -157,7 +160,7 @@ def choose_within_xla(
 
 
 def _memo(program: Scheduled, in_blocks: InBlocks, options: EngineOptions) -> EngineChoice:
-    """Equal calls are one call: they run level by level, in waves or in blocks."""
+    """Chooses the engine for a program with `memo`: it runs by level, in waves or in blocks."""
     if options.engine == "compiled":
         return _compiled(program, in_blocks, options)
     if options.engine == "scalar":
@@ -203,7 +206,7 @@ def _compiled(program: Scheduled, in_blocks: InBlocks, options: EngineOptions) -
 
 
 def _scalar(program: Scheduled, shared: dict[Value, tf.Tensor], limits: Limits) -> ScalarRun:
-    """A run by the scalar engine; gradients that it cannot run are left to waves."""
+    """Makes a run by the scalar engine; waves run the gradients that it cannot run."""
 
     def backward(arguments: Tensors, given: Given, of_gradient: dict[Value, tf.Tensor]) -> Outcome:
         run = program.run(shared, limits)

@@ -18,12 +18,12 @@ _Tensors = Sequence[tf.Tensor | None]
 
 @dataclass
 class Inputs:
-    """What a program, or one of its derivatives, reads.
+    """The inputs of a program or of one of its derivatives.
 
     Args:
-        sweeps: for each sweep, what comes in from outside: flat arguments `[tokens, ...]`, then
-          cotangents of what earlier sweeps return; None for what has none.
-        shared: tensors of SHARED values.
+        sweeps: The inputs of each sweep from outside: flat arguments `[tokens, ...]`, then
+            cotangents of the results of earlier sweeps, None for results without a cotangent.
+        shared: The tensors of SHARED values.
     """
 
     sweeps: Sequence[_Tensors]
@@ -31,22 +31,22 @@ class Inputs:
 
     @property
     def flat(self) -> list[tf.Tensor]:
-        """All tensors that may have a gradient, and the arguments."""
+        """The inputs of all sweeps, and the SHARED tensors that may have a gradient."""
         given = [tensor for sweep in self.sweeps for tensor in sweep if tensor is not None]
         return given + [self.shared[value] for value in self._differentiable()]
 
     def replaced(self, tensors: Sequence[tf.Tensor]) -> Inputs:
-        """The same with other tensors, in the order of `flat`."""
+        """Returns inputs with other tensors, in the order of `flat`."""
         left = iter(tensors)
         sweeps = _map(lambda _: next(left), self.sweeps)
         shared = dict(zip(self._differentiable(), left, strict=True))
         return Inputs(sweeps, {**self.shared, **shared})
 
     def copied(self) -> Inputs:
-        """The same, copied into the graph that is being built.
+        """Returns a copy of the inputs, made in the graph that is being built.
 
-        Only there does TensorFlow look for what the gradient of a gradient reads. Handles of
-        variables stay: the gradient of a `tf.while_loop` cannot capture them.
+        TensorFlow looks only there for the tensors that the gradient of a gradient reads. Handles
+        of variables are not copied: the gradient of a `tf.while_loop` cannot capture copies.
         """
         shared = {
             value: tensor if tensor.dtype == tf.resource else tf.identity(tensor)
@@ -55,9 +55,9 @@ class Inputs:
         return Inputs(_map(tf.identity, self.sweeps), shared)
 
     def gradients(self, found: Outcome) -> list[tf.Tensor | tf.IndexedSlices | None]:
-        """What the derivative of these inputs' function found for each tensor of `flat`.
+        """Returns the gradient of each tensor of `flat`, from the outcome of the next derivative.
 
-        Sweep j of S is differentiated by sweep 2S - 1 - j.
+        With S sweeps so far, sweep 2S - 1 - j is the gradient of sweep j.
         """
         last = 2 * len(self.sweeps) - 1
         pairs = [
@@ -77,16 +77,16 @@ def differentiable(
     gradient: Callable[[Inputs, Outcome], Outcome],
     inputs: Inputs,
 ) -> Outcome:
-    """Runs a function of which TensorFlow sees only the gradient.
+    """Runs a function with a gradient of its own, so that TensorFlow does not differentiate it.
 
     Args:
-        run: the function.
-        gradient: takes the inputs and cotangents of the results, and gives what the derivative of
-          all sweeps found. TensorFlow may call it more than once, in different graphs.
-        inputs: of the function.
+        run: The function.
+        gradient: Takes the inputs and the cotangents of the results, and returns the outcome of
+            the next derivative. TensorFlow may call it more than once, in different graphs.
+        inputs: The inputs of the function.
 
     Returns:
-        What the function returned.
+        The outcome of the function.
     """
     outcome: Outcome
 
@@ -108,12 +108,12 @@ def differentiable(
 
 
 def dense(gradient: tf.Tensor | tf.IndexedSlices) -> tf.Tensor:
-    """The cotangent of a gradient; that of a sparse gradient becomes a table, by its rows.
+    """Returns the cotangent of a gradient; a sparse one is written into a table, row by row.
 
     Raises:
-        tf.errors.InvalidArgumentError: when it runs, if cotangents of one row of the table differ,
-          which can only be if the rows were not used as parts of their sum. Inside of XLA the table
-          is NaN then.
+        tf.errors.InvalidArgumentError: At run time, if cotangents of one row of the table differ.
+            This happens only if the rows were not used as parts of their sum. Inside of XLA, the
+            table is NaN instead.
     """
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient
@@ -136,10 +136,10 @@ def dense(gradient: tf.Tensor | tf.IndexedSlices) -> tf.Tensor:
 
 
 def _hidden(tensor: tf.Tensor) -> tf.Tensor:
-    """The same tensor, without a gradient path from what is computed from it.
+    """Returns the same tensor, through which no gradient passes.
 
-    A tape inside a tape would otherwise differentiate the loops of a run, because of what they
-    keep.
+    Otherwise, a tape inside a tape would differentiate the loops of a run, because of the values
+    that they keep.
     """
     if not (tensor.dtype.is_floating or tensor.dtype.is_complex):
         return tensor
@@ -155,7 +155,7 @@ def _map(
 
 
 def _like(outcome: Outcome, tensors: Sequence[tf.Tensor]) -> Outcome:
-    """The same with other tensors, or cotangents, in the order of `flat`; with the same rows."""
+    """Returns an outcome with other tensors in the order of `flat`; sparse ones keep their rows."""
     left = iter(tensors)
 
     def next_like(found: tf.Tensor | tf.IndexedSlices) -> tf.Tensor | tf.IndexedSlices:

@@ -35,5 +35,5 @@ class ExecutionPlan:
         return f"<ExecutionPlan, {self.summary}; print() shows it>"
 
     def _repr_html_(self) -> str:
-        """The plan as it prints, for notebooks."""
+        """The printed plan, for notebooks."""
         return f"<pre>{html.escape(str(self))}</pre>"

@@ -1,4 +1,4 @@
-"""The devices that instances of a body run on, as the user names them."""
+"""The devices on which instances of a body run, as the user names them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from kerasrec.errors import TraceError
 
 
 def checked_instances(instances: Sequence[str]) -> tuple[str, ...]:
-    """Names of devices or tasks, as a tuple.
+    """Returns names of devices or tasks as a tuple.
 
     Raises:
-        TraceError: they are no list of such names.
+        TraceError: If they are not a list of such names.
     """
     if isinstance(instances, str) or not all(isinstance(name, str) for name in instances):
         raise TraceError(
@@ -32,12 +32,12 @@ def checked_instances(instances: Sequence[str]) -> tuple[str, ...]:
 
 
 def check_that_they_are_there(instances: Sequence[str], function: str) -> None:
-    """Says which devices there are, if one that is named is not among them.
+    """Checks that all named devices exist; the error lists those that do.
 
-    TensorFlow would run its part on another device, and say nothing.
+    TensorFlow would run the part of a missing device on another one, without saying so.
 
     Raises:
-        TraceError: this process knows no device of that name.
+        TraceError: If this process knows no device of a given name.
     """
     there = [device.name for device in tf.config.list_logical_devices()]
     specs = [tf.DeviceSpec.from_string(name) for name in there]

@@ -1,7 +1,8 @@
 """Tells a gradient which results of a run are read.
 
 TensorFlow passes zeros to the gradient of a function for each of its results that is not read. Here
-each result gets a mark, whose cotangent is 1 if the result has a cotangent, and missing if not.
+each result gets a mark. The cotangent of the mark is 1 if the result has a cotangent, and is
+missing otherwise.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from kerasrec.trace.custom_gradient import Differentiated, custom_gradient
 
 
 def marked(result: tf.Tensor, mark: tf.Tensor | None) -> tf.Tensor:
-    """The same result; if it has a cotangent, its mark gets one, too. None for no mark."""
+    """Returns the result; if it gets a cotangent, so does its mark, unless that is None."""
     if mark is None:
         return result
     return (_eagerly if tf.executing_eagerly() else _in_graph)(result, mark)

@@ -46,12 +46,12 @@ class Program:
     """A program as a function of TensorFlow.
 
     Args:
-        program: with its gradient.
-        derive: gives a graph with one derivative more, and its schedule.
-        in_blocks: see `choice.choose`.
-        limits: bounds on depth and width.
-        options: of the engine.
-        within_xla: whether it runs inside of what XLA compiles as a whole.
+        program: The program with its gradient.
+        derive: Takes a graph, and returns it with one more derivative and its schedule.
+        in_blocks: As for `choice.choose`.
+        limits: The bounds on depth and width.
+        options: The options of the engine.
+        within_xla: Whether it runs inside of a larger program that XLA compiles as a whole.
     """
 
     def __init__(
@@ -76,12 +76,12 @@ class Program:
         self._choices = {1: first}
 
     def by_waves(self) -> Program:
-        """The same program, always run by waves without a bound."""
+        """Returns the same program, always run by waves, without a bound on parallel tokens."""
         waves = EngineOptions("waves")
         return Program(self.first, self._derive, self._in_blocks, self.limits, waves)
 
     def within_xla(self) -> Program:
-        """The same program, inside of what XLA compiles as a whole."""
+        """Returns the same program, to run inside of one that XLA compiles as a whole."""
         given = self._derive, self._in_blocks, self.limits, self.options
         return Program(self.first, *given, within_xla=True)
 
@@ -97,7 +97,7 @@ class Program:
 
     @property
     def num_xla_sizes(self) -> int:
-        """For how many sizes XLA has compiled it; 0 where it is compiled once or not at all."""
+        """The number of sizes for which XLA has compiled it; 0 if it compiles once or never."""
         return sum(len(choice.known or ()) for choice in self._choices.values())
 
     def run(
@@ -105,19 +105,24 @@ class Program:
         arguments: Sequence[tf.Tensor],
         closed_over: Mapping[Value, tf.Tensor] | None = None,
     ) -> tuple[Outcome, dict[str, tf.Tensor]]:
-        """Runs the program on flat arguments, `[tokens, ...]` each; differentiable.
+        """Runs the program on flat arguments; the results are differentiable.
 
-        For a result that is not read, TensorFlow passes zeros to a gradient. Where this matters,
+        Call it while a graph is being built. The extended graph computes the gradients of the
+        arguments and of every SHARED value. From there, TensorFlow passes them on to the variables
+        and tensors that the functions close over. TensorFlow may ask for the gradient in several
+        graphs; each has its own backward pass.
+
+        TensorFlow passes zeros to a gradient for a result that is not read. Where this matters,
         each result has a mark: `engine/marks.py` gives the mark a cotangent if the result has one.
         If results have cotangents other than zero and no mark has one, all results count as read.
 
-        Call it while a graph is being built. Gradients come from the extended graph: to the
-        arguments, and to every shared value, from where TensorFlow takes them to the variables and
-        tensors that the functions close over. TensorFlow may ask for the gradient in several
-        graphs; each has its own backward pass.
+        Args:
+            arguments: The flat arguments, `[tokens, ...]` each.
+            closed_over: The tensors that the functions close over, if `tensors_closed_over` has
+                read them; otherwise they are read here.
 
-        Tensors that the functions close over are read here, or have been read by
-        `tensors_closed_over`.
+        Returns:
+            The outcome, and the mark of each result that has one.
         """
         runs: list[Any] = []
         keys: dict[Any, tf.Tensor] = {}
@@ -157,7 +162,7 @@ class Program:
 
     @functools.cached_property
     def _names_of_keys(self) -> list[str]:
-        """Tables of the keys of rows that have a gradient."""
+        """The names of the tables that hold the keys of rows with a gradient."""
         found = {
             keys_of(node.name)
             for node in self.graph.collects
@@ -189,12 +194,12 @@ class Program:
 
     @functools.cached_property
     def _asked(self) -> dict[Value, frozenset[str]]:
-        """SHARED values that say whether any result of a set is read, and that set."""
+        """The SHARED values that say whether any result of a set is read, each with its set."""
         nodes = [node for node in self.graph.shared if isinstance(node, SumCotangent)]
         return {node.output(): node.key[1] for node in nodes if isinstance(node.key[1], frozenset)}
 
     def _read(self, marks: dict[str, tf.Tensor], cotangents: Outcome) -> dict[Value, tf.Tensor]:
-        """Whether results are read, from the cotangents of the marks.
+        """Returns whether results are read, from the cotangents of the marks.
 
         An outer tape may pass zeros for all cotangents, including those of the marks.
         """
@@ -214,13 +219,13 @@ class Program:
         inputs: Inputs,
         cotangents: Outcome,
     ) -> Outcome:
-        """A derivative, which is differentiable itself.
+        """Runs a derivative in such a way that its results are differentiable, too.
 
         Args:
-            order: of the derivative.
-            run: computes it.
-            inputs: of the derivative before.
-            cotangents: of what the derivative before returns.
+            order: The order of the derivative.
+            run: Computes the derivative.
+            inputs: The inputs of the derivative before.
+            cotangents: The cotangents of the results of the derivative before.
         """
         graph = self._extended(order).graph
         num_tokens = tf.shape(inputs.sweeps[0][0])[0]
@@ -235,10 +240,10 @@ class Program:
         return differentiable(run, further, Inputs([*inputs.sweeps, *given], shared))
 
     def _second(self, order: int, inputs: Inputs, cotangents: Outcome) -> Outcome:
-        """A second or higher derivative: all sweeps of a graph extended `order` times run again.
+        """Runs a second or higher derivative: all sweeps of a graph extended `order` times.
 
         Raises:
-            TraceError: inside of XLA, there is none or XLA cannot run it.
+            TraceError: Inside of XLA, if there is no such derivative or XLA cannot run it.
         """
         graph = self._extended(order).graph
         if self._is_within_xla and graph.obstacles:
@@ -259,11 +264,11 @@ class Program:
             return self._derivative(order, run, inputs, cotangents)
 
     def _context(self) -> AbstractContextManager[None]:
-        """In which derivatives are built."""
+        """The context in which derivatives are built."""
         return as_in_xla() if self._is_within_xla else nullcontext()
 
     def _choice(self, order: int) -> EngineChoice:
-        """The engine for all derivatives up to some order; any thread may ask for it."""
+        """Returns the engine for all derivatives up to some order; any thread may call this."""
         program, given = self._extended(order), (self._in_blocks, self.options)
         with self._lock:
             if order not in self._choices:
@@ -275,7 +280,7 @@ class Program:
             return self._choices[order]
 
     def _extended(self, order: int) -> Scheduled:
-        """The program with derivatives up to some order; any thread may ask for it."""
+        """Returns the program with derivatives up to some order; any thread may call this."""
         with self._lock:
             while len(self._derivatives) < order:
                 self._derivatives.append(self._derive(self._derivatives[-1].graph))

@@ -1,4 +1,4 @@
-"""An extended graph with its schedule, which can be run."""
+"""An extended graph with its schedule, and how it is run."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Scheduled:
     """A program with its derivatives up to some order.
 
     Args:
-        graph: extended as many times.
-        schedule: of all that.
+        graph: The graph, extended once for each order.
+        schedule: The schedule of the whole graph.
     """
 
     graph: TaggedGraph
@@ -33,7 +33,7 @@ class Scheduled:
         limits: Limits,
         parallel_tokens: int | None = None,
     ) -> QueueRun | WaveRun:
-        """A run, forward and backward; arguments as for `emit`."""
+        """Makes a run, forward and backward; the arguments are those of `emit`."""
         return emit(self.schedule, shared, limits, parallel_tokens)
 
 
@@ -43,13 +43,14 @@ def emit(
     limits: Limits,
     parallel_tokens: int | None = None,
 ) -> QueueRun | WaveRun:
-    """A run of a schedule, which makes stock TensorFlow ops.
+    """Makes a run of a schedule, which consists of stock TensorFlow ops.
 
     Args:
-        schedule: what to run.
-        shared: tensors of SHARED values.
-        limits: bounds on depth, width and memory.
-        parallel_tokens: how many tokens of a level may run at once, with `memo`; None for all.
+        schedule: The schedule to run.
+        shared: The tensors of SHARED values.
+        limits: The bounds on depth, width and memory.
+        parallel_tokens: With `memo`, the largest number of tokens of a level that may run at once;
+            None for all.
     """
     if schedule.graph.memo:
         return MemoRun(schedule, shared, limits, parallel_tokens)

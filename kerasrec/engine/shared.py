@@ -1,4 +1,4 @@
-"""Values that all tokens share, computed once, before them."""
+"""Values that all tokens share, computed once, before any token runs."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from kerasrec.transform.primitives import scratch_graph
 def shared_tensors(
     graph: TaggedGraph, closed_over: Mapping[Value, tf.Tensor] | None = None
 ) -> dict[Value, tf.Tensor]:
-    """Tensors of the shared values that need no cotangent, computed once, before all tokens.
+    """Computes the SHARED values that depend on no cotangent, and returns their tensors.
 
-    Constants are left out: what reads one makes it, by `tensor_of`.
+    Constants are left out: whatever reads a constant makes it, by `tensor_of`.
 
     Args:
-        graph: of the program.
-        closed_over: what `tensors_closed_over` gives, if it has been read.
+        graph: The program.
+        closed_over: The result of `tensors_closed_over`, if that has been called.
     """
     return _compute_shared(graph.shared, dict(closed_over or {}), has_run=False)
 
 
 def tensors_closed_over(graph: TaggedGraph) -> dict[Value, tf.Tensor]:
-    """Copies of the tensors that the functions close over, and the values of variables."""
+    """Returns copies of the tensors that the functions close over, and the values of variables."""
     found = {}
     for node in graph.shared:
         variable = _variable_read_by(node)
@@ -46,7 +46,13 @@ def tensors_closed_over(graph: TaggedGraph) -> dict[Value, tf.Tensor]:
 def with_cotangents(
     graph: TaggedGraph, shared: dict[Value, tf.Tensor], sums: Mapping[Any, tf.Tensor]
 ) -> dict[Value, tf.Tensor]:
-    """The shared values again, with those that depend on the cotangents of sums over all tokens."""
+    """Adds the SHARED values that depend on cotangents of sums over all tokens.
+
+    Args:
+        graph: The program.
+        shared: The tensors of the other SHARED values.
+        sums: The cotangents of sums, by the `key` of their nodes.
+    """
     known = dict(shared)
     for node in graph.shared:
         if isinstance(node, SumCotangent) and node.key in sums:
@@ -57,7 +63,10 @@ def with_cotangents(
 def _compute_shared(
     nodes: Sequence[Node], known: dict[Value, tf.Tensor], has_run: bool
 ) -> dict[Value, tf.Tensor]:
-    """All values; `has_run` says whether nodes without outputs, which change something, have."""
+    """Returns the known values with those computed from them.
+
+    Nodes without outputs change something; `has_run` says whether they have run already.
+    """
     found = dict(known)
     for node in nodes:
         is_done = node.output() in found if node.outputs else has_run
@@ -87,15 +96,18 @@ def _variable_read_by(node: Node) -> Any:
 def _fire_with_own_gradient(
     node: Primitive, inputs: Sequence[tf.Tensor], known: dict[Value, tf.Tensor]
 ) -> Sequence[tf.Tensor]:
-    """Outputs of an op whose gradient is a Python function that reads tensors of the traced graph.
+    """Fires an op whose gradient is a Python function that reads tensors of the traced graph.
 
-    TensorFlow cannot call it in the graph of a run. So the gradient is built in a scratch graph,
-    which captures what it reads, and copied.
+    TensorFlow cannot call this function in the graph of a run. So the gradient is built in a
+    scratch graph, which captures these tensors, and then copied.
 
     Args:
-        node: of a SHARED value.
-        inputs: tensors for its inputs.
-        known: tensors of the SHARED values before it, in order.
+        node: The node of a SHARED value.
+        inputs: The tensors for its inputs.
+        known: The tensors of the SHARED values before it, in order.
+
+    Returns:
+        The outputs of the op.
     """
     before = dict(known)
 
@@ -146,7 +158,7 @@ def _copied_gradient(
     copies.update((old.ref(), new) for old, new in read)
     for item in added:
         if item.type == "Placeholder":
-            continue  # Captured.
+            continue  # It stands for a captured tensor.
         copy = copy_of(item, [copies[tensor.ref()] for tensor in item.inputs])
         copies.update((old.ref(), new) for old, new in zip(item.outputs, copy.outputs, strict=True))
     return [item if item is None else copies[item.ref()] for item in results]
