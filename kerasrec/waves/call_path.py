@@ -1,7 +1,7 @@
-"""The tag of a token that a run was not allowed to call, from the values that its waves have kept.
+"""Finds the tag of a token that a run was not allowed to call, from what the waves have kept.
 
-A wave does not carry tags, but its tokens stand in an order that follows from that of the callers
-(see `schedule/linkage.py`). So a token's place in its wave tells which token called it.
+A wave carries no tags. But the order of its tokens follows from the order of their callers (see
+`schedule/linkage.py`), so a token's place in its wave tells which token called it.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from kerasrec.waves.store import WaveStore
 def call_path(
     graph: TaggedGraph, store: WaveStore, wave: tf.Tensor, waiting: dict[str, Tensors]
 ) -> tf.Tensor:
-    """The newest labels of the tag of a token that has not been called.
+    """Returns the newest labels of the tag of a token that has not been called.
 
     Args:
         graph: The program.
-        store: The values that the waves before have kept.
+        store: The values that earlier waves have kept.
         wave: The number of the wave that was not run, an int32 scalar.
         waiting: For each body, the values that would be passed to this wave.
 
@@ -61,7 +61,7 @@ def call_path(
 def _caller_of(
     sites: Sequence[CallSite], store: WaveStore, wave: tf.Tensor, token: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Which of the call sites, and which token of their wave, called a token of the next wave."""
+    """Returns the call site, and the token of its wave, that called a token of the next wave."""
     groups = alternating(sites)
     rows = [_rows(group[0], store, wave) for group in groups]
     if len(groups) == 1:
@@ -82,13 +82,13 @@ def _caller_of(
 def _caller_in(
     group: Together, rows: tf.Tensor | None, token: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Which call site of a group, and which token of its body, called one of the group's tokens."""
+    """Returns the call site of a group, and the token of its body, that called a token."""
     row = token // len(group)
     return token % len(group), row if rows is None else tf.gather(rows, row)
 
 
 def _rows(site: CallSite, store: WaveStore, wave: tf.Tensor) -> tf.Tensor | None:
-    """The places in the body of the tokens that call; None for all tokens of the body."""
+    """Returns the places in the body of the tokens that call; None for all tokens of the body."""
     rows = None
     for item in site.region.path() if site.region else ():
         inner = store.load(item, wave)

@@ -1,9 +1,9 @@
 """A loop of a schedule as a `tf.while_loop` over waves.
 
-A wave is all tokens of a body at one depth. Since every body calls once, the waves of a program lie
-in a line: wave w calls wave w + 1, which contains the tokens of all call sites. So the recursion
-over tokens is a linear recursion over waves. Loops are made of stock ops; TensorFlow removes what a
-run does not need.
+A wave is all tokens of one depth. Since every body makes at most one round of calls, the waves of a
+program form a line: wave w calls wave w + 1, which contains the tokens of all call sites. So the
+recursion over tokens is a linear recursion over waves. Loops are made of stock ops, and TensorFlow
+removes those that a run does not need.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ class State(NamedTuple):
 
     Args:
         wave: The number of the wave, an int32 scalar.
-        carry: For each body, the values passed to the wave: to its parameters, or as its results.
-        arrays: The values that the waves before have saved.
+        carry: For each body, the values passed to the wave: arguments for its tokens, or in a loop
+            that goes up, results of the tokens that it has called.
+        arrays: The values that the waves so far have saved.
         totals: The sums that they have added up, in float32 where the values are half-precision.
         memory: The bytes kept so far, an int64 scalar; an empty list except in the first loop.
     """
@@ -66,7 +67,7 @@ class LoopRun:
         shared: The tensors of SHARED values.
         limits: The bounds on depth, width and memory.
         store: The values that other segments have saved; takes those that the loop saves.
-        num_waves: An int32 scalar; None in the first loop.
+        num_waves: The number of waves, an int32 scalar; None in the first loop.
     """
 
     schedule: Schedule
@@ -130,7 +131,7 @@ class LoopRun:
         }
 
     def _start(self, given: Tensors | None) -> tuple[State, State]:
-        """The state with which the loop begins, and its shapes for all waves."""
+        """Returns the state before the first wave, and the shapes of states at all waves."""
         carried = self._carried()
         carry = self._first_carry({name: empty(nodes) for name, nodes in carried.items()}, given)
         types = [one.node.inputs[0].type for _, one in self._all(Reduce)]
@@ -154,7 +155,7 @@ class LoopRun:
         return start, invariants
 
     def _first_carry(self, carry: Carry, given: Tensors | None) -> Carry:
-        """The values passed to the first wave, from values without tokens."""
+        """Returns the values passed to the first wave; `carry` has values without tokens."""
         return carry if given is None else {**carry, self.graph.entry: given}
 
     def _goes_on(self, state: State) -> tf.Tensor:
@@ -199,7 +200,11 @@ class LoopRun:
         return {}
 
     def _run_up(self, found: dict[str, WaveRegisters], state: State) -> None:
-        """Runs the segments; those before calls return tell how the returned values are divided."""
+        """Runs the segments of a wave in a loop that goes up.
+
+        Instructions before the last `Returned` run first: they tell how returned values are
+        divided.
+        """
         later = {}
         for segment in self.loop.segments:
             ones = segment.instructions
@@ -229,7 +234,7 @@ class LoopRun:
                 registers.returns[one] = [piece[place] for piece in pieces]
 
     def _returned(self, found: dict[str, WaveRegisters], state: State) -> Carry:
-        """The values that the wave before reads."""
+        """The results that a wave returns to the wave of its callers."""
         return {name: registers.results for name, registers in found.items()}
 
     def _passed_on(self, found: dict[str, WaveRegisters], before: Carry, state: State) -> Carry:

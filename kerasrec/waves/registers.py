@@ -48,6 +48,6 @@ class WaveRegisters(Registers):
         return super().bring(one)
 
     def keep(self, save: Save) -> None:
-        """Keeps a value that is known for all waves; a loop keeps what its waves save."""
+        """Keeps a value that is known for all waves; loops keep the values of single waves."""
         if self.wave is None:
             self.store.put(save, self.get(save.item), self.body)

@@ -1,4 +1,4 @@
-"""Runs a schedule whose waves lie in a line."""
+"""Runs a schedule whose waves form a line."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class WaveRun(ScheduleRun):
         self._end: State | None = None
 
     def loop(self, loop: Loop, given: Tensors, sums: Sums) -> Tensors:
-        """Runs a loop over waves; only a loop that goes up returns something."""
+        """Runs a loop over waves; only a loop that goes up returns values."""
         is_up = loop.direction is Direction.UP
         run = LoopRun(self.schedule, loop, self.shared, self.limits, self.store, self.num_waves)
         self._end = run.run(None if is_up else given, sums)
@@ -44,7 +44,7 @@ class WaveRun(ScheduleRun):
         return found
 
     def recording(self) -> WaveRun:
-        """The same run, which records the number of tokens in each region."""
+        """Returns the same run, which also records the number of tokens in each region."""
         return type(self)(linked(self.schedule, saves_sizes=True), self.shared, self.limits)
 
     def registers(self, body: str) -> WaveRegisters:
@@ -52,7 +52,7 @@ class WaveRun(ScheduleRun):
         return WaveRegisters(self.graph, body, self.shared, self.store, None)
 
     def _check_limits(self, end: State) -> None:
-        """Fails if the first loop was stopped; later loops wait for that."""
+        """Fails if the first loop was stopped; later loops wait for this check."""
         tag = partial(call_path, self.graph, self.store, end.wave, end.carry)
         (memory,) = end.memory
         check = self.limits.check(self.graph, end.wave, end.width, memory, tag)

@@ -1,10 +1,10 @@
-"""The values that segments leave for each other.
+"""The values that segments save for each other.
 
-A value that a loop computes for a wave and another segment reads is an element of a
-`tf.TensorArray`, under the number of the wave: within one body, the number stands for the tags of
-all tokens of the wave. So a residual is read where its tag says, and no large tensor is copied in a
-loop. A value that is computed for the tokens of all waves is one tensor, in their order, divided
-for loops that read it.
+If a loop computes a value for a wave and another segment reads it, the value is an element of a
+`tf.TensorArray`, under the number of the wave. Within one body, this number represents the tags of
+all tokens of the wave. So a residual is read under its tag, and no large tensor is copied in a
+loop. A value that is computed for the tokens of all waves is one tensor, in the order of the waves.
+It is divided for loops that read it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class WaveStore:
         """Keeps a value computed for the tokens of all waves, and divides it if loops read it.
 
         Args:
-            save: The place of the item.
+            save: The instruction that saves the item.
             tensor: The item.
             body: The body of the item.
         """
@@ -98,7 +98,7 @@ class WaveStore:
         return self._ends_of_waves[tokens]
 
     def _waves_of(self, tokens: Tokens) -> tf.Tensor:
-        """The number of the wave of each token of a region, or of a body."""
+        """The wave of each token of a region or a body, int32 `[tokens]`."""
         if tokens not in self._wave_of_tokens:
             region = tokens.region
             if tokens in self._sizes or region is None:
