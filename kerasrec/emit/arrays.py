@@ -1,4 +1,4 @@
-"""Arrays of the values that the turns of a loop compute, and their rows as those of one tensor."""
+"""Arrays with an element for each turn of a loop, and their conversion from and to tensors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _OF_ROWS = tf.TensorShape([None])
 
 
 def array_of(spec: tf.TensorSpec, size: tf.Tensor | None = None) -> tf.TensorArray:
-    """An empty array, whose elements can be read again and again.
+    """Makes an empty array whose elements can be read more than once.
 
     Args:
         spec: The spec of an element.
@@ -39,19 +39,19 @@ def num_rows(tensor: tf.Tensor) -> tf.Tensor:
 
 
 def open_rows(item: tf.Tensor | tf.TensorArray) -> tf.TensorShape:
-    """The shape that a loop's kept value may have in its turns: any number of rows."""
+    """The shape that a value carried by a loop may have in its turns: any number of rows."""
     if isinstance(item, tf.TensorArray):
         return tf.TensorShape(None)
     return tf.TensorShape([None, *item.shape[1:]]) if item.shape.rank else item.shape
 
 
 def rows_where(mask: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
-    """The rows at which a mask is true; with fewer ops than `tf.boolean_mask`."""
+    """Selects the rows at which a mask is true, with fewer ops than `tf.boolean_mask`."""
     return tf.dynamic_partition(tensor, tf.cast(mask, tf.int32), 2)[1]
 
 
 def one_tensor(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
-    """The rows of all tensors."""
+    """Joins the rows of all tensors."""
     return tensors[0] if len(tensors) == 1 else tf.concat(tensors, 0)
 
 
@@ -75,7 +75,7 @@ def joined(array: tf.TensorArray) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def without_rows(tensor: tf.Tensor) -> tf.Tensor:
-    """The same tensor; if it has no rows, open sizes are 1, so that the rest can be broadcast."""
+    """Returns the tensor; if it has no rows, its unknown sizes become 1, so that it broadcasts."""
     sizes = [-1 if size is None else size for size in tensor.shape[1:]]
     none = tf.stack([0, *(1 if size == -1 else size for size in sizes)])
     is_none = tf.equal(tf.shape(tensor)[0], 0)

@@ -1,4 +1,4 @@
-"""Ops through which TensorFlow's graph optimizer does not look.
+"""Ops that hide values from TensorFlow's graph optimizer.
 
 In a graph with loops the optimizer assumes that what it knows of one iteration holds for all, and
 it may move an op to the wrong side of a loop (both seen with TensorFlow 2.21). These ops prevent
@@ -13,7 +13,7 @@ import tensorflow as tf
 
 
 def with_open_tokens(tensors: Sequence[tf.Tensor | None]) -> list[tf.Tensor | None]:
-    """Tensors `[tokens, ...]` that enter or leave a loop, with their number of tokens hidden.
+    """Hides the number of tokens of tensors `[tokens, ...]` that enter or leave a loop.
 
     The optimizer takes a static number of tokens at the entrance or the exit for that of all
     iterations, and folds sizes and ranges accordingly. A slice whose end it does not know hides the
@@ -30,7 +30,7 @@ def hidden(number: int) -> tf.Tensor:
 
 
 def apart(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """Tensors that a loop or a conditional passes to its body, separated from the op that does.
+    """Separates the tensors that a loop or conditional passes to its body from the loop's own op.
 
     The optimizer rewrites `(x + 1) + x` to `2 * x + 1` and makes the new constant wait for x. If x
     comes straight from the loop's switch, or is the same in all of its iterations, the constant

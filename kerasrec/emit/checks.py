@@ -25,7 +25,7 @@ def fail(node: Check, inputs: Sequence[tf.Tensor], meaning: str) -> tf.Tensor:
     """
     condition, root, tag, *data = inputs
     summarize = node.summarize or 3
-    if node.inputs[0].type.kind is Kind.WAVE:  # of all tokens that are here at once
+    if node.inputs[0].type.kind is Kind.WAVE:  # One condition for all tokens of the wave.
         shown = [_text(tensor, summarize) for tensor in data]
         some = tf.strings.format("{}", tf.unique(root)[0], summarize=summarize)
         place = [f"At {node.source}, for one or more of the root tokens", some]

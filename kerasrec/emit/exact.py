@@ -20,7 +20,7 @@ from kerasrec.graph.fire import fire
 from kerasrec.graph.nodes import operations
 from kerasrec.graph.values import Node
 
-# Ops that XLA merges with others of them, or with products, so that nothing overflows in between.
+# Ops that XLA merges with each other, or with products, so that nothing overflows in between.
 _OVERFLOWING = frozenset({"Div", "Exp", "Log", "RealDiv", "Reciprocal", "Rsqrt", "Sqrt"})
 
 _SELU_SCALE = 1.0507009873554804934193349852946
@@ -44,7 +44,7 @@ def fire_alike(node: Node, inputs: Sequence[tf.Tensor]) -> list[tf.Tensor]:
 
 
 def _opaque(tensor: tf.Tensor) -> tf.Tensor:
-    """The same tensor, as a choice by its own value, through which XLA's algebra does not look."""
+    """The same tensor, as a choice by its own value, which XLA's simplifier cannot see through."""
     return tf.where(_is_nan(tensor), tf.constant(float("nan"), tensor.dtype), tensor)
 
 
@@ -57,7 +57,7 @@ def _zeros_for(is_zero: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
 
 
 def _kept_where(is_kept: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
-    """The product with 1 or 0: NaN for infinity times 0, which XLA omits."""
+    """Multiplies by 1 or 0, so that infinity times 0 is NaN; XLA would omit the product."""
     return tf.where(is_kept, tensor, tensor * tf.zeros_like(tensor))
 
 
@@ -154,7 +154,7 @@ def _power(node: Node, base: tf.Tensor, exponent: tf.Tensor) -> list[tf.Tensor]:
 
 
 def _cast(node: Node, x: tf.Tensor) -> list[tf.Tensor]:
-    """The machine decides to what numbers out of range are cast; XLA does not follow it."""
+    """Casts numbers out of range as this machine's CPU does; XLA casts them to other numbers."""
     dtype = node.types[0].dtype
     (found,) = fire(node, [x])
     if not (x.dtype.is_floating and dtype.is_integer):
@@ -175,7 +175,7 @@ def _cast_out_of_range(source: tf.DType, target: tf.DType) -> list[int]:
 
 
 def _gather(node: Node, table: tf.Tensor, indices: tf.Tensor, axis: tf.Tensor) -> list[tf.Tensor]:
-    """Entries of a table; of an empty one, XLA's result lacks the axes of the indices."""
+    """Pads an empty table before gathering: otherwise XLA's result lacks the axes of indices."""
     (operation,) = operations([node])
     is_of_rows = tf.get_static_value(operation.inputs[2]) == 0
     if is_of_rows and not operation.get_attr("batch_dims") and not table.shape[0]:

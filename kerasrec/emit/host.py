@@ -1,8 +1,8 @@
-"""The ops that run on the host if there is a GPU: those on integers and truth values alone.
+"""If there is a GPU, places ops on integers and truth values alone on the host.
 
-They decide which calls there are. By itself, TensorFlow runs most of them on the host and some on
-the GPU, so that their tensors go to and fro, and each transfer waits for everything that the GPU
-does.
+These ops decide which calls there are. By itself, TensorFlow runs most of them on the host and some
+on the GPU. Then their tensors are copied back and forth, and each copy waits for all work of the
+GPU.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ HOST = "/device:CPU:0"
 
 
 def integers_on_host() -> AbstractContextManager[None]:
-    """Within it, ops and loops on integers and truth values alone are placed on the host.
+    """Returns a context in which ops on integers and truth values alone are placed on the host.
 
-    An op that was given a device keeps it. Without a GPU nothing is placed.
+    This includes loops. An op that was given a device keeps it. Without a GPU, nothing is placed.
     """
     if not has_gpu():
         return contextlib.nullcontext()

@@ -13,7 +13,7 @@ from kerasrec.graph.values import Node
 
 
 def empty(nodes: Sequence[Node]) -> Tensors:
-    """A tensor without tokens, `[0, ...]`, for each node."""
+    """Makes a tensor without tokens, `[0, ...]`, for each node."""
     none, found = hidden(0), []
     for node in nodes:
         if not node.types[0].is_static:
@@ -25,7 +25,7 @@ def empty(nodes: Sequence[Node]) -> Tensors:
 
 
 def no_numbers() -> tf.Tensor:
-    """int32 `[0]`, whose size the optimizer does not know."""
+    """Makes an int32 tensor `[0]` whose size the optimizer does not know."""
     found = tf.zeros([hidden(0)], tf.int32)
     found.set_shape([None])
     return found

@@ -1,4 +1,4 @@
-"""Values that are computed once from those that all tokens share."""
+"""Values that are computed once, from values that all tokens share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def tensor_of(value: Value, shared: Mapping[Value, tf.Tensor]) -> tf.Tensor:
 def with_prepared(
     shared: Mapping[Value, tf.Tensor], prepared: Iterable[Fire]
 ) -> dict[Value, tf.Tensor]:
-    """The tensors of SHARED values, with the values prepared from them, in order."""
+    """Returns the tensors of SHARED values, with those prepared from them, computed in order."""
     found = dict(shared)
     for one in prepared:
         inputs = [tensor_of(value, found) for value in one.inputs]

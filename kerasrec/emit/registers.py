@@ -1,9 +1,9 @@
 """Runs the instructions of a segment on one set of tokens: a wave, a block, or all of them.
 
-SWITCH gathers the rows of the tokens that chose a branch; MERGE stitches the branches' rows
-together in the order of the tokens. REPEAT gathers a token's row for each entry; since entries
-stand in the order of their tokens, ENTER and LEAVE pass them on as they are. Every other node is
-its op itself, on more rows.
+SWITCH gathers the rows of the tokens that chose a branch. MERGE stitches the branches' rows
+together in the order of the tokens. REPEAT gathers a token's row for each entry. Entries are in the
+order of their tokens, so ENTER and LEAVE pass values on unchanged. Every other node runs its own
+op, on more rows.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from kerasrec.row_ids import row_ids
 from kerasrec.schedule import instructions
 from kerasrec.schedule.instructions import Instruction, Item, Reduce, Save, Send
 
-# A column that pads rows. A branch that no token takes has no rows; with a column, its ops have
-# something to read.
+# The op that pads ragged rows. In a branch that no token takes, there are no rows; its result then
+# gets one column, so that later ops have something to read.
 _PADDING = "RaggedTensorToTensor"
 _SUMS = ("Add", "AddV2", "AddN")
 
@@ -48,7 +48,7 @@ class Registers:
     shared: dict[Value, tf.Tensor]
 
     def __post_init__(self) -> None:
-        self.given: Tensors = []  # for Receive
+        self.given: Tensors = []  # Read by Receive.
         self.sent: dict[Send, Tensors] = {}
         self.results: Tensors = []
         self.reduced: list[Reduce] = []
@@ -86,7 +86,7 @@ class Registers:
                 self._run(one)
 
     def reduce(self, sums: Sums) -> None:
-        """Adds what was reduced to the sums over all tokens."""
+        """Adds the values of COLLECT and ACCUMULATE nodes to the sums over all tokens."""
         for one in self.reduced:
             tensors = self.all(one.node.inputs)
             if isinstance(one.node, Collect):
@@ -96,7 +96,7 @@ class Registers:
                 sums.accumulate(one.node, *tensors)
 
     def _inputs(self, one: instructions.Fire) -> Tensors:
-        """The inputs of an op; a sum gets SHARED ones apart from the loop around it."""
+        """The inputs of an op; for a sum, SHARED ones pass through `apart` first."""
         tensors = self.all(one.inputs)
         if one.node.op not in _SUMS:
             return tensors
@@ -259,9 +259,9 @@ class Registers:
 
 
 def _with_rows_of_one_size(values: Sequence[tf.Tensor]) -> Tensors:
-    """The same tensors; those without rows take open sizes from one that has some.
+    """Returns the tensors; those without rows take unknown sizes from one that has rows.
 
-    A tensor without rows may have been kept without knowing the sizes that a row would have.
+    A tensor without rows may have been saved before the sizes of a row were known.
     """
     shapes = [tf.shape(value) for value in values]
     counts = tf.stack([shape[0] for shape in shapes])

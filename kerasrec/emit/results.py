@@ -31,7 +31,7 @@ class Outcome:
     sums: dict[Any, tf.Tensor | tf.IndexedSlices]
 
     def map(self, function: Callable[[tf.Tensor | tf.IndexedSlices], Any]) -> Outcome:
-        """The same with what a function makes of each tensor, in the order of `flat`."""
+        """Returns an outcome with a function applied to each tensor, in the order of `flat`."""
         sweeps = {
             index: [None if item is None else function(item) for item in sweep]
             for index, sweep in self.sweeps.items()
@@ -39,7 +39,7 @@ class Outcome:
         return Outcome(sweeps, {key: function(item) for key, item in self.sums.items()})
 
     def flat(self) -> Tensors:
-        """All tensors; a sparse gradient in its parts, because TensorFlow would make it dense."""
+        """All tensors; a sparse gradient as its parts, because TensorFlow would make it dense."""
         results = [item for sweep in self.sweeps.values() for item in sweep if item is not None]
         return tf.nest.flatten([*results, *self.sums.values()], expand_composites=True)
 

@@ -25,9 +25,9 @@ from kerasrec.schedule.sections import Loop, Section
 
 @dataclass(eq=False)
 class ScheduleRun:
-    """One run of a schedule; what it keeps serves all derivatives.
+    """One run of a schedule; all derivatives read the values that it keeps.
 
-    Subclasses say how loops run, and what segments leave for each other in `store`.
+    Subclasses define how loops run, and `store`, where segments save values for each other.
 
     Args:
         schedule: The schedule to run.

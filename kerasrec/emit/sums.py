@@ -32,7 +32,7 @@ class Sums:
     )
 
     def accumulate(self, node: Accumulate, value: tf.Tensor, *indices: tf.Tensor) -> None:
-        """Records the value of an ACCUMULATE node, for rows of the value with indices."""
+        """Records the value of an ACCUMULATE node; with indices, it is for these rows only."""
         part = tf.IndexedSlices(value, *indices) if indices else value
         self.parts[node.to].append(part)
 
@@ -51,9 +51,10 @@ class Sums:
         self.sizes[name] = size
 
     def tables(self) -> dict[str, tf.Tensor]:
-        """The collected tables; a row that several tokens wrote by index is the sum of these.
+        """The collected tables, by name.
 
-        A table of floats whose rows have keys comes with a table of the keys.
+        If several tokens wrote to one index, the row is the sum of their values. A table of floats
+        whose rows have keys comes with a table of the keys.
         """
         found = {}
         for name, rows in self.rows.items():
@@ -87,9 +88,9 @@ class Sums:
     def gradients(
         self, shared: dict[Value, tf.Tensor]
     ) -> dict[Value, tf.Tensor | tf.IndexedSlices]:
-        """The gradient of each SHARED value; sparse where all its parts are.
+        """Returns the gradient of each SHARED value; it is sparse if all its parts are.
 
-        In half precision it never is: TensorFlow would add the rows in it, where they meet.
+        In half precision it is never sparse, since TensorFlow would add equal rows up in it.
         """
         return {value: _total(parts, shared[value]) for value, parts in self.parts.items()}
 

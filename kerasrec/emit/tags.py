@@ -1,4 +1,4 @@
-"""The tag of a token that a run was not allowed to call, from its callers."""
+"""Finds the tag of a token that a run was not allowed to call, from caller to caller."""
 
 from __future__ import annotations
 
