@@ -32,9 +32,9 @@ class Block(Registers):
         shared: The tensors of SHARED values.
         store: The store of the run.
         frames: The numbers of the frames, int32 `[tokens]`.
-        buffers: The buffers that the loop fills; an object without buffers when no loop runs.
-        arrays: By value, the arrays that blocks keep for themselves.
-        at: The number of the block, an int32 scalar; None where no loop runs.
+        buffers: The buffers that the loop fills; an object without buffers if no loop runs.
+        arrays: The arrays that blocks keep for themselves, by value.
+        at: The number of the block, an int32 scalar; None if no loop runs.
     """
 
     store: FrameStore
@@ -56,7 +56,7 @@ class Block(Registers):
         return tf.size(self.frames)
 
     def bring(self, one: Instruction) -> Tensors:
-        """Returns a value that was passed to the frames, or returned to them, or kept of them."""
+        """Returns a value that was passed to the frames, returned to them, or kept for them."""
         if isinstance(one, Frames):
             return [self.count]
         if isinstance(one, Receive) and one.tokens:
@@ -73,11 +73,11 @@ class Block(Registers):
         return super().bring(one)
 
     def keep(self, save: Save) -> None:
-        """Records what is to be kept, until the numbers of entries of rows are known."""
+        """Records a value for `saved`, since the numbers of entries of rows are not known yet."""
         self._saves.append(save)
 
     def saved(self) -> Arrays:
-        """Keeps all of that; returns the arrays with the block's own values."""
+        """Keeps all recorded values; returns the arrays, with the block's own values added."""
         found = dict(self.arrays)
         for one in self._saves:
             if isinstance(one.item, Value):
@@ -113,7 +113,7 @@ class Block(Registers):
         return self._places[region]
 
     def calls(self) -> Iterator[tuple[str, list[Send], Tensors]]:
-        """For each body that the block calls, the values that it has sent, and the rows of all."""
+        """Yields each body that the block calls, its Sends, and the values of all of them."""
         found: dict[str, list[Send]] = defaultdict(list)
         for one in self.sent:
             found[one.sites[0].callee].append(one)
@@ -134,11 +134,11 @@ class Block(Registers):
         return self.read(key, self.rows_of_results(None) if sweep % 2 else self.numbers(None))
 
     def called(self, sites: Sequence[CallSite], to_results: bool = False) -> tf.Tensor:
-        """The frames that call sites called, int32, all of a token side by side.
+        """Returns the frames that call sites called, int32; those of a token are neighbours.
 
         Args:
             sites: Call sites that call for the same tokens.
-            to_results: Whether to return the rows of their results instead.
+            to_results: Whether to return the rows of the frames' results instead.
         """
         link = self.layout.link(sites, to_results)
         found = self.read(link, self.numbers(sites[0].region))
@@ -147,7 +147,7 @@ class Block(Registers):
         return found
 
     def read(self, key: Key, rows: tf.Tensor) -> tf.Tensor:
-        """Rows of a buffer."""
+        """Reads rows of a buffer."""
         if key in self.store.done:
             found = tf.gather(self.store.done[key], rows)
             return found if found.shape[1:].is_fully_defined() else without_rows(found)
@@ -155,10 +155,10 @@ class Block(Registers):
 
 
 class AllFrames(Block):
-    """The registers for all frames of a body, when a loop is over.
+    """The registers for all frames of a body, after the loop.
 
     Args:
-        store: The store of the run; takes what is kept.
+        store: The store of the run; it takes the values that are kept.
         body: The body's name.
         shared: The tensors of SHARED values.
     """

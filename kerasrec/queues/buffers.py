@@ -1,9 +1,9 @@
 """Rows for the frames of a run: tensors that a loop writes in place.
 
-A loop that scatters into a tensor with `tf.tensor_scatter_nd_update` copies all of it in each step.
-`InplaceUpdate` writes into its input. TensorFlow's own loops use it no longer, because an op that
-reads the input later sees the new rows; so here a write waits for every `read` of the buffer before
-it.
+If a loop scatters into a tensor by `tf.tensor_scatter_nd_update`, it copies the whole tensor in
+each step. `InplaceUpdate` writes into its input instead. TensorFlow's own loops no longer use it,
+because an op that reads the input later sees the new rows. So here, a write waits for every earlier
+`read` of the buffer.
 """
 
 from __future__ import annotations
@@ -30,13 +30,14 @@ Key = tuple[Hashable, ...]
 
 @dataclass(frozen=True)
 class BufferSpec:
-    """What a buffer is for, and what its rows are.
+    """The rows of a buffer: what they represent, and their type.
 
     Args:
-        space: what its rows stand for; all buffers of a space have as many.
-        dtype: of a row.
-        shape: of a row; a size is None where only a run knows it. It must be the same for all rows,
-          which is checked when they are written; it is 0 until then.
+        space: What the rows represent, such as the frames of a body. All buffers of a space have
+            the same number of rows.
+        dtype: The dtype of a row.
+        shape: The shape of a row. A size that only a run knows is None. It must be the same for
+            all rows, which is checked when they are written; until then it is 0.
     """
 
     space: Hashable
@@ -48,8 +49,8 @@ class Buffers:
     """Buffers in one step of a run.
 
     Args:
-        specs: by key.
-        tensors: in the order of `specs`.
+        specs: The specs, by key.
+        tensors: The tensors, in the order of `specs`.
     """
 
     def __init__(self, specs: Mapping[Any, BufferSpec], tensors: Sequence[tf.Tensor]):
@@ -59,11 +60,11 @@ class Buffers:
 
     @property
     def tensors(self) -> list[tf.Tensor]:
-        """In the order of the specs; writes do not wait for those who read these."""
+        """The tensors in the order of the specs; writes do not wait for other readers of them."""
         return list(self._tensors.values())
 
     def read(self, key: Hashable, rows: tf.Tensor) -> tf.Tensor:
-        """Rows of a buffer; int32 `[n]` gives `[n, ...]`."""
+        """Reads rows of a buffer: `rows` int32 `[n]`; returns `[n, ...]`."""
         found = tf.raw_ops.Gather(params=self._tensors[key], indices=rows)
         self._readers[key].append(found.op)
         return without_rows(found) if None in self.specs[key].shape else found
@@ -75,7 +76,7 @@ class Buffers:
         self._change(tf.raw_ops.InplaceUpdate, key, rows, values)
 
     def subtract(self, key: Hashable, rows: tf.Tensor, values: tf.Tensor) -> None:
-        """Subtracts from rows of a buffer, as often as they are named."""
+        """Subtracts from rows of a buffer; from a row that is named several times, each value."""
         self._change(tf.raw_ops.InplaceSub, key, rows, values)
 
     def reserve(self, space: Hashable, size: tf.Tensor) -> None:
@@ -107,12 +108,12 @@ class Buffers:
 
 
 def empty(spec: BufferSpec, size: tf.Tensor, like: tf.Tensor | None = None) -> tf.Tensor:
-    """A buffer of `size` rows of zeros; a new one each time it runs, since it is written to.
+    """Makes a buffer of `size` rows of zeros, a new one at each run, since it is written in place.
 
     Args:
-        spec: what it is for.
-        size: int32 scalar.
-        like: a tensor with rows of a shape that the spec leaves open; without it, open sizes are 0.
+        spec: The spec of the buffer.
+        size: The number of rows, an int32 scalar.
+        like: A tensor whose rows have the sizes that the spec leaves open; without it they are 0.
     """
     if None in spec.shape and like is not None:
         shape = tf.concat([[size], tf.shape(like)[1:]], 0)
@@ -124,7 +125,7 @@ def empty(spec: BufferSpec, size: tf.Tensor, like: tf.Tensor | None = None) -> t
 
 
 def _fitted(values: tf.Tensor, buffer: tf.Tensor, spec: BufferSpec) -> tuple[tf.Tensor, tf.Tensor]:
-    """A buffer and rows that fit it; the first rows that are written say what an open size is."""
+    """Returns a buffer and rows that fit it; the first rows written determine unknown sizes."""
     rows, sizes = tf.shape(values)[0], tf.shape(values)[1:]
     is_none = tf.equal(rows, 0)
     is_same = tf.reduce_all(tf.equal(sizes, tf.shape(buffer)[1:]))

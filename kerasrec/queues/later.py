@@ -1,8 +1,8 @@
-"""Later sweeps of a machine of queues: the blocks of the first, once more.
+"""Later sweeps of a machine of queues, which run the blocks of the first sweep again.
 
-Sweeps of odd number, such as the gradient, go from the last block to the first, those of even
-number from the first to the last. What is passed to a frame and what it returns stand in buffers,
-in the row of the frame's number.
+Sweeps with an odd number, such as the gradient, go from the last block to the first. Sweeps with an
+even number go from the first to the last. The values that are passed to a frame and the values that
+it returns are in buffers, in the row with the number of the frame.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class LaterSweep:
     """A later sweep.
 
     Args:
-        section: of the schedule.
-        store: of the run; takes over what the sweep keeps.
-        shared: tensors of SHARED values.
+        section: The section of the schedule.
+        store: The store of the run; it takes the values that the sweep keeps.
+        shared: The tensors of SHARED values.
     """
 
     def __init__(self, section: Queues, store: FrameStore, shared: dict[Value, tf.Tensor]):
@@ -48,8 +48,8 @@ class LaterSweep:
         """Runs the sweep.
 
         Args:
-            roots: the frames that the outside passes something to, int32.
-            given: what it passes, `[tokens, ...]` each.
+            roots: The frames to which the outside passes values, int32 `[tokens]`.
+            given: These values, `[tokens, ...]` each.
         """
         counts = self.store.counts
         tensors = [empty(spec, counts[spec.space]) for spec in self.specs.values()]
@@ -80,7 +80,7 @@ class LaterSweep:
         self.store.arrays.update(zip(self.kept, end["kept"], strict=True))
 
     def _turn(self, name: str, place: int, at: tf.Tensor, state: State) -> State:
-        """A place of a body, on the frames of one block."""
+        """Runs a place of a body on the frames of one block."""
         graph, buffers = self.layout.graph, Buffers(self.specs, state["buffers"])
         arrays = {**self.store.arrays, **dict(zip(self.kept, state["kept"], strict=True))}
         numbers = self.trace.numbers.read(at)
@@ -95,14 +95,14 @@ class LaterSweep:
         return {"buffers": buffers.tensors, "kept": [arrays[value] for value in self.kept]}
 
     def _return(self, one: Return, block: Block) -> None:
-        """Hands results to those that called, also to those whose calls were handed on."""
+        """Writes results where callers read them, including callers that tail calls return to."""
         rows = block.numbers(one.region) if self.is_back else block.rows_of_results(one.region)
         for number, value in enumerate(one.values):
             key = self.layout.output(block.body, self.sweep, number)
             block.buffers.write(key, rows, block.get(value))
 
     def _send(self, block: Block) -> None:
-        """Passes values to frames that were called, and gradients to those that returned."""
+        """Passes values to the frames that were called, or gradients to those that returned."""
         for callee, sends, tensors in block.calls():
             rows = one_tensor([block.called(one.sites, self.is_back) for one in sends])
             for number, tensor in enumerate(tensors):

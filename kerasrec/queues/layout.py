@@ -1,7 +1,7 @@
 """The values that are kept for each frame of a program in queues, and their places.
 
-A frame is a call of a body; frames are numbered in the order in which they were called. What is
-kept of a frame stands in buffers, in the row of its number: its arguments and results, its caller,
+A frame is a call of a body. Frames are numbered in the order in which they are called. The values
+kept for a frame are in buffers, in the row with its number: its arguments and results, its caller,
 and values that several of its places read. An entry of a ragged row has a number and rows of its
 own.
 """
@@ -23,9 +23,9 @@ from kerasrec.schedule.instructions import HandOn, Item, Save, Select, Send, Wai
 from kerasrec.schedule.schedule import Schedule
 from kerasrec.schedule.sections import Queues, Segment
 
-# The integers kept of each frame: the frame that called it, the call site, and the number of calls
-# in which it is nested. In a body with tail calls also the frame to return to, and the row of
-# results.
+# The integers kept for each frame: the frame that called it, the call site, and the number of calls
+# in which it is nested. In a body with tail calls, also the frame and call site to return to, and
+# the row of its results.
 FRAME = ("caller", "label", "depth")
 TAIL_FRAME = (*FRAME, "returns_to", "return_label", "result")
 
@@ -51,7 +51,7 @@ class Layout:
         self._bytes_kept = {name: schedule.bytes_kept(name) for name in self.graph.bodies}
         saves = [one for _, _, one in schedule.instructions() if isinstance(one, Save)]
         self.entries = self._entries([one.item for one in saves if one.by_frame])
-        if schedule.in_blocks:  # Of all, so that there is room for what is summed up for entries.
+        if schedule.in_blocks:  # All entries, so that there is room for sums over them.
             self.entries = self._all_entries()
 
     def segment(self, body: str, sweep: int, place: int) -> Segment:
@@ -62,7 +62,7 @@ class Layout:
         return found
 
     def callers(self, body: str) -> dict[tuple[str, int], list[int]]:
-        """The places to which a body returns, and the labels of the calls that wait there."""
+        """Returns the places to which a body returns, with the labels of calls that wait there."""
         found: dict[tuple[str, int], list[int]] = defaultdict(list)
         for segment, one in self._all(Send):
             for site in one.sites:
@@ -71,42 +71,45 @@ class Layout:
         return found
 
     def has_tail_calls(self, body: str) -> bool:
-        """Whether a body hands on where it is to return to, or receives that."""
+        """Whether a body makes tail calls, or is called by one."""
         return any(body in (site.caller, site.callee) for site in self.handed_on)
 
     def results(self, body: str) -> Hashable:
-        """Returns what the rows of a body's results stand for.
+        """Returns the space of a body's results.
 
-        They stand for its frames; or, if it returns for frames of other bodies, too, for calls of
-        any of these that were not handed on.
+        Usually there is a row for each frame of the body. If tail calls let the body return for
+        frames of other bodies, there is a row for each call of any of these that is no tail call.
         """
         together = self._together[body]
         return together if len(together) > 1 else body
 
     def input(self, body: str, sweep: int, number: int) -> Key:
-        """Returns the key of values passed to a later sweep of a body: gradients by result."""
+        """Returns the key of values passed to a later sweep of a body: gradients, by result."""
         return ("input", self.results(body) if sweep % 2 else body, sweep, number)
 
     def output(self, body: str, sweep: int, number: int) -> Key:
-        """Returns the key of the results of a sweep of a body: gradients by frame."""
+        """Returns the key of the results of a sweep of a body: gradients, by frame."""
         return ("output", body if sweep % 2 else self.results(body), sweep, number)
 
     def link(self, sites: Sequence[CallSite], to_results: bool = False) -> Key:
-        """Returns the key of each token's first frame that call sites called.
+        """Returns the key of the first frame that call sites called for each token.
 
         Args:
             sites: Call sites that call for the same tokens.
-            to_results: Whether it is for the row of that frame's result instead.
+            to_results: Whether to return the key of the row of that frame's result instead.
         """
         is_frame = not to_results or self.results(sites[0].callee) == sites[0].callee
         return ("frame of" if is_frame else "result of", sites[0].label)
 
     def counts_calls(self, body: str, place: int) -> bool:
-        """Whether frames that wait for a place may have made no call or several."""
+        """Whether frames that wait for a place may have made no call, or more than one."""
         return any(len(one.sites) != 1 or one.others for one in self._waits(body, place))
 
     def awaited(self, body: str, place: int) -> int:
-        """How many calls all frames make before a place, if frames count calls nowhere else."""
+        """The number of calls that each frame makes before a place.
+
+        It is 0 if frames differ in it, or if they count calls for other places, too.
+        """
         places = {number for name, number in self.order if name == body and number}
         counting = [other for other in places if self.counts_calls(body, other)]
         waits = self._waits(body, place)
@@ -124,18 +127,18 @@ class Layout:
         return self._bytes_kept[body] + sum(node.types[0].num_bytes for node in outputs)
 
     def space(self, region: Region | None, body: str) -> Hashable:
-        """What the rows of a region's values stand for: entries of ragged rows, or frames."""
+        """The space of a region's values: entries of ragged rows, or frames of the body."""
         return each_of(region) or body
 
     @property
     def spaces(self) -> list[Hashable]:
-        """Returns all of these, and what the rows of results stand for."""
+        """All spaces: those of frames, of results and of entries."""
         entries = (each for found in self.entries.values() for each in found)
         results = (self.results(name) for name in self.graph.bodies)
         return list(dict.fromkeys([*self.graph.bodies, *results, *entries]))
 
     def buffer_specs(self, sweep: int) -> dict[Key, BufferSpec]:
-        """The buffers that the queues of a sweep fill."""
+        """Returns the specs of the buffers that the queues of a sweep fill."""
         specs: dict[Key, BufferSpec] = {}
         for name, body in self.graph.bodies.items():
             for number, node in enumerate(present(body.sweeps[sweep].parameters) if sweep else ()):
@@ -150,7 +153,7 @@ class Layout:
         return specs if sweep else {**specs, **self._specs_of_calls()}
 
     def buffer_spec(self, value: Value, body: str) -> BufferSpec:
-        """Returns the buffer of a value."""
+        """Returns the spec of the buffer of a value."""
         return _spec(self.space(value.region, body), value.type)
 
     def _specs_of_calls(self) -> dict[Key, BufferSpec]:
@@ -168,7 +171,7 @@ class Layout:
         return specs
 
     def _return_together(self) -> dict[str, tuple[str, ...]]:
-        """For each body, all bodies whose frames return for each other, since they hand that on."""
+        """For each body, all bodies whose frames return for each other because of tail calls."""
         found = {name: {name} for name in self.graph.bodies}
         for site in self.handed_on:
             together = found[site.caller or ""] | found[site.callee]
@@ -179,7 +182,7 @@ class Layout:
         }
 
     def _entries(self, saved: Sequence[Item]) -> dict[str, list[Each]]:
-        """For each body, the ragged rows whose entries have rows in buffers, from the outermost."""
+        """For each body, ragged rows whose entries have rows in buffers, the outermost first."""
         found: dict[str, list[Each]] = {name: [] for name in self.graph.bodies}
         bodies = {node: name for name, body in self.graph.bodies.items() for node in body.nodes}
         regions = [one.region for _, one in self._all(Send)]
@@ -206,7 +209,7 @@ class Layout:
             yield from ((segment, one) for one in segment.instructions if isinstance(one, kind))
 
     def _waits(self, body: str, place: int) -> list[Wait]:
-        """What frames of a body that come to a place wait for."""
+        """The instructions by which frames of a body wait for calls before a place."""
         return [
             one for segment, one in self._all(Wait) if segment.body == body and one.then == place
         ]

@@ -8,7 +8,7 @@ queue of place 0 of their body. The machine is one `tf.while_loop`, with the pla
 of a `tf.switch_case`.
 
 The machine records its blocks. Later sweeps go through the same blocks again, the gradient from the
-last to the first: so each frame finds there the results of its callees' gradients.
+last to the first. So when a frame runs, the gradients of the frames that it called are there.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class QueueRun(ScheduleRun):
     when all frames called together with it have returned. So only frames of one block wait for
     their turn at each depth: memory grows with the depth times the bound, and not with the number
     of calls. The 2018 thesis, section 5.3.1, leaves open how to bound the parallelism of recursion:
-    calls cannot be stalled like the steps of a loop, because running calls wait for those that were
-    stalled. Here the frames whose turn it is can always go deeper. With a bound there are no later
+    calls cannot be stalled like the steps of a loop, because running calls wait for the stalled
+    ones. Here, the frames whose turn it is can always go deeper. With a bound, there are no later
     sweeps.
 
     Args:
@@ -79,7 +79,7 @@ class QueueRun(ScheduleRun):
         return AllFrames(self.store, body, self.shared)
 
     def notes(self) -> tf.Tensor:
-        """The steps of `forward`: the place in the order of turns, the step, the largest depth."""
+        """The steps of `forward`, int32 `[steps, 3]`: place in turn, step, and largest depth."""
         places, depths, *_ = tf.unstack(self.record.stack(), axis=1)
         return tf.stack([places, tf.range(tf.size(places)), depths], 1)
 
@@ -89,7 +89,7 @@ class QueueRun(ScheduleRun):
         return dict(zip(self.recorded, sizes, strict=True))
 
     def recording(self) -> QueueRun:
-        """The same run, which records the number of tokens in each step."""
+        """Returns the same run, which also records the number of tokens in each step."""
         self.recorded += self.graph.bodies
         for section, _, one in self.schedule.instructions():
             if isinstance(one, Select) and not section.sweep and not one.at_use:
@@ -111,7 +111,7 @@ class QueueRun(ScheduleRun):
             return [tf.identity(tensor) for tensor in self._outputs(0)]
 
     def _take_over(self, end: State, sums: Sums) -> None:
-        """Takes over what the first sweep has kept; with a bound, also what it has collected."""
+        """Stores what the first sweep has kept; with a bound, also what it has collected."""
         self.store.counts = dict(zip(self.layout.spaces, end["counts"], strict=True))
         self.store.done = dict(zip(self.layout.buffer_specs(0), end["buffers"], strict=True))
         self.store.arrays = dict(zip(self.layout.kept_by_block(0), end["kept"], strict=True))

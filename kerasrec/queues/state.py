@@ -1,9 +1,9 @@
 """The state of a machine of queues, and its queues.
 
-Without a bound, the frames of a body that nobody has taken yet are the last ones, and all are taken
-at once. With a bound, there is a stack with an entry for frames that were called together: body,
-first frame, last frame, and the number of all frames and entries at that time. Some of the newest
-are taken at once.
+Without a bound, the new frames of a body are those with the highest numbers, and all of them are
+taken at once. With a bound, there is a stack with an entry for each group of frames that were
+called together: the body, the first frame, the number after the last frame, and the numbers of all
+frames and entries at that time. As many of the newest frames are taken at once as the bound allows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FRAMES = 128
 def first_state(
     layout: Layout, bound: int | None, recorded: Sequence[Region | str], roots: Tensors
 ) -> State:
-    """The machine before its first block: the root tokens are frames of the entry.
+    """Returns the state before the first block: the root tokens are frames of the entry.
 
     Args:
         layout: The layout of the program.
@@ -107,7 +107,7 @@ def _num_new(state: State, layout: Layout, name: str) -> tf.Tensor:
     if "heads" in state:
         return count(state, layout, name) - state["heads"][index]
     row = tf.unstack(tf.reduce_sum(state["stack"][-1:], 0), 3 + len(layout.spaces))
-    # The frames that were called after these must be done before they are forgotten.
+    # To take these frames forgets all frames that were called after them, so those must be done.
     is_newest = tf.reduce_all(tf.equal(row[3:], state["counts"]))
     num_ready = tf.add_n([tf.size(numbers) for numbers in state["ready"]] or [0])
     is_next = tf.equal(row[0], index) & (is_newest | tf.equal(num_ready, 0))
@@ -115,7 +115,7 @@ def _num_new(state: State, layout: Layout, name: str) -> tf.Tensor:
 
 
 def _frames_of(num_roots: tf.Tensor, layout: Layout) -> tf.Tensor:
-    """What is kept of the frames of the root tokens, see `layout.FRAME`."""
+    """The integers kept for the frames of the root tokens; see `layout.FRAME`."""
     graph, roots = layout.graph, tf.range(num_roots)
     labels = tf.fill([num_roots], graph.root.label)
     columns = [tf.zeros_like(roots), labels, tf.zeros_like(roots)]

@@ -47,7 +47,7 @@ class Step:
         store: The store of the run.
         shared: The tensors of SHARED values.
         bound: The number of frames that may run at once; None for all.
-        recorded: The bodies and regions whose numbers of tokens are noted, for a record.
+        recorded: The bodies and regions whose numbers of tokens are recorded.
         name: The body's name.
         place: The place in the body.
     """
@@ -68,7 +68,11 @@ class Step:
         self.arrays: dict[Value, tf.TensorArray]
 
     def run(self, state: State) -> State:
-        """Takes frames, computes, keeps, calls, and passes the frames on."""
+        """Runs the place on the frames that wait for it, and returns the state after that.
+
+        This computes and keeps values, makes calls, returns results, and queues frames that are
+        ready.
+        """
         self._begin(state)
         block = self.block
         block.run(self.segment.instructions)
@@ -114,7 +118,7 @@ class Step:
             self.block.given = self._arguments()
 
     def _taken(self) -> tf.Tensor:
-        """The numbers of the frames that wait; afterwards none does."""
+        """Takes the frames that wait, or with a bound some of them; returns their numbers."""
         key, bound = (self.name, self.place), self.bound
         if self.place:
             left = tf.maximum(tf.size(self.ready[key]) - bound, 0) if bound else 0
@@ -129,7 +133,7 @@ class Step:
         return tf.range(head, self.counts[self.name])
 
     def _arguments(self) -> Tensors:
-        """The arguments of the frames that are taken from the new ones."""
+        """Takes the arguments of the frames that are taken."""
         found = apart(self.new[self.name])
         if self.bound is None:
             self.new[self.name] = empty(self.graph.bodies[self.name].parameters)
@@ -150,7 +154,7 @@ class Step:
         return tf.range(start, end)
 
     def _note(self) -> None:
-        """Records the block for later sweeps, and for a record of the run."""
+        """Records the block for later sweeps and for run traces."""
         block = self.block
         if self.bound is None:
             self._state["numbers"] = self._state["numbers"].write(self.at, block.numbers(None))
@@ -161,7 +165,7 @@ class Step:
             self._state["record"] = self._state["record"].write(self.at, tf.stack(row))
 
     def _sizes(self) -> Iterator[tf.Tensor | int]:
-        """The numbers of tokens that the block has of each body and region."""
+        """Yields the number of the block's tokens in each recorded body and region."""
         for item in self.recorded:
             if isinstance(item, str):
                 yield self.block.count if item == self.name else 0
@@ -196,7 +200,7 @@ class Step:
         pairs = zip(self.new[callee], arguments, strict=True)
         self.new[callee] = [tf.concat(pair, 0) for pair in pairs]
         depths = tf.concat([[0], found[:, FRAME.index("depth")]], 0)
-        deepest = tf.argmax(depths, output_type=tf.int32)  # 0: nothing is called.
+        deepest = tf.argmax(depths, output_type=tf.int32)  # 0 if nothing is called.
         self.called.append(
             _Called(callee, start, first, depths[deepest], start + tf.maximum(deepest - 1, 0))
         )
@@ -206,10 +210,10 @@ class Step:
         """The integers kept of the frames that call sites call, int32 `[frames, columns]`.
 
         Args:
-            send: The values that are passed to them.
-            callee: The body.
+            send: The instruction that passes values to them.
+            callee: The body that is called.
             first: The number of the first frame, an int32 scalar.
-            offsets: The offset of each token's first frame from there, int32 `[tokens]`.
+            offsets: The offset of each token's first frame from `first`, int32 `[tokens]`.
         """
         block, sites, width = self.block, send.sites, len(send.sites)
         if each_of(send.region):
@@ -246,7 +250,7 @@ class Step:
         return start
 
     def _push(self) -> None:
-        """Puts the calls of this step on the stack."""
+        """Pushes the calls of this step onto the stack."""
         counts = list(self.counts.values())
         for found in self.called:
             body = self.names.index(found.callee)
@@ -255,7 +259,7 @@ class Step:
             self._state["stack"] = tf.concat([self._state["stack"], pushed], 0)
 
     def _collect(self) -> None:
-        """Records what COLLECT nodes collect at this place."""
+        """Records the values of the COLLECT nodes at this place."""
         here = {one.node for one in self.block.reduced}
         tables, counts = list(self._state["collected"]), list(self._state["num_collected"])
         for at, node in enumerate(self.graph.collects):
@@ -268,7 +272,11 @@ class Step:
         self._state.update(collected=tables, num_collected=counts)
 
     def _newest_called(self) -> tf.Tensor:
-        """The largest depth of this step, how many it called, body and number of the deepest."""
+        """Returns four numbers about the calls of this step, int32 `[4]`.
+
+        They are the largest depth, the number of calls, and the body and number of the deepest
+        frame.
+        """
         if not self.called:
             return tf.zeros_like(self._state["called"])
         width = tf.add_n([found.end - found.start for found in self.called])
@@ -286,11 +294,11 @@ class Step:
         return self.layout.counts_calls(self.name, place) and not self._awaited(self.name, place)
 
     def _awaited(self, name: str, place: int) -> int:
-        """How many returns all frames at a place wait for, if counted from zero; otherwise 0."""
+        """The number of returns that each frame waits for, if counted from zero; otherwise 0."""
         return self.layout.awaited(name, place) if self.bound is None else 0
 
     def _wait(self, one: Wait) -> None:
-        """Frames wait for their calls, or go on if they made none."""
+        """Makes frames wait for their calls; those that made none go on."""
         block, key = self.block, (self.name, self.place + 1)
         numbers = block.numbers(one.region)
         waits = tf.fill([tf.size(numbers)], len(one.sites))
@@ -314,7 +322,7 @@ class Step:
         self.ready[key] = tf.concat([self.ready[key], numbers], 0)
 
     def _return(self, one: Return) -> None:
-        """Frames return; callers for which all calls have returned are ready."""
+        """Returns results; callers become ready when all their calls have returned."""
         block = self.block
         numbers = block.numbers(one.region)
         frames = tf.unstack(block.read(("frame", self.name), numbers), axis=1)
@@ -326,7 +334,7 @@ class Step:
         found = self.layout.callers(self.name)
         if not found:
             return
-        queues = [len(found)] * len(self.graph.call_sites)  # The outside has none.
+        queues = [len(found)] * len(self.graph.call_sites)  # The outside has no queue.
         for queue, of_place in enumerate(found.values()):
             for label in of_place:
                 queues[label] = queue
@@ -336,7 +344,7 @@ class Step:
             self._resume(key, numbers)
 
     def _resume(self, key: tuple[str, int], numbers: tf.Tensor) -> None:
-        """Frames are ready for a place, unless they wait for other calls, too."""
+        """Makes frames ready for a place, unless they wait for other calls, too."""
         name, place = key
         if self.layout.counts_calls(name, place):
             pending: Key = ("pending", name)

@@ -34,8 +34,8 @@ class FrameStore:
     Args:
         layout: The layout of the program.
         done: The complete buffers, by key.
-        arrays: By value, the arrays that blocks keep for themselves.
-        counts: For each space, the number of frames or entries, int32 scalars.
+        arrays: The arrays that blocks keep for themselves, by value.
+        counts: For each space, its number of rows, int32 scalars.
         trace: The blocks that have run.
     """
 
