@@ -2,7 +2,7 @@
 
 All branches are computed on all rows of the block; a *mask* says which rows are tokens of a branch.
 So SWITCH costs nothing and MERGE is a choice. Sums over tokens read zeros in dead rows. Values that
-are passed to several call sites in turns, or returned by them, are one tensor for each of them.
+are passed to several call sites in turns, or returned by them, are one tensor for each call site.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ class Block(Registers):
         shared: The tensors of SHARED values.
         program: The program in this run.
         rows: The buffers.
-        numbers: The numbers of the frames, int32 `[width]`; the dead row where there is no frame.
-        live: Which of them are frames, bool `[width]`.
+        numbers: The numbers of the frames, int32 `[width]`; that of the dead row if there is none.
+        live: Which rows hold frames, bool `[width]`.
         start: The place where the block's own values begin, an int32 scalar.
         settled: The branches that all of the frames have taken.
-        is_range: Whether the numbers are those from `start` on.
+        is_range: Whether the numbers are consecutive, beginning with `start`.
     """
 
     program: Program
@@ -91,7 +91,7 @@ class Block(Registers):
         self._of_entries: dict[Value, EntryRows] = {}
 
     def mask(self, region: Region | None) -> tf.Tensor:
-        """Which rows are tokens of a region, bool `[width]`; `[entries]` within ragged rows."""
+        """The rows that are tokens of a region, bool `[width]`; `[entries]` within ragged rows."""
         if region is None or region in self.settled:
             return self.live
         if isinstance(region, Each):
@@ -134,7 +134,7 @@ class Block(Registers):
 
         Args:
             sites: Call sites that call for the same tokens.
-            to_results: Whether to return the rows of their results instead.
+            to_results: Whether to return the rows of the frames' results instead.
         """
         first = self.read_own(self.layout.link(sites, to_results), sites[0].region)
         return [first + place for place in range(len(sites))]
@@ -146,7 +146,7 @@ class Block(Registers):
         return self.frames()["result"]
 
     def frames(self) -> dict[Column, tf.Tensor]:
-        """The values kept of each call, int32 `[width]` each; see `Frames.columns`."""
+        """The integers kept for each frame, int32 `[width]` each; see `Frames.columns`."""
         columns = tf.unstack(self.read_own(("frame", self.body)), axis=1)
         return dict(zip(self.program.frames.columns(self.body), columns, strict=True))
 
@@ -164,7 +164,7 @@ class Block(Registers):
     def write_own(
         self, key: Hashable, values: tf.Tensor, mask: tf.Tensor, region: Region | None = None
     ) -> None:
-        """Replaces the rows of those frames, or entries, that a mask names."""
+        """Replaces the rows of the frames, or entries, for which a mask is true."""
         each = each_of(region)
         if each in self._first_entries:
             first, number = self._first_entries[each], self.num_rows(each)
@@ -177,7 +177,7 @@ class Block(Registers):
             self.rows.write(key, self.numbers, values, mask)
 
     def _numbers_of(self, each: Each) -> tf.Tensor:
-        """The numbers of entries, int32 `[entries]`; the dead row where there is no entry."""
+        """The numbers of entries, int32 `[entries]`; that of the dead row if there is none."""
         rows = self._entries[each]
         first = rows.spread(self.read_own(("entries", each)))
         return tf.where(rows.live, first + rows.offsets, self.rows.sizes.dead)
@@ -197,7 +197,7 @@ class Block(Registers):
         return [self.in_turns[value] for value in send.values]
 
     def bring(self, one: Instruction) -> Tensors:
-        """Returns a value that was passed to the frames, or kept of them."""
+        """Returns a value that was passed to the frames, or kept for them."""
         if isinstance(one, Frames):
             return [self.rows.sizes.tokens_of_block]
         if isinstance(one, Receive) and one.tokens:
@@ -223,7 +223,7 @@ class Block(Registers):
             self.rows.write_block(key, self.start, tensor, self.live)
 
     def give_back(self, returns: Sequence[Return], sweep: int) -> tf.Tensor:
-        """Keeps the results of the frames in a sweep, of one or several branches.
+        """Keeps the results of the frames in a sweep, from one or several branches.
 
         Returns:
             Which frames return, bool `[width]`.
@@ -242,7 +242,7 @@ class Block(Registers):
         return mask
 
     def fill(self, tables: dict[str, tf.Tensor]) -> None:
-        """Adds the values of COLLECT nodes to rows of their tables, whose last row is unused."""
+        """Adds the values of COLLECT nodes to rows of their tables; dead rows add to the last."""
         for node in (one.node for one in self.reduced):
             if not isinstance(node, Collect):
                 continue
@@ -261,7 +261,7 @@ class Block(Registers):
 
     @_run.register
     def _(self, one: Measure) -> None:
-        """For ops, any region has as many tokens as the block has rows."""
+        """To ops, every region seems to have as many tokens as the block has rows."""
         self._set(one, [self.num_rows(one.tokens.region)])
 
     @_run.register
@@ -301,7 +301,7 @@ class Block(Registers):
 
     @_run.register
     def _(self, one: Send) -> None:
-        """Steps use `passed` to read what is passed."""
+        """Only notes the instruction: steps read the values by `passed`."""
         self.sent[one] = []
 
     @_run.register
@@ -366,7 +366,7 @@ class Block(Registers):
     def _fire(self, one: Fire, inputs: Tensors) -> Tensors:
         """The outputs of an op; records which of them are rows of entries."""
         if one.node.op == "GatherV2" and not one.inputs[0].is_shared:
-            inputs[1] = tf.maximum(inputs[1], 0)  # Dead rows of entries are of no frame.
+            inputs[1] = tf.maximum(inputs[1], 0)  # Dead rows of entries have no frame: -1.
         for value in one.inputs:
             if value in self._of_entries:
                 waves = (item for item in one.outputs if is_of_entries(item))
@@ -403,13 +403,13 @@ def block_of(
     written: Buffers,
     sizes: Sizes,
 ) -> Block:
-    """A block of the frames of a place, or of all frames of a body.
+    """Makes a block of the frames of a place, or of all frames of a body.
 
     Args:
         program: The program in this run.
         segment: The segment to run.
         start: The number of frames before the block, an int32 scalar.
-        count: The number of frames, or a larger number, an int32 scalar.
+        count: The number of frames to take, or a larger number, an int32 scalar.
         written: The buffers that the block may write.
         sizes: The sizes of the block.
     """

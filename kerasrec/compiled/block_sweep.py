@@ -16,11 +16,11 @@ from kerasrec.schedule.sections import Component, Direction, Place, Queues, Segm
 
 
 class BlockSweep:
-    """A sweep over blocks that the program has under `("trace", number)`, by component.
+    """A sweep over the blocks that are recorded for each component, under `("trace", number)`.
 
     Args:
-        program: has what was kept before, and takes what this sweep keeps.
-        section: of the schedule.
+        program: The program, which has the values kept so far, and takes those of this sweep.
+        section: The section of the schedule.
     """
 
     def __init__(self, program: Program, section: Queues):
@@ -77,18 +77,18 @@ class BlockSweep:
     def _run_block(
         self, key: Place, sizes: Sizes, start: tf.Tensor, count: tf.Tensor, buffers: Buffers
     ) -> Buffers:
-        """A place, on one block."""
+        """Runs a place on one block."""
         segment = self.layout.segment(key[0], self.sweep, key[1])
         block = self.program.block_of(self.program, segment, start, count, buffers, sizes)
         block.run(segment.instructions)
         self._pass_on(block, segment)
         returns = [one for one in segment.placed if isinstance(one, Return)]
-        if returns:  # Also to those whose calls were handed on.
+        if returns:  # Also to callers that tail calls return to.
             block.give_back(returns, self.sweep)
         return block.rows.written
 
     def _pass_on(self, block: Block, segment: Segment) -> None:
-        """What a block passes on besides what it returns."""
+        """Passes on the values of a block other than its results."""
         raise NotImplementedError
 
 

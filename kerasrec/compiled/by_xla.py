@@ -11,5 +11,5 @@ from kerasrec.private import in_xla
 
 
 def by_xla(function: Callable[..., Any]) -> Any:
-    """The compiled function; the same function if the code around it is already compiled."""
+    """Returns the compiled function, or the function itself if XLA compiles the code around it."""
     return function if in_xla() else tf.function(function, jit_compile=True, autograph=False)

@@ -1,8 +1,8 @@
-"""Which values have a row for each entry of ragged rows, and which ops on them may be compiled.
+"""Finds values with a row for each entry of ragged rows, and ops on them that may be compiled.
 
-In a block, entries stand in the order of their frames, and rows without an entry are dead, like
-those without a frame. The lengths of rows must come from tables of ragged rows that all tokens
-share, as in `tf.gather(rows, node)`: then the largest number of entries is known beforehand.
+In a block, entries are in the order of their frames. Rows without an entry are dead, like rows
+without a frame. The lengths of rows must come from tables of ragged rows that all tokens share, as
+in `tf.gather(rows, node)`: then the largest number of entries is known beforehand.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SHAPES = frozenset({"Shape", "ShapeN", "Size"})
 
 @dataclass(frozen=True)
 class Lookup:
-    """The rows of a table of ragged rows that tokens have.
+    """A lookup that gives each token a row of a table of ragged rows.
 
     Args:
         splits: The splits of the table.
@@ -39,7 +39,7 @@ class Lookup:
 
 
 def lookup_of(each: Each) -> Lookup | None:
-    """The source of the entries of a region; None if it is not a table."""
+    """The lookup from which the entries of a region come; None if they come from elsewhere."""
     lengths = _source(each.selector).node
     if lengths.op != "Sub":
         return None
@@ -81,14 +81,14 @@ def _lookup_at(node: Node) -> Lookup | None:
 
 
 def _source(value: Value) -> Value:
-    """The value that one equals, for tokens that have both."""
+    """The value that was cast, selected or passed on to give this one, for the same tokens."""
     while value.node.op in _SAME_NUMBERS or isinstance(value.node, Switch):
         value = value.node.inputs[0]
     return value
 
 
 def _cuts(node: Node, begin: int | None, end: int | None) -> bool:
-    """Whether an op cuts the first axis from `begin` to `end`; None for all of that side."""
+    """Whether an op cuts the first axis from `begin` to `end`; None means no cut on that side."""
     if node.op != "StridedSlice" or not isinstance(node, Primitive):
         return False
     given = [tf.get_static_value(tensor) for tensor in node.operation.inputs[1:]]
@@ -103,7 +103,7 @@ def _cuts(node: Node, begin: int | None, end: int | None) -> bool:
 
 
 class Entries:
-    """What the values of a body have rows for, apart from tokens of a region.
+    """Finds which values of a body have a row for each entry of ragged rows, and what is refused.
 
     Args:
         body: The body whose nodes are examined, in order.
@@ -111,9 +111,9 @@ class Entries:
         is_reduction: Returns whether an op sums over all rows.
 
     Attributes:
-        known: The nodes that are handled here, and nowhere else.
-        special: Those of them whose op is right only for entries.
-        refused: The nodes that cannot be compiled, and why.
+        known: The nodes that need no check elsewhere.
+        special: The known nodes whose op may be compiled only for entries.
+        refused: The nodes that cannot be compiled, each with the reason.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class Entries:
                 self.refused.append((node, found))
 
     def _refusal(self, node: Node) -> str | None:
-        """Why a node cannot be compiled; None if it can, or if it has nothing to do with rows."""
+        """Returns why a node cannot be compiled; None if it can, or has nothing to do with rows."""
         regions = [node.region, *(value.region for value in node.outputs)]
         if isinstance(node, Rows):
             regions.append(node.entries)
@@ -223,14 +223,14 @@ class Entries:
             self._lookups[node.output(index)] = lookup
 
     def _has_same_rows(self, node: Node) -> bool:
-        """Whether an op leaves rows as they are, and cuts or joins none."""
+        """Whether an op keeps the rows of its input, without cutting or joining any."""
         if node.op != "Reshape":
             return True
         value, wanted = node.inputs
         before, after = value.type.shape, node.types[0].shape
         if not before or not after or after[0] is not None:
             return False
-        if wanted.node.op == "Shape":  # A gradient gets the shape of what it is of.
+        if wanted.node.op == "Shape":  # A gradient gets the shape of the value it belongs to.
             return self._lookups.get(wanted.node.inputs[0]) == self._lookups[value]
         sizes = [math.prod(dim or 0 for dim in shape[1:]) for shape in (before, after)]
         return None not in (*before[1:], *after[1:]) and sizes[0] == sizes[1]

@@ -1,7 +1,7 @@
 """The first sweep of a compiled run: frames in queues, a block of them at a time.
 
-Frames are numbered as they are called, so those that wait for place 0 of a body are the last ones.
-Those that wait for a later place stand in a list; `walks.py` says when. The components of places
+Frames are numbered as they are called, so those that wait for place 0 of a body have the highest
+numbers. Those that wait for a later place are in a list (see `walks.py`). The components of places
 run one after another. A component of several places is a loop, in which each place runs until its
 own queue is empty.
 """
@@ -25,7 +25,7 @@ class FirstSweep:
     """The first sweep.
 
     Args:
-        program: The program, which takes what the sweep keeps.
+        program: The program, which takes the values that the sweep keeps.
     """
 
     def __init__(self, program: Program):
@@ -55,7 +55,7 @@ class FirstSweep:
         return self._is_full(state), state["fault"]
 
     def _begin(self, arguments: Tensors, num_roots: tf.Tensor) -> State:
-        """The state before the first block: the root tokens are frames of the entry."""
+        """Returns the state before the first block: the root tokens are frames of the entry."""
         graph, components = self.layout.graph, self.program.components
         entry, sizes = graph.entry, self.sizes
         # Not a constant: TensorFlow's bridge to XLA fails on constants that several loops pass on.

@@ -1,4 +1,4 @@
-"""The number of frames in a block whose entries of ragged rows have room."""
+"""Finds how many frames of a block have room for their entries of ragged rows."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from kerasrec.schedule.sections import Segment
 
 
 def fitting(block: Block, segment: Segment, from_end: bool = False) -> tf.Tensor | None:
-    """The number of frames of a block that may run, int32; None if it has no ragged rows.
+    """Returns the number of frames of a block that may run, int32; None if it has no ragged rows.
 
-    The lengths of rows may be known only after they are computed, so a part of the segment runs for
-    that. The whole segment computes the same again, but XLA merges both.
+    The segment itself may compute the lengths of rows, so the part of it that does runs here. The
+    whole segment computes the same again, but XLA merges both.
 
     Args:
-        block: A block of as many frames as there may be; not to be used afterwards.
+        block: A block of as many frames as possible; it must not be used afterwards.
         segment: The segment to run.
         from_end: Whether the last frames of the block run, and not the first.
     """

@@ -1,6 +1,6 @@
-"""The values that are kept of each call when it is made.
+"""The values that are kept for each call when it is made.
 
-Integers stand side by side, as columns of one buffer, so that a call writes them at once.
+The integers among them are columns of one buffer, so that a call writes them at once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from kerasrec.queues.layout import Layout
 
 # The frame that made a call, and the call site.
 CALLS = ("caller", "label")
-# The frame to which a frame returns, if it is not its caller, since its call was handed on.
+# The frame and call site to which a frame returns (not its caller, after a tail call), and the row
+# of its results.
 RETURNS = ("returns_to", "return_label", "result")
 
 Column = str | int
@@ -25,7 +26,7 @@ Column = str | int
 
 
 class Frames:
-    """The values that are kept of the calls of each body.
+    """The values that are kept for the calls of each body.
 
     Args:
         layout: The layout of the program.
@@ -37,12 +38,13 @@ class Frames:
         self._walks = walks
 
     def columns(self, body: str) -> list[Column]:
-        """The columns of a body.
+        """Returns the columns of a body's buffer of integers.
 
-        These are the number of calls in which it is nested; if a frame has to know when it returns,
-        the frame that called it, and the call site; in a body with tail calls also where to return
-        to, and in which row of results; if it is walked, how many frames were listed when it was
-        called; and the parameters that are integers.
+        The first is the number of calls in which a frame is nested. If a frame has to resume its
+        caller, the frame that called it and the call site follow. In a body with tail calls, these
+        are the frame and the call site to return to, and the row of results follows in any case. If
+        frames wait for each other at a walked place of the body, the number of frames that were
+        listed at the time of the call follows. The last are the parameters that are integers.
         """
         columns: list[Column] = ["depth"]
         resumes = bool(self._walks.resumed(body))
@@ -56,7 +58,7 @@ class Frames:
         return columns
 
     def buffer_specs(self, body: str) -> dict[Hashable, BufferSpec]:
-        """The buffers of a body."""
+        """Returns the specs of a body's buffers."""
         columns = self.columns(body)
         found: dict[Hashable, BufferSpec] = {
             ("frame", body): BufferSpec(body, tf.int32, (len(columns),))
@@ -74,14 +76,15 @@ class Frames:
         known: Mapping[Column, tf.Tensor],
         live: tf.Tensor,
     ) -> None:
-        """Keeps calls.
+        """Writes the values of calls.
 
         Args:
             rows: The buffers.
             body: The body that is called.
             numbers: The numbers of the frames, int32 `[n]` or `[n, m]`.
-            known: All columns and parameters, in that shape or in one that broadcasts to it.
-            live: Which of them are called, bool, in the shape of `numbers`.
+            known: All columns and parameters, in the shape of `numbers` or one that broadcasts to
+                it.
+            live: Which of the frames are called, bool, in the shape of `numbers`.
         """
         flat, is_live = tf.reshape(numbers, [-1]), tf.reshape(live, [-1])
         columns = self.columns(body)

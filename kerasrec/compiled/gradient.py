@@ -1,4 +1,4 @@
-"""The program of the gradient, or of all sweeps of a higher derivative: the same blocks again."""
+"""The program of all sweeps after the first, such as the gradient; it runs the blocks again."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class Gradient:
         self._run = by_xla(self._compiled)
 
     def run(self, kept: State, given: Given, num_roots: tf.Tensor) -> Outcome:
-        """Runs them.
+        """Runs the sweeps, and returns their outcome.
 
         Args:
-            kept: The values that the program of the values returned.
+            kept: The result of the program of the values.
             given: The values that each sweep gets from outside, `[tokens, ...]` each; any
                 cotangents for outputs without a gradient.
-            num_roots: An int32 scalar.
+            num_roots: The number of root tokens, an int32 scalar.
         """
         rows = bucket(num_roots)
         inputs = [
@@ -97,7 +97,7 @@ class Gradient:
             if section.sweep and isinstance(section, Queues):
                 values.later_sweep(program, section).run(roots, is_root, given[section.sweep - 1])
             elif section.sweep and isinstance(section, AllTokens):
-                # Any op that can fail here was computed with the values, too, and would have failed
+                # Any op that can fail here was also computed with the values, and would have failed
                 # there.
                 sums, tensors, _ = run_hoisted(program, section)
                 if order_of(section.sweep) == order_of(max(self._sweeps)):

@@ -49,7 +49,7 @@ class Sum:
                 self.begin.append(tf.zeros([rows, *shape], item.type.dtype))
 
     def add(self, tensors: Tensors, block: Block) -> Tensors:
-        """The tensors with what a block gives."""
+        """Returns the tensors with the contribution of a block."""
         values = block.all(self.node.inputs)
         if self._is_dense:
             return [tensors[0] + in_float32(values[0])]
@@ -64,9 +64,9 @@ class Sum:
         return [count + ranks[-1], *found]
 
     def found(self, tensors: Tensors) -> Tensors:
-        """The final value: a dense gradient, or as many rows as were given.
+        """Returns the final value: a dense gradient, or the rows that were appended.
 
-        Inside XLA, where no rows can be left out, missing rows are zeros of row 0.
+        Inside XLA, no rows can be left out, so unused rows are zeros for row 0.
         """
         if self._is_dense:
             return tensors

@@ -26,7 +26,7 @@ class KnownSizes:
     def admit(self, inputs: Sequence[tf.Tensor], others: tf.Tensor) -> tf.Tensor:
         """Whether XLA may compile for the shapes of inputs and other sizes: a bool scalar.
 
-        It may if it has compiled for them before, or if there are fewer sizes than allowed.
+        It may if it has compiled for the same sizes before, or if the bound is not reached.
         """
         sizes = tf.concat([others, *map(tf.shape, inputs)], 0)
         factors = np.random.default_rng(0).integers(1 << 62, size=sizes.shape[0])

@@ -1,4 +1,4 @@
-"""Later sweeps of a compiled run: the blocks of the first, once more."""
+"""Later sweeps of a compiled run, which run the blocks of the first sweep again."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from kerasrec.schedule.sections import Segment
 
 
 class LaterSweep(BlockSweep):
-    """A later sweep, over the blocks that the first has noted; arguments as for `BlockSweep`."""
+    """A later sweep, over the blocks that the first has recorded; arguments as for `BlockSweep`."""
 
     def run(self, roots: tf.Tensor, is_root: tf.Tensor, given: Tensors) -> None:
         """Runs the sweep.
 
         Args:
-            roots: int32, the frames that the outside passes something to.
-            is_root: bool, which of them there are.
-            given: what it passes, `[tokens, ...]` each.
+            roots: The frames to which the outside passes values, padded, int32 `[tokens]`.
+            is_root: Which of them are real, bool `[tokens]`.
+            given: The values that the outside passes, `[tokens, ...]` each.
         """
         self._run_from(self._begin(roots, is_root, given))
 
     def _begin(self, roots: tf.Tensor, is_root: tf.Tensor, given: Tensors) -> Buffers:
-        """The buffers before the first block."""
+        """Returns the buffers before the first block."""
         program, entry = self.program, self.layout.graph.entry
         rows = Rows(program.sizes, program.empty(self.specs), program.done)
         for number, tensor in enumerate(given):
@@ -33,7 +33,7 @@ class LaterSweep(BlockSweep):
         return rows.written
 
     def _pass_on(self, block: Block, segment: Segment) -> None:
-        """Passes values to frames that were called, and gradients to those that returned."""
+        """Passes values to the frames that were called, or gradients to those that returned."""
         for one in block.sent:
             mask, called = block.mask(one.region), block.called(one.sites, self.is_back)
             for number, tensors in enumerate(block.passed(one)):

@@ -15,8 +15,8 @@ from kerasrec.graph.types import Kind
 from kerasrec.graph.values import Value
 from kerasrec.schedule.instructions import Fire
 
-# No random ops: XLA does not have TensorFlow's seeds, and a run that begins again for want of room
-# would draw anew, so that runs that need much room would be too rare.
+# No random ops: XLA does not have TensorFlow's seeds. Also, a run that begins again for lack of
+# room would draw anew, so that draws that need much room would be too rare.
 _PRODUCTS = "BatchMatMulV2 BiasAdd BiasAddGrad Einsum MatMul"
 _ROWS = """
     ArgMax ArgMin ConcatOffset Cumsum DynamicStitch GatherNd IdentityN InvertPermutation L2Loss
@@ -117,6 +117,6 @@ def failing(
 
 
 def _any_of_row(fails: tf.Tensor, value: Value) -> tf.Tensor:
-    """Bool `[width]` for a value with a row for each token; a scalar for one that all share."""
+    """Whether anything fails: bool `[width]` for a value of tokens, a scalar for a SHARED one."""
     first = 0 if value.is_shared else 1
     return tf.reduce_any(fails, axis=list(range(first, fails.shape.rank)))

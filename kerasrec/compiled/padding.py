@@ -1,4 +1,4 @@
-"""Few sizes, by padding, since XLA compiles anew for each size.
+"""Pads sizes so that there are few of them, since XLA compiles anew for each size.
 
 Programs that XLA compiles as a whole have static shapes already, and are not padded.
 """
@@ -17,7 +17,7 @@ from kerasrec.private import compile_time, in_xla
 # loop.
 _WIDTHS = ((0, 4), (256, 8), (1024, 16), (4096, 32), (16384, 64), (65536, 128))
 # The factor by which blocks are wider if all their frames are there beforehand. On a CPU, dead rows
-# of the last block take as long as live ones; on a GPU, the number of turns takes the time.
+# of the last block take as long as live ones; on a GPU, the time depends on the number of turns.
 _WIDE, _WIDE_WITH_GPU = 4, 16
 # The number of entries of ragged rows for each frame of a block: usually, and if some rows are
 # long.
@@ -31,7 +31,7 @@ def num_rows(tensor: tf.Tensor) -> tf.Tensor:
 
 
 def bucket(number: tf.Tensor) -> tf.Tensor:
-    """The next power of two, 1 for 0, an int32 scalar; the same number inside XLA."""
+    """Rounds up to a power of two, 0 to 1: an int32 scalar. Inside XLA, nothing is rounded."""
     if in_xla():
         return number
     is_smaller = tf.constant([1 << exponent for exponent in range(30)]) < number
@@ -39,7 +39,7 @@ def bucket(number: tf.Tensor) -> tf.Tensor:
 
 
 def padded(tensor: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
-    """A tensor padded with rows of zeros to a given number of rows."""
+    """Pads a tensor with rows of zeros to a given number of rows."""
     more = rows - tf.shape(tensor)[0]
     found = tf.pad(tensor, [[0, more], *([[0, 0]] * (tensor.shape.rank - 1))])
     found.set_shape([None, *tensor.shape[1:]])
@@ -47,14 +47,14 @@ def padded(tensor: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
 
 
 def sizes_for(capacity: tf.Tensor) -> list[tf.Tensor]:
-    """The capacity, the width of blocks and of the widest, int32 scalars; see `rows.Sizes`."""
+    """Returns the capacity, and the widths of usual and widest blocks, int32; see `rows.Sizes`."""
     width = tf.reduce_max([tf.where(capacity >= least, width, 0) for least, width in _WIDTHS])
     sizes = [capacity, width, (_WIDE_WITH_GPU if has_gpu() else _WIDE) * width]
     return list(map(compile_time, sizes)) if in_xla() else sizes
 
 
 def sizes_for_entries(sizes: Sequence[tf.Tensor], longest: tf.Tensor) -> list[tf.Tensor]:
-    """The numbers of entries of ragged rows for which blocks, and the widest, have room; int32.
+    """Returns the numbers of entries for which usual blocks, and the widest, have room; int32.
 
     Few rows are long, so a block may be full of entries before it is full of frames.
 

@@ -1,4 +1,4 @@
-"""The facts about its program that a compiled run shares, and the keys of its buffers."""
+"""A program in a compiled run: what all parts of the run know of it, and its buffers."""
 
 from __future__ import annotations
 
@@ -37,8 +37,9 @@ class Program:
             scalars.
         max_depth: The largest depth of nested calls.
         done: The complete buffers, by key.
-        counts: The numbers of frames of each body, or of rows of results, int32 scalars.
-        tails: For each place but place 0, the number of frames that have come there, int32 scalars.
+        counts: For each space, the number of frames, or of rows of results, int32 scalars.
+        tails: For each place except place 0, the number of frames that have been queued there,
+            int32 scalars.
         steps: For each component, the number of blocks, int32 scalars.
         tables: The tables with an index, by name.
     """
@@ -64,7 +65,7 @@ class Program:
 
     @functools.cached_property
     def frames(self) -> Frames:
-        """The values kept of each call."""
+        """The values kept for each call."""
         return Frames(self.layout, self.walks)
 
     @property
@@ -73,13 +74,13 @@ class Program:
         return self.layout.queues[0].components
 
     def sizes_for(self, component: Component) -> Sizes:
-        """The sizes of the blocks of a component: widest if all frames are there beforehand."""
+        """The sizes of a component's blocks; they are widest if all frames are there beforehand."""
         fed = fed_by(self.layout.queues[0].segments)
         is_fed = any(not fed[key].isdisjoint(component) for key in component)
         return self.sizes if is_fed else self.sizes.wide
 
     def buffer_specs(self, sweep: int) -> dict[Hashable, BufferSpec]:
-        """The buffers that the queues of a sweep fill."""
+        """Returns the specs of the buffers that the queues of a sweep fill."""
         layout = self.layout
         found: dict[Hashable, BufferSpec] = {}
         found.update((key, spec) for key, spec in layout.buffer_specs(sweep).items())
@@ -99,7 +100,7 @@ class Program:
         return found
 
     def specs_of_saves(self, section: Section) -> dict[Hashable, BufferSpec]:
-        """The buffers that a section for all tokens fills."""
+        """Returns the specs of the buffers that a section for all tokens fills."""
         return {
             ("value", one.item): self.layout.buffer_spec(one.item, segment.body)
             for segment in section.segments
@@ -112,7 +113,7 @@ class Program:
         return {key: self.sizes.empty(spec.dtype, spec.shape) for key, spec in specs.items()}
 
     def empty_tables(self) -> dict[str, tf.Tensor]:
-        """Tables of zeros by name; their last row is for the dead."""
+        """Tables of zeros by name; their last row is for dead rows."""
         kinds = {node.name: node.inputs[0].type for node in self.layout.graph.collects}
         return {
             name: tf.zeros([rows + 1, *(kinds[name].shape or ())], kinds[name].dtype)

@@ -1,4 +1,4 @@
-"""Among values of no single token: which sum over tokens, and which have a row for each token."""
+"""Among WAVE values, finds sums over tokens, and values that have a row for each token."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def is_reduction(node: Node) -> bool:
 
 
 def _axes(node: Node) -> list[int] | None:
-    """The axes that an op sums over, where they are known.
+    """The axes that an op sums over; None if they are not known.
 
-    The gradient of an op that broadcasts computes them when it runs: the axes where shapes differ.
+    The gradient of an op that broadcasts computes them at run time: the axes where shapes differ.
     """
     axes = node.inputs[1]
     if isinstance(axes.node, Primitive) and axes.node.op == "BroadcastGradientArgs":
@@ -55,7 +55,7 @@ def _axes(node: Node) -> list[int] | None:
 
 
 def _shape(node: Node) -> list[int] | None:
-    """The shape of a node's output, with `_TOKENS` for the number of tokens; None if it is open."""
+    """The shape that a node gives, with `_TOKENS` for the number of tokens; None if not known."""
     if not isinstance(node, Primitive):
         return None
     if node.op == "Const":
@@ -97,7 +97,7 @@ def _is_product_of_tokens(node: Node) -> bool:
 
 
 def rows_of_token(value: Value) -> int:
-    """The number of a value's rows for each token: more than one if rows were cut into others."""
+    """The number of a value's rows for each token; more than one if rows were cut into pieces."""
     if value.type.kind is Kind.TOKEN or value.node.op != "Reshape":
         return 1
     if is_of_entries(value.node.inputs[0]):
@@ -111,7 +111,7 @@ def _num_elements(shape: Sequence[int | None]) -> int:
 
 
 def unknown_sums(body: Body, left_out: Collection[Node]) -> Iterator[Node]:
-    """The nodes that mix the tokens of a wave in another way than by a sum, or may do so.
+    """Yields the nodes that mix, or may mix, the tokens of a wave other than by a sum.
 
     Args:
         body: The body whose nodes are examined, in order.

@@ -1,8 +1,9 @@
-"""Rows of static size, which XLA writes in place within a loop.
+"""Buffers of static size, whose rows XLA writes in place within a loop.
 
-XLA needs sizes that are known when it compiles. So every buffer has room for a number of frames,
-the *capacity*, and each step takes a block of a fixed number of frames, the *width*, of which some
-may be dead. Dead rows write to a row of their own, the last one, which nobody reads.
+XLA needs sizes that are known when it compiles. So every buffer has room for a fixed number of
+frames, the *capacity*, and each step takes a block of a fixed number of rows, the *width*. Rows of
+a block that hold no frame are dead. They write to a row of their own, the last one, which nobody
+reads.
 """
 
 from __future__ import annotations
@@ -94,11 +95,11 @@ class Rows:
         return self.written[key] if key in self.written else self.read_only[key]
 
     def read(self, key: Hashable, rows: tf.Tensor) -> tf.Tensor:
-        """Reads some rows; int32 `[n]` gives `[n, ...]`."""
+        """Reads rows: `rows` int32 `[n]`; returns `[n, ...]`."""
         return self._tokens_of(tf.gather(self.all(key), rows))
 
     def write(self, key: Hashable, rows: tf.Tensor, values: tf.Tensor, live: tf.Tensor) -> None:
-        """Replaces rows: `rows` int32 `[n]`, `values` `[n, ...]`, bool `[n]` which are live."""
+        """Replaces live rows: `rows` int32 `[n]`, `values` `[n, ...]`, `live` bool `[n]`."""
         places = tf.expand_dims(tf.where(live, rows, self.sizes.dead), 1)
         self.written[key] = put(self.written[key], places, values)
 
@@ -132,11 +133,11 @@ class Rows:
         self.written[key] = update_slice(self.written[key], self._rows_of(values), start)
 
     def _tokens_of(self, rows: tf.Tensor) -> tf.Tensor:
-        """The tokens that rows serve, where a row may be one token."""
+        """Converts rows to tokens; here each row is one token."""
         return rows
 
     def _rows_of(self, tokens: tf.Tensor) -> tf.Tensor:
-        """The rows of tokens."""
+        """Converts tokens to rows; the inverse of `_tokens_of`."""
         return tokens
 
 
@@ -146,13 +147,13 @@ def put(
     values: tf.Tensor,
     scatter: Callable[..., tf.Tensor] = tf.tensor_scatter_nd_update,
 ) -> tf.Tensor:
-    """A buffer with rows replaced, or added to.
+    """Returns a buffer with rows replaced, or added to.
 
     Args:
         buffer: The buffer, `[rows, ...]`.
         places: The places of rows, int32 `[n, 1]`, or of parts of rows, int32 `[n, 2]`.
         values: The values, `[n, ...]`.
-        scatter: The op of TensorFlow that puts them there.
+        scatter: The TensorFlow op that replaces the rows or adds to them.
     """
     if 0 in values.shape[1:]:
         return buffer  # TensorFlow refuses to scatter rows without numbers.
@@ -160,5 +161,5 @@ def put(
 
 
 def beside(mask: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
-    """A mask `[n]` that broadcasts against a tensor `[n, ...]`."""
+    """Reshapes a mask `[n]` so that it broadcasts against a tensor `[n, ...]`."""
     return tf.reshape(mask, [-1, *([1] * (tensor.shape.rank - 1))])

@@ -2,8 +2,8 @@
 
 XLA compiles anew for each size of its inputs. So open sizes are padded to the next power of two:
 root tokens, tables that all tokens share, and the room for frames. The number of frames is not
-known beforehand; a run that finds no room begins again with more. Some errors of TensorFlow's
-kernels do not occur in XLA, such as that of an index outside a table. If such an error is due, or a
+known beforehand; a run that runs out of room begins again with more. XLA does not raise some errors
+of TensorFlow's kernels, such as that for an index outside a table. If such an error is due, or a
 bound on depth, room or the number of sizes is met, waves run the program from the start: they raise
 the error, or finish the run.
 """
@@ -38,9 +38,9 @@ class CompiledRun:
     Args:
         schedule: The schedule in queues, with the gradient.
         forward_only: The same without the gradient. If it is given, nothing is kept for a gradient,
-          which runs the values again.
-        by_waves: Makes a run by waves of (tensors of SHARED values, limits).
-        known: The sizes for which XLA has compiled it; beyond their bound, waves run it.
+            and the gradient runs the values again.
+        by_waves: Makes a run by waves, from the tensors of SHARED values and the limits.
+        known: The sizes for which XLA has compiled the program; beyond their bound, waves run it.
         shared: The tensors of SHARED values.
         limits: The bounds on depth and memory.
     """
@@ -82,7 +82,7 @@ class CompiledRun:
         return unless_failed(self._has_failed, lambda: values.outcome(found, num_roots), waves)
 
     def _run_values(self, arguments: Tensors) -> State:
-        """Runs the values; see `Values.run`."""
+        """Runs the values, with more room if there was not enough; see `Values.run`."""
         values, most = self._values, self._most_frames()
         num_roots = num_rows(arguments[0])
         capacity = tf.minimum(values.first_capacity(num_roots), most)
@@ -126,7 +126,7 @@ class CompiledRun:
         return unless_failed(self._has_failed, compiled, waves)
 
     def _in_waves(self) -> ScheduleRun:
-        """A run by waves."""
+        """Makes a run by waves."""
         return self.by_waves(self.shared, self.limits)
 
     def _most_in_memory(self) -> int:
@@ -144,7 +144,7 @@ class CompiledRun:
 def unless_failed(
     has_failed: tf.Tensor, compiled: Callable[[], Outcome], waves: Callable[[], Outcome]
 ) -> Outcome:
-    """The results of the compiled program; if it has failed, those of waves."""
+    """Returns the results of the compiled program, or those of waves if it has failed."""
     found: list[Outcome] = []
 
     def of_compiled() -> list[tf.Tensor]:
@@ -163,7 +163,7 @@ def unless_failed(
 
 
 def _like(outcome: Outcome, tensors: Sequence[tf.Tensor]) -> Outcome:
-    """The same with other tensors, in the order of `flat`."""
+    """Returns an outcome with other tensors, in the order of `flat`."""
     left = iter(tensors)
 
     def next_like(found: tf.Tensor | tf.IndexedSlices) -> tf.Tensor | tf.IndexedSlices:

@@ -1,4 +1,4 @@
-"""The values shared by all tokens that a compiled program reads."""
+"""The SHARED values that a compiled program reads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from kerasrec.schedule.schedule import Schedule
 class SharedInputs:
     """The SHARED values that some sweeps read, as inputs of their program.
 
-    A value with any number of rows that is only read row by row is a table, and is padded.
+    A value is a table if it may have any number of rows and is only read row by row. Tables are
+    padded.
 
     Args:
         schedule: The program's schedule.
@@ -45,8 +46,7 @@ class SharedInputs:
             value for value in dict.fromkeys(read) if value.node.op != "Const" and value not in made
         ]
         self.read_by_rows = [value for value in self.values if self._is_read_by_rows(value)]
-        # For tables of ragged rows, the places where rows begin by the entries, and the entries by
-        # these.
+        # For tables of ragged rows, maps the entries to the splits (the places where rows begin).
         self._splits: dict[Value, Value] = {}
         for _, _, one in self.schedule.instructions():
             if isinstance(one, Fire) and one.node.op == RAGGED_GATHER:
@@ -98,10 +98,10 @@ class SharedInputs:
         return found, list(sizes.values())
 
     def _padded_size(self, value: Value, sizes: Mapping[Value, tf.Tensor]) -> tf.Tensor:
-        """The number of rows that a table gets, an int32 scalar.
+        """The number of rows to which a table is padded, an int32 scalar.
 
-        For ragged rows: trees have almost as many entries as rows, which should be one size for
-        XLA.
+        Tables of ragged rows for trees have almost as many entries as rows. Both are padded alike,
+        so that they are one size for XLA.
         """
         if value in self._splits.values():
             return bucket(sizes[value] - 1) + 1
@@ -111,7 +111,7 @@ class SharedInputs:
         return bucket(sizes[value])
 
     def known(self, tensors: Sequence[tf.Tensor]) -> dict[Value, tf.Tensor]:
-        """The tensors by value, with what is prepared from them."""
+        """Returns the tensors by value, with the values prepared from them."""
         return with_prepared(dict(zip(self.values, tensors, strict=True)), self._prepared)
 
 

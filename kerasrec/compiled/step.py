@@ -1,4 +1,4 @@
-"""One step of the first sweep of a compiled run: a place, on a block of frames that wait for it."""
+"""One step of the first sweep of a compiled run: a place runs on a block of waiting frames."""
 
 from __future__ import annotations
 
@@ -51,7 +51,11 @@ class Step:
         self.block: Block
 
     def run(self) -> None:
-        """Takes frames; computes, keeps, calls, and passes them on."""
+        """Runs the place on the frames of the block.
+
+        This computes and keeps values, makes calls, returns results, and queues frames that are
+        ready.
+        """
         self._leave_what_does_not_fit()
         self.block = block = self._block()
         block.counts = self.counts
@@ -89,7 +93,7 @@ class Step:
         }
 
     def _taken(self) -> tuple[tf.Tensor, tf.Tensor]:
-        """The places of the frames that it takes, and their number; int32 scalars."""
+        """Returns where the frames to take begin in the queue, and their number; int32 scalars."""
         key, walks = (self.name, self.place), self.program.walks
         head, width = self.heads[key], self.sizes.width
         end = self.tails[key] if self.place else self.counts[self.name]
@@ -125,7 +129,7 @@ class Step:
         return block
 
     def _call(self, send: Send) -> None:
-        """Appends frames for what is called by some call sites."""
+        """Appends frames for the calls of some call sites."""
         block, callee, width = self.block, send.sites[0].callee, len(send.sites)
         mask = block.mask(send.region)
         first = self._appended(callee, mask, width)
@@ -157,7 +161,7 @@ class Step:
         self.program.frames.write(block.rows, callee, numbers, columns, live)
 
     def _appended(self, space: Hashable, mask: tf.Tensor, width: int) -> tf.Tensor:
-        """For each row of a mask, the first of `width` new rows of a space, int32."""
+        """Appends `width` rows to a space for each true entry of a mask; returns the first ones."""
         ranks = tf.cumsum(tf.cast(mask, tf.int32))
         first = self.counts[space] + width * (ranks - 1)
         self.counts[space] += width * ranks[-1]
@@ -174,7 +178,7 @@ class Step:
         return found
 
     def _wait(self, one: Wait) -> None:
-        """Frames wait for their calls, or go on if they made none or if nobody has to wait."""
+        """Makes frames wait for their calls; they are queued if they made none or need not wait."""
         block, key = self.block, (self.name, one.then)
         mask = block.mask(one.region)
         if self.program.walks.has(key) or not (one.sites or one.others):
@@ -196,7 +200,10 @@ class Step:
         self.tails[key] += ranks[-1]
 
     def _return(self, returns: Sequence[Return]) -> None:
-        """Frames return; callers that stand in no list and wait for no other call are ready."""
+        """Returns results; callers become ready if they wait for no other call.
+
+        Callers at walked places are in their list already.
+        """
         mask = self.block.give_back(returns, 0)
         num_labels = len(self.layout.graph.call_sites)
         for place, of_place in self.program.walks.resumed(self.name).items():
@@ -207,7 +214,7 @@ class Step:
             self._resume(place, callers, mask & tf.gather(is_there, labels))
 
     def _resume(self, key: Place, callers: tf.Tensor, mask: tf.Tensor) -> None:
-        """Frames are ready for a place, unless they wait for other calls, too."""
+        """Makes frames ready for a place, unless they wait for other calls, too."""
         name, place = key
         rows = self.block.rows
         if self.layout.counts_calls(name, place):

@@ -31,7 +31,7 @@ from kerasrec.schedule.sections import AllTokens
 
 
 class Values:
-    """Runs the values of a program; what it keeps serves the gradient.
+    """Runs the values of a program, and keeps those that the gradient reads.
 
     Args:
         schedule: The schedule in queues.
@@ -56,7 +56,7 @@ class Values:
         self.schedule = schedule
         self.graph: TaggedGraph = schedule.graph
         self.layout = Layout(schedule)
-        self.keys: list[Hashable] = []  # What the program keeps, known when it is traced.
+        self.keys: list[Hashable] = []  # Of the buffers that are kept; known after tracing.
         self._max_depth = limits.max_depth
         self._keeps = keeps
         self._known = known
@@ -78,19 +78,19 @@ class Values:
         self._run = by_xla(self._compiled)
 
     def first_capacity(self, num_roots: tf.Tensor) -> tf.Tensor:
-        """The number of frames with room at first, int32: one call for each row of a table."""
+        """The room for frames at first, int32: for one call for each row of the largest table."""
         tables = zip(self._inputs.tables, self._sizes_of_tables, strict=True)
         sizes = [size for value, size in tables if value not in self._splits]
         rows = [bucket(size) for size in [*sizes, *self._rows_of_integers()]]
         return tf.reduce_max([64, 8 * bucket(num_roots), *rows])
 
     def capacity_for(self, num_roots: tf.Tensor, calls: int | tf.Tensor | None) -> tf.Tensor:
-        """The number of frames for which there is room if there cannot be more, an int32 scalar.
+        """Returns the room for frames in a run that cannot begin again with more, an int32 scalar.
 
         Args:
-            num_roots: An int32 scalar.
-            calls: The number of calls that a root token leads to, including itself; None for a call
-              for each row of a table of integers that the program reads.
+            num_roots: The number of root tokens, an int32 scalar.
+            calls: The largest number of calls that a root token leads to, including itself. None
+                for one call for each row of a table of integers that the program reads.
 
         Raises:
             TraceError: If `calls` is None, and there is no such table.
@@ -111,7 +111,10 @@ class Values:
         return tf.reduce_max([1, num_roots, *rows])
 
     def _rows_of_integers(self) -> Tensors:
-        """Of tables that determine the calls; others, such as vectors of words, may be larger."""
+        """The numbers of rows of tables of integers, which determine the calls.
+
+        Other tables, such as vectors of words, may be larger.
+        """
         tables = [
             value
             for value in self._inputs.read_by_rows
@@ -154,9 +157,9 @@ class Values:
 
         Args:
             sizes: The sizes of the buffers.
-            num_roots: An int32 scalar.
+            num_roots: The number of root tokens, an int32 scalar.
             given: A nest of padded tensors.
-            fits: Whether the buffers are small enough; otherwise there is a fault.
+            fits: Whether the run is possible with these sizes; otherwise there is a fault.
         """
         rows = [bucket(size) for size in self._collected.values()]
         inputs = sizes, num_roots, given, self._shared, self._sizes_of_tables, rows

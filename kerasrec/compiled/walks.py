@@ -1,9 +1,9 @@
-"""Places whose frames are all there before the first of them runs.
+"""Walked places: places whose frames are all there before the first of them runs.
 
-The frames of such a place stand in a list in the order in which they were called. The list is
-walked from its end, since the calls of a frame stand behind it. So nothing records which frames are
-ready. A block must not contain both a frame and one that it has called: it begins no earlier than
-with the first frame that was listed after all possible callers of its last frame.
+The frames of such a place are in a list, in the order in which they were called. The list is walked
+from its end, since the calls of a frame come after it. So nothing has to record which frames are
+ready. A block must not contain both a frame and a frame that it has called. So it begins no earlier
+than with the first frame that was listed after all frames that may have called its last one.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Walks:
         components = layout.queues[0].components
         self._places = frozenset(one[0] for one in components if len(one) == 1 and one[0][1])
         fed = fed_by(layout.queues[0].segments)
-        # Other frames that a frame waits for are done, since the places that feed this one run
-        # before.
+        # All other frames that a frame waits for are done, since other places that feed this one
+        # run before it.
         self._own = {key[0]: key for key in self._places if key in fed[key]}
 
     def has(self, key: Place) -> bool:
@@ -38,6 +38,6 @@ class Walks:
         return self._own.get(body)
 
     def resumed(self, body: str) -> dict[Place, list[int]]:
-        """The other places to which a body returns, and the labels of the calls that wait there."""
+        """The other places to which a body returns, with the labels of calls that wait there."""
         callers = self._layout.callers(body)
         return {place: labels for place, labels in callers.items() if not self.has(place)}

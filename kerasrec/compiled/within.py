@@ -24,8 +24,8 @@ class RunWithinXla:
     Args:
         schedule: The schedule in queues, with the gradient.
         forward_only: The same as for `CompiledRun`.
-        calls: The number of calls that a root token leads to, including itself; None for a call for
-          each row of a table of integers that the program reads.
+        calls: The largest number of calls that a root token leads to, including itself. None for
+            one call for each row of a table of integers that the program reads.
         shared: The tensors of SHARED values.
         limits: The bounds on depth.
     """
@@ -69,7 +69,7 @@ class RunWithinXla:
 
 
 def unless(has_failed: tf.Tensor, outcome: Outcome) -> Outcome:
-    """Returns the outcome; if a run has failed, values that nobody can take for an outcome."""
+    """Returns the outcome; if a run has failed, NaN or the largest integer in place of it."""
 
     def of(tensor: tf.Tensor | tf.IndexedSlices) -> tf.Tensor | tf.IndexedSlices:
         if isinstance(tensor, tf.IndexedSlices):

@@ -1,4 +1,4 @@
-"""A block of calls of a body, which stand side by side."""
+"""A block of calls of a body, which are in consecutive rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kerasrec.schedule.sections import Segment
 
 
 class MemoBlock(Block):
-    """Registers of a segment on a block; arguments as for `Block`."""
+    """The registers of a segment on a block; arguments as for `Block`."""
 
     rows: RowsOfCalls
 
@@ -30,7 +30,7 @@ class MemoBlock(Block):
         return tf.unstack(self.of_calls(called_key(sites)), len(sites), axis=1)
 
     def of_calls(self, key: Hashable) -> tf.Tensor:
-        """What has a row for each call, `[calls, ...]`."""
+        """Reads the block's rows of a buffer with one row for each call, `[calls, ...]`."""
         return rows_from(self.rows.all(key), self.start, self.rows.sizes.width)
 
     def arguments(self) -> Tensors:
@@ -46,11 +46,11 @@ class MemoBlock(Block):
         return found
 
     def _passed(self, node: Node) -> tf.Tensor:
-        """What is passed to the calls for a parameter of a later sweep."""
+        """The value that a later sweep passes to the calls for a parameter."""
         return tf.cast(self.read_own(self.layout.inputs[node][1]), node.types[0].dtype)
 
     def wait(self, ones: Sequence[Wait]) -> None:
-        """Notes which calls wait for others."""
+        """Records which calls wait for others."""
         masks = [self.mask(one.region) for one in ones]
         self.write_own(("waits", self.body), tf.reduce_any(masks, 0), self.live)
 
@@ -63,7 +63,7 @@ def memo_block_of(
     written: Buffers,
     sizes: Sizes,
 ) -> MemoBlock:
-    """A block of rows of a body; arguments as for `block.block_of`."""
+    """Makes a block of rows of a body; arguments as for `block.block_of`."""
     rows = RowsOfCalls(sizes, written, program.done)
     is_call, is_copy = tf.range(sizes.width) < count, tf.range(rows.copies) < program.done[COPIES]
     live = tf.reshape(tf.expand_dims(is_call, 1) & is_copy, [-1])

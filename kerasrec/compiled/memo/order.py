@@ -1,4 +1,4 @@
-"""In which rows the calls of a run stand, and in which blocks they run: control before data.
+"""Decides in which rows the calls of a run are, and in which blocks they run, before they run.
 
 Calls of a body are numbered by level, those that call nobody first. If all root tokens make the
 same calls, a call has a token for each of them, its *copies*.
@@ -24,19 +24,19 @@ _WIDE = 16
 
 
 class Order(NamedTuple):
-    """What XLA is given of the calls of a run, with sizes of which there are few.
+    """The calls of a run, as XLA gets them: padded, so that there are few sizes.
 
     Args:
-        arguments: for each body what its parameters are, `[calls, ...]` each.
-        called: for call sites that call for the same tokens, the numbers of the calls that each
-          call makes, int32 `[calls, sites]`.
-        counts: for each body how many calls there are, int32 scalars.
-        entrance: blocks of calls that may run in any order, int32 `[blocks, 3]`: which body, the
-          first call, how many calls.
-        levels: the same of blocks in the order of levels, of those bodies that wait for calls.
-        num_blocks: how many there are of either, int32 scalars.
-        roots: calls and copies of root tokens, int32 `[tokens, 2]`.
-        num_copies: int32 scalar.
+        arguments: For each body, the values of its parameters, `[calls, ...]` each.
+        called: For call sites that call for the same tokens, the numbers of the calls that each
+            call makes, int32 `[calls, sites]`.
+        counts: For each body, the number of calls, int32 scalars.
+        entrance: The blocks of calls that may run in any order, int32 `[blocks, 3]`: the body, the
+            first call, and the number of calls.
+        levels: The same for blocks in the order of levels, of the bodies that wait for calls.
+        num_blocks: The numbers of blocks in `entrance` and in `levels`, int32 scalars.
+        roots: The calls and copies of root tokens, int32 `[tokens, 2]`.
+        num_copies: The number of copies, an int32 scalar.
     """
 
     arguments: list[Tensors]
@@ -52,19 +52,19 @@ class Order(NamedTuple):
 def order_of(
     graph: TaggedGraph, waiting: Sequence[str], calls: Calls, num_roots: tf.Tensor
 ) -> tuple[Order, Tensors]:
-    """The order of all calls of a run.
+    """Computes the order of all calls of a run.
 
     Args:
-        graph: of the program.
-        waiting: bodies of which some calls wait for others.
-        calls: all of them.
-        num_roots: int32 scalar, how many root tokens there are.
+        graph: The program.
+        waiting: The bodies of which some calls wait for others.
+        calls: All calls of the run.
+        num_roots: The number of root tokens, an int32 scalar.
 
     Returns:
         The order, and the sizes of buffers, int32 scalars; see `rows.Sizes`.
 
     Raises:
-        tf.errors.InvalidArgumentError: when it is computed, a call needs itself.
+        tf.errors.InvalidArgumentError: When it is computed, if a call needs itself.
     """
     level = levels(graph, calls)
     num_levels = tf.reduce_max(tf.concat([level, [0]], 0)) + 1
@@ -112,7 +112,7 @@ def order_of(
 def _called(
     group: Together, callers: tf.Tensor, callees: tf.Tensor, place: tf.Tensor, calls: Calls
 ) -> tf.Tensor:
-    """For each call of a body, the numbers of those that it calls; 0 if it does not."""
+    """For each call of a body, the numbers of the calls that it makes; 0 if it makes none."""
     width = len(group)
     rows = tf.expand_dims(tf.gather(place, callers[::width]), 1)
     found = tf.reshape(tf.gather(place, callees), [-1, width])
@@ -121,11 +121,11 @@ def _called(
 
 
 def _blocks(sizes: tf.Tensor, width: tf.Tensor) -> tf.Tensor:
-    """Ranges cut into blocks, int32 `[blocks, 3]`: which column, the first row, how many rows.
+    """Cuts ranges into blocks, int32 `[blocks, 3]`: the column, the first row, the number of rows.
 
     Args:
-        sizes: int32 `[levels, columns]`, how many rows of each column a level has.
-        width: int32 scalar, how many rows a block has at most.
+        sizes: The number of rows of each column in each level, int32 `[levels, columns]`.
+        width: The largest number of rows in a block, an int32 scalar.
     """
     starts = tf.reshape(tf.cumsum(sizes, exclusive=True), [-1])
     columns = tf.reshape(tf.zeros_like(sizes) + tf.range(tf.shape(sizes)[1]), [-1])

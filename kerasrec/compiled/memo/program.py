@@ -1,4 +1,4 @@
-"""What all parts of a run with equal calls know of its program."""
+"""A program in a compiled run with `memo`: what all parts of the run know of it."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ COPIES = ("copies",)
 
 
 def waiting_of(layout: Layout) -> list[str]:
-    """Bodies of which some calls wait for others, and go on at place 1.
+    """Returns the bodies of which some calls wait for others, and go on at place 1.
 
     Raises:
-        GraphError: a body has other places than those before and after calls.
+        GraphError: If a body has other places than those before and after calls.
     """
     order = layout.queues[0].order
     others = [key for key in order if key[1] > 1]
@@ -35,27 +35,27 @@ def waiting_of(layout: Layout) -> list[str]:
 
 
 def called_key(sites: Sequence[CallSite]) -> Hashable:
-    """Under which are kept the calls that call sites make."""
+    """Returns the key under which the calls that call sites make are kept."""
     return ("called", sites[0].label)
 
 
 @dataclass
 class MemoProgram(Program):
-    """A program in one run; arguments as for `Program`. `done` has what `Order` says of calls."""
+    """A program in one run; arguments as for `Program`. `done` has the tensors of the `Order`."""
 
     @functools.cached_property
     def waiting(self) -> list[str]:
-        """Bodies of which some calls wait for others."""
+        """The bodies of which some calls wait for others."""
         return waiting_of(self.layout)
 
     @functools.cached_property
     def components(self) -> tuple[Component, ...]:
-        """In their stead two groups of places: what runs in any order, and level by level."""
+        """Two groups of places: those that run in any order, and those that run by level."""
         entrances = tuple((name, 0) for name in self.layout.graph.bodies)
         return entrances, tuple((name, 1) for name in self.waiting)
 
     def sizes_for(self, component: Component) -> Sizes:
-        """How large the blocks of a component are: narrow where levels wait for each other."""
+        """The sizes of a component's blocks; they are narrow if levels wait for each other."""
         return self.sizes if component[0][1] else self.sizes.wide
 
     def of_roots(self, tensor: tf.Tensor) -> tf.Tensor:
@@ -63,7 +63,10 @@ class MemoProgram(Program):
         return tf.gather_nd(tensor, self.roots)
 
     def buffer_specs(self, sweep: int) -> dict[Hashable, BufferSpec]:
-        """The buffers that a sweep fills; cotangents from many callers are summed in float32."""
+        """Returns the specs of the buffers that a sweep fills.
+
+        Buffers that sum the cotangents from several callers are float32 in half precision.
+        """
         layout = self.layout
         kinds = ("input", "output", "value")
         found: dict[Hashable, BufferSpec] = {

@@ -1,7 +1,7 @@
 """Rows of calls that several root tokens make: a row has a token for each of them.
 
-Rows are moved as wholes, so that XLA moves a piece for each call and not one for each token. A
-buffer keeps its shape within a loop: to see it in another one, XLA would copy all of it.
+Rows are moved as a whole, so XLA moves one piece for each call, not one for each token. A buffer
+keeps its shape within a loop, since XLA would copy all of it to reshape it.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from kerasrec.memo.copies import by_copy, in_line
 
 
 class RowsOfCalls(Rows):
-    """Buffers `[rows, copies, ...]`; what is read and written is `[n * copies, ...]`."""
+    """Buffers `[rows, copies, ...]`, from which `[n * copies, ...]` is read and written."""
 
     @property
     def copies(self) -> tf.Tensor:
-        """How many tokens a row is for."""
+        """The number of tokens in a row."""
         assert self.sizes.copies is not None
         return self.sizes.copies
 
     def pass_on(self, key: Hashable, rows: tf.Tensor, values: tf.Tensor, live: tf.Tensor) -> None:
-        """Adds to the live tokens of some rows, int32 `[n]`: a call has several callers."""
+        """Adds live values to rows, int32 `[n]`, since a call may have several callers."""
         values = tf.where(beside(live, values), values, tf.zeros_like(values))
         self._add(key, tf.expand_dims(rows, 1), self._rows_of(values))
 
     def add_tokens(
         self, key: Hashable, places: tf.Tensor, values: tf.Tensor, live: tf.Tensor
     ) -> None:
-        """Adds to live tokens: `places` int32 `[n, 2]`, of rows and copies, `values` `[n, ...]`."""
+        """Adds live values to tokens: `places` int32 `[n, 2]` (row, copy), `values` `[n, ...]`."""
         values = tf.where(beside(live, values), values, tf.zeros_like(values))
         self._add(key, places, values)
 

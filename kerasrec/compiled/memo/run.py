@@ -28,23 +28,23 @@ from kerasrec.schedule.sections import Direction, Loop
 
 
 class MemoValues(Values):
-    """Runs the values of a program on calls that are known; arguments as for `Values`."""
+    """Runs the values of a program on known calls; arguments as for `Values`."""
 
     program_type = MemoProgram
     later_sweep = LaterMemoSweep
     block_of = staticmethod(memo_block_of)
 
     def run_in(self, order: Order, sizes: Tensors, num_roots: tf.Tensor, most: int) -> State:
-        """Runs the program, if its buffers are for no more tokens than there is memory for.
+        """Runs the program, if there is enough memory for its buffers.
 
         Args:
-            order: of all calls.
-            sizes: of the buffers; see `rows.Sizes`.
-            num_roots: int32 scalar.
-            most: for how many tokens of each body there is memory.
+            order: The order of all calls.
+            sizes: The sizes of the buffers; see `rows.Sizes`.
+            num_roots: The number of root tokens, an int32 scalar.
+            most: The number of tokens of each body for which there is memory.
 
         Returns:
-            What `Values.run` does.
+            The same as `Values.run`.
         """
         tokens = tf.reduce_prod(tf.cast([Sizes(*sizes).rows, sizes[-1]], tf.int64))
         return self._run_with(sizes, num_roots, order, fits=tokens <= most)
@@ -72,10 +72,11 @@ class MemoValues(Values):
 
 
 class MemoCompiledRun(CompiledRun):
-    """One run of a program; arguments as for `CompiledRun`.
+    """One run of a program.
 
     Args:
-        in_waves: the schedule that waves run, whose first loop finds the calls.
+        in_waves: The schedule that waves run, whose first loop finds the calls. The further
+            arguments are those of `CompiledRun`.
     """
 
     values_of = MemoValues
@@ -104,7 +105,7 @@ class MemoCompiledRun(CompiledRun):
         return values.run_in(order, sizes, num_roots, self._most_in_memory())
 
     def _in_waves(self) -> ScheduleRun:
-        """A run by waves, of the calls that were found."""
+        """Makes a run by waves, of the calls that were found."""
         run = super()._in_waves()
         assert isinstance(run, MemoRun)
         run.calls = self._calls

@@ -1,4 +1,4 @@
-"""A sweep over calls that are all known: what needs no other call, then level by level."""
+"""Sweeps over calls that are all known: first what needs no other call, then level by level."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FAULT = ("fault",)
 
 
 class FirstMemoSweep(BlockSweep):
-    """The first sweep, from calls that call nobody up; arguments as for `BlockSweep`."""
+    """The first sweep, from the calls that call nobody up; arguments as for `BlockSweep`."""
 
     program: MemoProgram
 
@@ -27,7 +27,7 @@ class FirstMemoSweep(BlockSweep):
         """Runs all blocks; returns whether an op failed, a bool scalar."""
         empty = self.program.empty_tables()
         tables: Buffers = {("table", name): table for name, table in empty.items()}
-        # Not a constant: TensorFlow's bridge to XLA fails on those that several loops pass on.
+        # Not a constant: TensorFlow's bridge to XLA fails on constants that several loops pass on.
         no_fault = self.program.num_roots < 0
         self._run_from({**self.program.empty(self.specs), **tables, _FAULT: no_fault})
         done = self.program.done
@@ -37,7 +37,7 @@ class FirstMemoSweep(BlockSweep):
         return done.pop(_FAULT)
 
     def _pass_on(self, block: Block, segment: Segment) -> None:
-        """Fills tables, and notes which calls wait for others."""
+        """Fills tables, and records which calls wait for others."""
         assert isinstance(block, MemoBlock)
         written = block.rows.written
         tables = {name: written["table", name] for name in self.program.rows_of_tables}
@@ -55,7 +55,10 @@ class LaterMemoSweep(LaterSweep):
     program: MemoProgram
 
     def _begin(self, roots: tf.Tensor, is_root: tf.Tensor, given: Tensors) -> Buffers:
-        """Adds what the outside passes to calls; several root tokens may have made the same."""
+        """Returns the buffers before the first block, with the values that the outside passes.
+
+        They are added up, since several root tokens may have made the same call.
+        """
         program, entry = self.program, self.layout.graph.entry
         rows = RowsOfCalls(program.sizes, program.empty(self.specs), program.done)
         for number, tensor in enumerate(given):
