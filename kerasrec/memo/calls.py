@@ -1,7 +1,8 @@
 """Finds out which calls a run makes, before any of them returns: control before data.
 
-A loop goes from the roots down. In each turn, what decides and what is passed is computed for the
-calls that are new, and the calls that they make are looked up: equal ones are one call.
+A loop goes from the roots down. Each turn computes, for the calls that are new, the values that
+decide which calls they make, and the arguments of these calls. Then it looks these calls up: equal
+calls are one call.
 """
 
 from __future__ import annotations
@@ -46,10 +47,12 @@ class Calls:
         arguments: For each body, the values of its parameters, `[calls, ...]` each.
         numbers: For each body, the numbers of its calls in the run, int32 `[calls]`, ascending.
         roots: The numbers of the calls from outside, int32 `[tokens]`.
-        copies: An int32 scalar. If all root tokens have equal keys, and nothing else decides, the
-          calls are those of one of them, and this is how many root tokens there are. Otherwise 1.
-        edges: For call sites that call for the same tokens, who calls whom, int32 `[edges]` each;
-          ordered by the caller, and as a caller makes its calls.
+        copies: The number of root tokens that make the same calls, an int32 scalar. If all root
+            tokens have equal keys, and nothing else decides, the calls are those of one of them,
+            and this is the number of all. Otherwise it is 1.
+        edges: For call sites that call for the same tokens, the callers and the callees, int32
+            `[edges]` each; in the order of the callers, and for each caller in the order of its
+            calls.
         count: The number of calls, an int32 scalar.
     """
 
@@ -88,7 +91,7 @@ class _State(NamedTuple):
 
     @property
     def width(self) -> tf.Tensor:
-        """How many calls are new."""
+        """The number of new calls."""
         return tf.add_n([tf.size(numbers) for numbers in self.numbers.values()])
 
 
@@ -101,7 +104,7 @@ class CallFinder:
         loop: The schedule's first loop.
         shared: The tensors of SHARED values.
         limits: The bounds on depth, width and memory.
-        is_for_copies: Whether the calls of one root token may stand for those of others.
+        is_for_copies: Whether the calls of one root token may represent those of others.
     """
 
     schedule: Schedule
@@ -128,10 +131,10 @@ class CallFinder:
         return self.schedule.graph
 
     def find(self, given: Tensors) -> Calls:
-        """All calls that calls from outside lead to.
+        """Finds all calls that the calls from outside lead to.
 
         Args:
-            given: What the outside passes to the entry.
+            given: The values that the outside passes to the entry.
 
         Raises:
             tf.errors.InvalidArgumentError: When it is computed, if the run exceeds its limits.
@@ -192,12 +195,12 @@ class CallFinder:
         )
 
     def _copies(self, given: Tensors) -> tf.Tensor:
-        """How many root tokens make the same calls."""
+        """The number of root tokens that make the same calls."""
         memo = self.graph.memo
         if not self.is_for_copies or not memo or memo.across_roots:
             return tf.constant(1)
         parameters = self.graph.bodies[self.graph.entry].parameters
-        # Keys of what tokens make differ from root to root.
+        # The keys of values that tokens make differ from root to root.
         if reads_root(self.graph, self.loop) or any(node.name in FOR_VALUES for node in parameters):
             return tf.constant(1)
         keys = [
@@ -211,7 +214,7 @@ class CallFinder:
         return (width > 0) & self.limits.allow(state.depth, width, state.memory)
 
     def _turn(self, state: _State, copies: tf.Tensor) -> _State:
-        """Looks up what the new calls call."""
+        """Looks up the calls that the new calls make."""
         sent = self._sent(state)
         keys = [self._keys(group[0].callee, values) for group, (values, _) in sent.items()]
         sizes = tf.stack([tf.shape(item)[0] for item in keys])
@@ -260,7 +263,7 @@ class CallFinder:
         )
 
     def _sent(self, state: _State) -> dict[Together, tuple[Tensors, tf.Tensor]]:
-        """What the new calls pass to those that they call, and the numbers of the callers."""
+        """The arguments of the calls that the new calls make, and the numbers of the callers."""
         found: dict[Together, tuple[Tensors, tf.Tensor]] = {}
         for segment in self.loop.segments:
             name = segment.body
@@ -279,7 +282,7 @@ class CallFinder:
         return tf.repeat(numbers, len(one.sites)) if len(one.sites) > 1 else numbers
 
     def _keys(self, body: str, arguments: Tensors) -> tf.Tensor:
-        """What tells calls of a body apart."""
+        """Returns the keys of calls of a body, int64 `[calls, columns]`."""
         columns = [
             self._strings.number(tensor) if tensor.dtype == tf.string else tensor
             for tensor, tells in zip(arguments, self._is_key[body], strict=True)
@@ -289,7 +292,7 @@ class CallFinder:
 
 
 def _deciding(segment: Segment) -> list[Instruction]:
-    """What a segment runs to find out what it passes to calls."""
+    """The instructions of a segment on which the arguments of its calls depend."""
     read: set[Item] = set()
     found = []
     for one in reversed(segment.instructions):
@@ -302,7 +305,7 @@ def _deciding(segment: Segment) -> list[Instruction]:
 
 
 def reads_root(graph: TaggedGraph, loop: Loop) -> bool:
-    """Whether the root token of a call decides what it calls."""
+    """Whether the root token of a call decides which calls it makes."""
     roots = {node for body in graph.bodies.values() for node in body.parameters if node.is_root}
     found: set[Item] = {node.output() for node in roots}
     for segment in loop.segments:
@@ -321,14 +324,17 @@ def reads_root(graph: TaggedGraph, loop: Loop) -> bool:
 
 
 def is_key(graph: TaggedGraph, node: Entrance) -> bool:
-    """Whether an argument tells calls apart; what else tokens carry is that of the first call."""
+    """Whether an argument is part of the key of a call.
+
+    Of other values that tokens carry, equal calls share those of the first call.
+    """
     if not node.is_root:
         return not node.is_carried
     return graph.memo is not None and not graph.memo.across_roots
 
 
 def one_call(graph: TaggedGraph, arguments: dict[str, Tensors]) -> tf.Tensor:
-    """One of some calls as users write it, a string; there is at least one."""
+    """Returns one of some calls as users write it, a string; there must be at least one."""
     names = [
         texts_of_calls(name, body.parameters, arguments[name])
         for name, body in graph.bodies.items()
@@ -337,7 +343,7 @@ def one_call(graph: TaggedGraph, arguments: dict[str, Tensors]) -> tf.Tensor:
 
 
 def texts_of_calls(name: str, parameters: Sequence[Entrance], arguments: Tensors) -> tf.Tensor:
-    """Calls of a body as users write them, string `[calls]`."""
+    """Returns calls of a body as users write them, string `[calls]`."""
     parts: list[tf.Tensor | str] = []
     for node, tensor in zip(parameters, arguments, strict=True):
         if not node.is_carried:

@@ -1,8 +1,9 @@
-"""Rows of several copies: root tokens that make the same calls.
+"""Rows of several copies: one copy for each of the root tokens that make the same calls.
 
-A tensor has all rows of one copy, then all of the next, `[copies * size, ...]`. Row numbers are
-those within a copy, int32 `[rows]`, the same for all copies. Numbers, one a row, are moved with
-their copies side by side, as neighbours in memory; vectors are neighbours by themselves.
+A tensor has all rows of one copy, then all rows of the next, `[copies * size, ...]`. Row numbers
+count within a copy, int32 `[rows]`, and are the same for all copies. If a row is one number, its
+copies are moved together, as neighbours in memory. If a row is a vector, its numbers are neighbours
+anyway.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import tensorflow as tf
 
 
 def taken(tensor: tf.Tensor, rows: tf.Tensor, copies: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    """Some rows of each copy, `[copies * rows, ...]`."""
+    """Gathers rows of each copy, `[copies * rows, ...]`."""
     tensor = by_copy(tensor, copies, size)
     if tensor.shape.rank == 2:
         found = tf.transpose(tf.gather(tf.transpose(tensor), rows))
@@ -21,13 +22,13 @@ def taken(tensor: tf.Tensor, rows: tf.Tensor, copies: tf.Tensor, size: tf.Tensor
 
 
 def added(tensor: tf.Tensor, rows: tf.Tensor, copies: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    """Rows added up where each belongs, `[copies * size, ...]`.
+    """Adds rows up by row number, `[copies * size, ...]`; the gradient of `taken`.
 
     Args:
         tensor: The rows, `[copies * rows, ...]`.
-        rows: The row of its copy to which each is added.
+        rows: The number of the row to which each is added, within its copy.
         copies: The number of copies, an int32 scalar.
-        size: The number of rows to add to, an int32 scalar.
+        size: The number of rows of a copy in the result, an int32 scalar.
     """
     if tensor.shape.rank == 1:
         columns = tf.transpose(by_copy(tensor, copies, tf.size(rows)))
@@ -36,19 +37,19 @@ def added(tensor: tf.Tensor, rows: tf.Tensor, copies: tf.Tensor, size: tf.Tensor
 
 
 def of_copies(rows: tf.Tensor, copies: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    """The numbers of the same rows in a tensor of all copies, int32 `[copies * rows]`."""
+    """The numbers of rows in a tensor of all copies, int32 `[copies * rows]`."""
     return tf.reshape(tf.expand_dims(tf.range(copies), 1) * size + rows, [-1])
 
 
 def by_copy(tensor: tf.Tensor, copies: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
-    """Rows as those of each copy, `[copies, size, ...]`: the first axis as two."""
+    """Splits the first axis of a tensor in two, `[copies, size, ...]`."""
     found = tf.reshape(tensor, _with_lead([copies, size], tensor, 1))
     found.set_shape([None, None, *tensor.shape[1:]])
     return found
 
 
 def in_line(tensor: tf.Tensor) -> tf.Tensor:
-    """The same of all copies, one behind the other, `[copies * size, ...]`: two axes as one."""
+    """Joins the axes of copies and rows into one, `[copies * size, ...]`; undoes `by_copy`."""
     if tensor.shape.rank == 2:
         return tf.reshape(tensor, [-1])
     lead = tf.shape(tensor)[:2]
@@ -58,7 +59,7 @@ def in_line(tensor: tf.Tensor) -> tf.Tensor:
 
 
 def _with_lead(lead: list[tf.Tensor], tensor: tf.Tensor, number: int) -> tf.Tensor:
-    """A shape: `lead` in the place of the first axes of a tensor, so many of them."""
+    """The shape of a tensor, with its first `number` axes replaced by `lead`."""
     rest = tensor.shape[number:]
     if rest.is_fully_defined():
         return tf.stack([*lead, *rest])

@@ -14,7 +14,7 @@ _MAX_SHOWN = 16
 def check_order(
     graph: TaggedGraph, calls: Calls, callers: tf.Tensor, callees: tf.Tensor, level: tf.Tensor
 ) -> tf.Tensor:
-    """The levels of calls; fails, when it is computed, if a call needs itself.
+    """Returns the levels of calls; fails, when it is computed, if a call needs itself.
 
     Args:
         graph: The program.
@@ -28,7 +28,7 @@ def check_order(
         is_open = level < 0
         edges = tf.where(tf.gather(is_open, callers) & tf.gather(is_open, callees))[:, 0]
         one, other = tf.gather(callers, edges), tf.gather(callees, edges)
-        # Each call without a level calls another one. So the path comes to a cycle.
+        # Each call without a level makes another call without a level. So the path gets to a cycle.
         following = tf.tensor_scatter_nd_update(tf.zeros_like(level), tf.expand_dims(one, 1), other)
         start = tf.cast(tf.argmax(is_open), tf.int32)
         (start,) = tf.while_loop(
@@ -67,7 +67,7 @@ def check_order(
 
 
 def _names(graph: TaggedGraph, calls: Calls) -> tf.Tensor:
-    """Each call as users write it, string `[calls]`."""
+    """Returns each call as users write it, string `[calls]`."""
     found = tf.fill([calls.count], "")
     for name, numbers in calls.numbers.items():
         texts = texts_of_calls(name, graph.bodies[name].parameters, calls.arguments[name])

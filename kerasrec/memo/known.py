@@ -1,4 +1,4 @@
-"""Which calls are known: from what tells a call apart to the number of the call."""
+"""The calls that are known: hash tables from the keys of calls to their numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MULTIPLIER = -7046029254386353131
 
 
 class KnownCalls:
-    """The calls of a run, by body and key; a hash table of the run's own.
+    """The calls of a run, by body and key, in a hash table of the run's own.
 
     Args:
         num_columns: The number of integers that identify a call, its body's number first.
@@ -33,10 +33,10 @@ class KnownCalls:
         self._num_columns = num_columns
 
     def key(self, body: int, columns: Sequence[tf.Tensor]) -> tf.Tensor:
-        """What tells calls of a body apart, int64 `[calls, columns]`.
+        """Returns the keys of calls of a body, int64 `[calls, columns]`.
 
-        The last column is computed from the others. By itself the table finds neighbouring integers
-        in neighbouring places, and searches for long.
+        The last column is a hash of the others. Without it, the table would put neighbouring
+        integers into neighbouring places, and search for long.
         """
         first = tf.fill(tf.shape(columns[0]), tf.constant(body, _INT))
         found = tf.stack([first, *(tf.cast(column, _INT) for column in columns)], 1)
@@ -44,7 +44,7 @@ class KnownCalls:
         return tf.concat([found, tf.expand_dims(_mixed(found), 1)], 1)
 
     def number(self, keys: tf.Tensor, count: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """The numbers of calls; new ones get the next numbers, in order.
+        """Returns the numbers of calls; new ones get the next numbers, in order.
 
         Args:
             keys: The keys of the calls, int64 `[calls, columns]`.
@@ -67,9 +67,9 @@ class KnownCalls:
 
 
 def _equal(keys: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Which rows are the first with their key, int32 `[keys]`, and the place of each row's there.
+    """Returns the first row with each key, int32 `[keys]`, and for each row the place of its key.
 
-    TensorFlow is slow to compare rows, so the last column stands for them, if it tells all apart.
+    TensorFlow is slow to compare rows, so only the last column is compared if that is enough.
     """
     place = tf.unique(keys[:, -1]).idx
     is_same = tf.reduce_all(keys == tf.gather(keys, tf.gather(_firsts(place), place)))
@@ -80,13 +80,13 @@ def _equal(keys: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def _firsts(place: tf.Tensor) -> tf.Tensor:
-    """The first row of each place, int32 `[places]`."""
+    """The first row that has each place, int32 `[places]`."""
     count = 1 + tf.reduce_max(tf.concat([place, [-1]], 0))
     return tf.math.unsorted_segment_min(tf.range(tf.size(place)), place, count)
 
 
 def _mixed(keys: tf.Tensor) -> tf.Tensor:
-    """An integer for each key in which all bits depend on all columns, int64 `[calls]`."""
+    """A hash of each key, whose bits depend on all columns, int64 `[calls]`."""
     found = tf.zeros_like(keys[:, 0])
     for column in tf.unstack(keys, axis=1):
         found = tf.bitwise.bitwise_xor(found, column) * _MULTIPLIER
@@ -96,13 +96,13 @@ def _mixed(keys: tf.Tensor) -> tf.Tensor:
 
 
 class KnownStrings:
-    """Numbers for strings: equal strings have equal numbers; a hash table of the run's own."""
+    """Numbers for strings, in a hash table of the run's own; equal strings have equal numbers."""
 
     def __init__(self) -> None:
         self._table = tf.raw_ops.AnonymousMutableHashTable(key_dtype=tf.string, value_dtype=_INT)
 
     def number(self, strings: tf.Tensor) -> tf.Tensor:
-        """int64 `[strings]`."""
+        """Returns the numbers of strings, int64 `[strings]`."""
         distinct, places = tf.unique(strings)
         numbers = _found(self._table, distinct)
         new = rows_where(numbers == _NONE, distinct)

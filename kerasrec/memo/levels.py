@@ -1,4 +1,4 @@
-"""In which order equal calls run: by the longest path to a call that calls nobody."""
+"""The order in which calls run with `memo`: by the longest path to a call that calls nobody."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from kerasrec.row_ids import row_ids
 
 
 def levels_of(callers: tf.Tensor, callees: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
-    """The level of each call: 0 if it calls nobody, else one more than the highest that it calls.
+    """Returns the level of each call.
+
+    It is 0 for a call that makes no calls, and otherwise one more than the highest level among the
+    calls that it makes.
 
     Args:
-        callers: The numbers of calls, int32 `[edges]`.
-        callees: The number of the call that each of them makes, int32 `[edges]`.
+        callers: The number of the caller, int32 `[edges]`.
+        callees: The number of the call that it makes, int32 `[edges]`.
         count: The number of calls, an int32 scalar.
 
     Returns:
@@ -58,6 +61,6 @@ def levels_of(callers: tf.Tensor, callees: tf.Tensor, count: tf.Tensor) -> tf.Te
 
 
 def rows_of_ranges(starts: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:
-    """The integers of ranges, one range behind the other, int32 `[sum of sizes]`."""
+    """Joins the integers of ranges, one range after the other, int32 `[sum of sizes]`."""
     of = row_ids(sizes)
     return tf.range(tf.size(of)) + tf.gather(starts - tf.cumsum(sizes, exclusive=True), of)

@@ -19,19 +19,19 @@ from kerasrec.waves.registers import WaveRegisters
 
 @dataclass
 class LevelLoop(LoopRun):
-    """Runs a loop, level by level. What it carries from level to level are the rows that are live.
+    """Runs a loop level by level, and carries the live rows from level to level.
 
     A row may have many readers, so their cotangents are summed in float32 if they are
     half-precision.
 
     Args:
-        plan: When each call runs. Further arguments are those of `LoopRun`.
+        plan: The plan of the run. Further arguments are those of `LoopRun`.
     """
 
     plan: Plan
 
     def run(self, given: Tensors | None, sums: Sums) -> State:
-        """Runs it; arguments as for `LoopRun`. Of the state at its end, the outside reads rows."""
+        """Runs the loop; in the final state, the entry has the rows that the outside reads."""
         end = super().run(given, sums)
         if self._is_up:
             entry = self.graph.entry
@@ -58,7 +58,7 @@ class LevelLoop(LoopRun):
         return {**carry, entry: rows}
 
     def _give(self, found: dict[str, WaveRegisters], state: State) -> Carry:
-        """Hands a level what is passed to it, and goes back to what was live before it."""
+        """Gives a level the values passed to it; returns those of rows that are live before it."""
         wave = state.wave
         if self._reads_arguments:
             for name, registers in found.items():
@@ -75,7 +75,7 @@ class LevelLoop(LoopRun):
         return before
 
     def _passed_on(self, found: dict[str, WaveRegisters], before: Carry, state: State) -> Carry:
-        """What is live before a level, with what the level passes to it added up."""
+        """The values of rows that are live before a level, with those that it passes added up."""
         if self._reads_arguments:
             return {}
         sent = {
@@ -92,7 +92,7 @@ class LevelLoop(LoopRun):
         return before
 
     def _hand_back(self, found: dict[str, WaveRegisters], state: State) -> None:
-        """Gives calls what they read of the rows that are live."""
+        """Gives calls the live rows that they read."""
         returned: dict[Together, tuple[WaveRegisters, Returned]] = {
             one.sites: (found[name], one) for name, one in self._all(Returned)
         }
@@ -103,7 +103,7 @@ class LevelLoop(LoopRun):
             ]
 
     def _returned(self, found: dict[str, WaveRegisters], state: State) -> Carry:
-        """The rows that are live when a level has returned."""
+        """The rows that are live after a level."""
         after = {}
         for name, registers in found.items():
             after[name] = [

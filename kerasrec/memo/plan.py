@@ -1,9 +1,9 @@
-"""When each call runs, and where what it needs lies then.
+"""Plans when each call runs, and in which rows the results of other calls are then.
 
-Calls run level by level, those that call nobody first. What they return is kept as rows, as long as
-a call of a higher level reads it. So a level reads rows of what is live, and what it returns itself
-takes the place of what nobody reads any more. The gradient goes the same way back, and adds up
-rows where the values were read.
+Calls run level by level, those that call nobody first. Their results are kept as rows. A row is
+live as long as a call of a higher level reads it. So each level reads live rows, and its own
+results replace rows that nobody reads any more. The gradient goes through the levels in reverse,
+and adds up the cotangents of each row from all its readers.
 """
 
 from __future__ import annotations
@@ -25,22 +25,23 @@ from kerasrec.schedule.linkage import Together
 
 @dataclass(frozen=True)
 class Plan:
-    """When calls run. Waves are levels, the highest first.
+    """The order in which calls run. Waves are levels, the highest first.
 
-    It is made for the calls of one root token where others make the same. Then the rows of each
-    wave, and those that are live, are as many copies one behind the other.
+    If several root tokens make the same calls, the plan is for the calls of one of them. Then the
+    rows of each wave, and the live rows, are several copies, one after the other.
 
     Args:
         num_waves: The number of waves, an int32 scalar.
         copies: The number of copies of each call, an int32 scalar.
         arguments: For each body and parameter, an array of the rows of each wave.
         sizes: For each body, the number of calls in each wave, int32 `[waves]`.
-        reads: For call sites that call for the same tokens, an array of the rows of what is live
-          that each wave reads, int32.
-        keeps: For each body, an array of the rows that are live after each wave, int32: the rows
-          that the wave returns, followed by what is live before it.
-        live: For each body, an array of the numbers of rows that are live before each wave, int32.
-        roots: The rows of what is live at the end that the outside reads, int32 `[tokens]`.
+        reads: For call sites that call for the same tokens, an array of the places of the rows that
+            each wave reads, among the rows that are live before it, int32.
+        keeps: For each body, an array of the places of the rows that are live after each wave,
+            int32: among the rows that the wave returns, followed by those that are live before it.
+        live: For each body, an array of the number of rows that are live before each wave, int32.
+        roots: The places of the rows that the outside reads, among those that are live at the end,
+            int32 `[tokens]`.
         num_live: For each body, the number of rows that are live at the end, an int32 scalar.
     """
 
@@ -67,39 +68,39 @@ class Plan:
         return found
 
     def given(self, name: str, wave: tf.Tensor, tensor: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """What of the rows that are live after a wave belongs to it, and to what is live before."""
+        """Divides values of the rows live after a wave: its own rows, and those live before it."""
         size, live = self._sizes(name, wave)
         found = added(tensor, self.keeps[name].read(wave), self.copies, size + live)
         found = by_copy(found, self.copies, size + live)
         return in_line(found[:, :size]), in_line(found[:, size:])
 
     def kept(self, name: str, wave: tf.Tensor, returned: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
-        """The rows that are live after a wave, of what it returns and of what is live before it."""
+        """Returns the rows live after a wave, from those it returns and those live before it."""
         size, live = self._sizes(name, wave)
         pieces = [by_copy(returned, self.copies, size), by_copy(tensor, self.copies, live)]
         rows = self.keeps[name].read(wave)
         return taken(in_line(tf.concat(pieces, 1)), rows, self.copies, size + live)
 
     def read(self, group: Together, wave: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
-        """The rows that a wave reads of what is live before it."""
+        """Returns the rows that a wave reads, from those that are live before it."""
         live = self.live[group[0].callee].read(wave)
         return taken(tensor, self.reads[group].read(wave), self.copies, live)
 
     def added(self, group: Together, wave: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
-        """For each row that is live before a wave, the sum of what belongs to its readers."""
+        """For each row that is live before a wave, adds up the values of its readers."""
         live = self.live[group[0].callee].read(wave)
         return added(tensor, self.reads[group].read(wave), self.copies, live)
 
     def of_roots(self, graph: TaggedGraph, tensor: tf.Tensor) -> tf.Tensor:
-        """The rows of what is live at the end that the outside reads, `[tokens, ...]`."""
+        """Returns the rows that the outside reads, `[tokens, ...]`, from those live at the end."""
         return taken(tensor, self.roots, self.copies, self.num_live[graph.entry])
 
     def added_of_roots(self, graph: TaggedGraph, tensor: tf.Tensor) -> tf.Tensor:
-        """For each row that is live at the end, the sum of what the outside passes to it."""
+        """For each row live at the end, adds up the values that the outside passes to it."""
         return added(tensor, self.roots, self.copies, self.num_live[graph.entry])
 
     def _sizes(self, name: str, wave: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """How many calls of a body a wave has, and how many rows are live before it, a copy."""
+        """The numbers of a body's calls in a wave, and of rows live before it, in each copy."""
         return tf.gather(self.sizes[name], wave), self.live[name].read(wave)
 
 
@@ -109,7 +110,7 @@ _OUTSIDE = -1
 
 
 def plan_of(graph: TaggedGraph, calls: Calls, parallel_tokens: int | None = None) -> Plan:
-    """When each call runs.
+    """Plans when each call runs.
 
     Args:
         graph: The program.
@@ -164,7 +165,7 @@ def plan_of(graph: TaggedGraph, calls: Calls, parallel_tokens: int | None = None
 
 
 def levels(graph: TaggedGraph, calls: Calls) -> tf.Tensor:
-    """The level of each call, int32 `[calls]`; see `levels_of`.
+    """Returns the level of each call, int32 `[calls]`; see `levels_of`.
 
     Raises:
         tf.errors.InvalidArgumentError: When it is computed, if a call needs itself.
@@ -176,7 +177,7 @@ def levels(graph: TaggedGraph, calls: Calls) -> tf.Tensor:
 
 
 def _cut(level: tf.Tensor, calls: Calls, size: int) -> tf.Tensor:
-    """The levels of calls, int32 `[calls]`, if those with many calls are cut into several."""
+    """Returns the levels of calls, int32 `[calls]`; levels of many calls are cut into several."""
     found = tf.zeros_like(level, tf.int64)
     for numbers in calls.numbers.values():
         levels = tf.gather(level, numbers)
@@ -201,7 +202,7 @@ def _with_rows(
     last_read: dict[str, tf.Tensor],
     roots: tf.Tensor,
 ) -> Plan:
-    """The plan, with the rows in which the returns of calls lie.
+    """Completes the plan with the rows of the results of calls.
 
     Args:
         graph: The program.
@@ -209,15 +210,15 @@ def _with_rows(
         copies: The number of copies of each call, an int32 scalar.
         arguments: The same as in a plan.
         sizes: The same as in a plan.
-        targets: For each wave, the places of the calls that are read; calls of a body are numbered
-          in the order of their waves.
-        last_read: For each body and place, the wave that reads it last.
+        targets: For call sites that call for the same tokens, an array of the places of the calls
+            that each wave reads. Calls of a body are numbered in the order of their waves.
+        last_read: For each body, the wave that reads the call at each place last.
         roots: The places of the calls from outside.
     """
     starts = {name: tf.cumsum(found, exclusive=True) for name, found in sizes.items()}
 
     def turn(wave, places, reads, keeps, live):  # type: ignore[no-untyped-def]
-        """Goes on to a wave; `places` are those of the calls whose returns are live, ascending."""
+        """Plans a wave; `places` are those of the calls whose results are live, ascending."""
         rows = [
             tf.searchsorted(places[group[0].callee], target.read(wave))
             for group, target in targets.items()

@@ -31,7 +31,7 @@ class MemoRun(WaveRun):
         self._plan: Plan | None = None
 
     def loop(self, loop: Loop, given: Tensors, sums: Sums) -> Tensors:
-        """Runs a loop over levels; the first finds out which calls there are."""
+        """Runs a loop over levels; before the first one, finds the calls and plans them."""
         if self._plan is None:
             if self.calls is None:
                 finder = CallFinder(
