@@ -1,4 +1,4 @@
-"""What a recursive function is called with: Python values to tensors with a token axis."""
+"""Converts the arguments of a recursive function: Python values to tensors with a token axis."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from kerasrec.trace.tracer import is_inside_traced_graph
 
 @dataclass
 class Arguments:
-    """What a function is called with from outside.
+    """The arguments of a call from outside.
 
     Args:
         tensors: The flat tensors, with a token axis unless `is_scalar`.
-        is_scalar: Whether all came without a token axis.
+        is_scalar: Whether all were given without a token axis.
         rows: A RaggedTensor whose entries are the tokens, if any was given.
         signature: The signature of the tensors.
         tables: The tables of the values of data types among them.
@@ -45,7 +45,7 @@ class Arguments:
 
 
 def bind(function: Traceable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-    """Arguments by position, keyword-only ones last, defaults filled in.
+    """Returns the arguments by position, keyword-only ones last, with defaults filled in.
 
     Raises:
         SignatureError: If they do not fit the function.
@@ -76,17 +76,18 @@ def bind(function: Traceable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 
 
 def keyword_only(function: Traceable) -> list[str]:
-    """Names of the keyword-only parameters of a function, which `bind` puts last."""
+    """The names of the keyword-only parameters of a function, which `bind` puts last."""
     parameters = function.python_signature.parameters.values()
     return [item.name for item in parameters if item.kind is item.KEYWORD_ONLY]
 
 
 def arguments_of(function: Traceable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
-    """The arguments of a call from outside, as tensors.
+    """Returns the arguments of a call from outside, as tensors.
 
     Raises:
         SignatureError: If they do not fit the function, or each other.
-        TraceError: If a function cannot be called here.
+        TraceError: If the function cannot be called here: inside TensorFlow's own control flow, or
+            while `tf.function`s run eagerly.
     """
     name = function.name
     if is_inside_traced_graph():
@@ -120,12 +121,12 @@ def arguments_of(function: Traceable, args: tuple[Any, ...], kwargs: dict[str, A
 
 
 def as_token(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """Tensors without a token axis, as those of one token."""
+    """Gives tensors without a token axis the axis of one token."""
     return [tf.expand_dims(tensor, 0) for tensor in tensors]
 
 
 def _array_like(name: str, value: Any) -> Any:
-    """A list of numbers or strings is one tensor; other lists and tuples are nests of arguments."""
+    """Makes one tensor of each list of numbers or strings; other lists and tuples are nests."""
     if isinstance(value, list) and all(
         isinstance(item, int | float | complex | str | bytes | np.generic)
         for item in tf.nest.flatten(value)
@@ -155,7 +156,7 @@ def _tensor(name: str, value: Any) -> tf.Tensor | tf.RaggedTensor:
 
 
 def _hint(value: Any, is_value: bool, reason: str) -> str:
-    """What to pass in place of a value that is no tensor."""
+    """Says what to pass in place of a value that is not a tensor."""
     if is_value:
         return " Objects of data types are passed alone, or several of one type in a list."
     if isinstance(value, list) and any(isinstance(item, dict) for item in value):

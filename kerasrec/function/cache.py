@@ -1,4 +1,4 @@
-"""What a recursive function has compiled, by signature."""
+"""The compiled programs of a recursive function, one for each signature."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MANY_NEW = 5
 
 
 class Cache:
-    """Compiles a function once for each signature; a copy is empty.
+    """Compiles a function once for each signature; copies of a cache are empty.
 
     Args:
         name: The function's name.
@@ -39,7 +39,7 @@ class Cache:
         return Cache, (self.name,)
 
     def get(self, signature: Signature, make: Callable[[Signature], Compiled]) -> Runner:
-        """The function under a signature, not kept inside a stateless scope.
+        """Returns the function for a signature; it is not kept inside a stateless scope.
 
         Args:
             signature: The signature of the arguments.
@@ -55,7 +55,7 @@ class Cache:
             return known
         with UsersFrames():
             runner = Runner(make(signature))
-        was_faster = self._runners.get(key) is not known  # another thread
+        was_faster = self._runners.get(key) is not known  # Another thread.
         if not (was_faster or in_stateless_scope()):
             self._runners[key] = runner
             self._were_new.append(known is None)
@@ -69,12 +69,12 @@ class Cache:
 
     @property
     def num_traces(self) -> int:
-        """How often TensorFlow has traced what is kept."""
+        """The number of times that TensorFlow has traced the functions that are kept."""
         return sum(runner.num_traces for runner in self._runners.values())
 
     @property
     def num_xla_sizes(self) -> int:
-        """For how many sizes XLA has compiled what is kept."""
+        """The number of sizes for which XLA has compiled the functions that are kept."""
         return sum(runner.compiled.program.num_xla_sizes for runner in self._runners.values())
 
     def _warn_of_many(self, signature: Signature) -> None:

@@ -1,4 +1,4 @@
-"""Recursive functions of objects and of modules: where they are kept, and what they are called."""
+"""Keeps the recursive methods of objects, and finds importable names of functions."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-# Two threads that first ask for a method get the same one.
+# Two threads that ask for a new method at once get the same one.
 _LOCK = threading.RLock()
 
 
 class Methods:
-    """The recursive methods of one object, kept in its attributes so that they live as long.
+    """The recursive methods of one object, kept in its attributes to live as long as the object.
 
     Args:
         instance: The object, or a class; None in copies, which a copied object does not use.
@@ -28,7 +28,7 @@ class Methods:
 
     @classmethod
     def of(cls, instance: Any) -> Methods:
-        """The methods of an object; never those of what it was copied from, or of a base class."""
+        """Returns an object's own methods, not those of its original or of a base class."""
         name = "_recursive_methods"
         with _LOCK:
             methods = vars(instance).get(name)
@@ -41,7 +41,7 @@ class Methods:
             return methods
 
     def get(self, function: Any, make: Callable[[], Any]) -> Any:
-        """The method that a function of the class is; made when it is first asked for."""
+        """Returns the method for a function of the class, and makes it at the first request."""
         with _LOCK:
             if function not in self._by_function:
                 self._by_function[function] = make()
@@ -49,7 +49,7 @@ class Methods:
 
 
 def importable_name(function: Any) -> str | None:
-    """The name under which an imported module has a function; None if none has."""
+    """The name under which an imported module has a function; None if no module has it."""
     module, name = (vars(function).get(key) for key in ("__module__", "__qualname__"))
     if name is None or module == "__main__" or module not in sys.modules:
         return None

@@ -41,11 +41,11 @@ class Runner:
 
     @property
     def num_traces(self) -> int:
-        """How often TensorFlow has traced what runs the program."""
+        """The number of times that TensorFlow has traced the function that runs the program."""
         return self._run.experimental_get_tracing_count()
 
     def run(self, given: Arguments) -> tuple[Any, dict[str, tf.Tensor]]:
-        """The result, and tables `[size, ...]` by name."""
+        """Returns the result, and the tables `[size, ...]` by name."""
         self._check_passes(given)
         is_session = not tf.compat.v1.executing_eagerly_outside_functions()
         outputs, tables, marks = self._results(given, is_session)
@@ -58,7 +58,7 @@ class Runner:
                 name: marked(table, marks.get(table_result(name))) for name, table in tables.items()
             }
         returns = self.compiled.returns
-        # After what the function returns, there may be an entrance for the gradient.
+        # After the function's own results, there may be one more, by which gradients enter.
         result = tf.nest.pack_sequence_as(returns, outputs[: len(tf.nest.flatten(returns))])
         result, tables = with_made(result, tables)
         if given.rows is not None:
@@ -102,11 +102,12 @@ class Runner:
 
     @functools.cached_property
     def _run_within_xla(self) -> Any:
-        """The run inside of what XLA compiles as a whole.
+        """The run inside of a program that XLA compiles as a whole.
 
-        It is no function of its own. XLA must know shapes when it compiles, and takes all results
-        of a function for constants if it must know one of them, and all that they are computed
-        from: it would compile anew for each batch. So tapes of the same graph must see it.
+        It is not a `tf.function`. XLA must know shapes when it compiles. If it must know one result
+        of a function, it takes all of them, and everything from which they are computed, for
+        constants. Then it would compile anew for each batch. So the ops of the run are in the graph
+        around it, and tapes of that graph are told to see them as one op.
         """
         program = self.compiled.program.within_xla()
         results_of = _results_of(program)
@@ -130,7 +131,7 @@ class Runner:
 
 
 def _of_one(run: Any, *tensors: tf.Tensor) -> Results:
-    """A run of one token, whose tensors have no token axis."""
+    """Runs one token, whose tensors have no token axis."""
     outputs, tables, marks = run(*as_token(tensors))
     return tuple(tf.squeeze(tensor, 0) for tensor in outputs), tables, marks
 

@@ -1,4 +1,4 @@
-"""Runs a function on values of data types: traced once for a schema, whatever the values."""
+"""Runs a function on values of data types; it is traced once for each schema, for any values."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Run = Callable[[Arguments], tuple[Any, dict[str, tf.Tensor]]]
 
 
 class TableRuns:
-    """What a recursive function has compiled for values of data types; a copy is empty.
+    """The runs that a recursive function has for values of data types; copies are empty.
 
-    Inside a graph, the tables of a batch are tensors that the function closes over. Called eagerly
-    they differ each time, so they are arguments of a `tf.function` around it.
+    Inside a graph, the tables of a batch are tensors that the function closes over. In eager calls,
+    they differ each time, so they are arguments of a `tf.function` around the function.
     """
 
     def __init__(self) -> None:
@@ -31,11 +31,11 @@ class TableRuns:
         return TableRuns, ()
 
     def clear(self) -> None:
-        """Forgets all."""
+        """Forgets all runs."""
         self._runs.clear()
 
     def run(self, given: Arguments, run: Run) -> tuple[Any, dict[str, tf.Tensor]]:
-        """The result for arguments with tables.
+        """Returns the result for arguments with tables, and the collected tables.
 
         Args:
             given: The arguments.
@@ -58,12 +58,12 @@ class TableRuns:
         if given.rows is not None:
             outputs = [given.rows.with_values(tensor) for tensor in outputs]
         packed = tf.nest.pack_sequence_as(result, list(outputs))
-        # A value that the function closes over is of tables that it was not called with.
+        # Values that the function closes over are from tables that it was not called with.
         return with_tables(packed, lambda item: back.get(item, item)), collected
 
 
 def _key_of(given: Arguments) -> tuple[Any, ...]:
-    """Which run arguments need: all that a trace depends on."""
+    """Returns the key of the run for some arguments: everything that a trace depends on."""
     places = {
         tables: dataclasses.replace(tables, number=place)
         for place, tables in enumerate(given.tables)
@@ -75,12 +75,13 @@ def _key_of(given: Arguments) -> tuple[Any, ...]:
 
 
 def _new_run(given: Arguments, run: Run) -> tuple[Any, list[Any]]:
-    """A `tf.function`, and what it returns: its nest, and the tables of values in that.
+    """Makes a `tf.function` for a run, and a list that its tracing fills.
 
-    These are the tables that it is called with, and those of what it makes.
+    The one entry of the list is a tuple: the nest of the result, the tables that the function was
+    called with, and the tables of new values in the result.
     """
     structure: list[Any] = []
-    # Stand for the tables of this call, whose tensors are not to be kept.
+    # Placeholders for the tables of this call, whose tensors must not be kept.
     stand_in = {tables: Tables(tables.schema, None, None, {}) for tables in given.tables}
     blanks = list(stand_in.values())
     sizes = [len(tables.flat()) for tables in given.tables]
