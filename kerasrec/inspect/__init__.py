@@ -1,1 +1,1 @@
-"""Shows programs and runs: DOT, pictures, TensorBoard, tables of what happened in a run."""
+"""Shows programs and runs: DOT, pictures, TensorBoard, traces of runs and their plots."""

@@ -1,7 +1,7 @@
 """Graphs in DOT, the language of Graphviz.
 
 Functions, their gradients, conditionals and branches are boxes inside each other, see
-`inspect/scopes.py`. What enters and leaves functions is blue; control edges are dashed.
+`inspect/scopes.py`. Edges that enter or leave functions are blue; control edges are dashed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _BLUE = 'color="#3d85c6"'
 
 
 def to_dot(scopes: dict[Node, Scope]) -> str:
-    """The graph of these nodes in DOT, with a box for each function, and in it its gradient's."""
+    """Returns nodes and their edges in DOT, with boxes for functions and for their gradients."""
     names = {node: f"n{place}" for place, node in enumerate(scopes)}
     boxes: dict[Scope, list[Node]] = {(): []}
     for node, scope in scopes.items():
@@ -58,7 +58,7 @@ def to_dot(scopes: dict[Node, Scope]) -> str:
 
 
 def _box(scope: Scope, boxes: dict[Scope, list[Node]], names: dict[Node, str]) -> list[str]:
-    """A box and what is in it, the boxes inside it last."""
+    """Returns the lines of a box: its nodes, then the boxes inside it."""
     lines = [f"{names[node]} [{_node(node)}];" for node in boxes[scope]]
     for inner in boxes:
         if inner and inner[:-1] == scope:
@@ -98,11 +98,11 @@ def _edge(value: Value, node: Node, scopes: dict[Node, Scope]) -> str:
 
 
 def _shape(node: Node) -> str:
-    # ENTER is the name of what enters loops, and of what enters rows.
+    # Two kinds of nodes print as ENTER: those into loops, and those into rows.
     return _CALL if isinstance(node, Call | Return) else _NODES.get(node.op, "shape=box")
 
 
 def _quoted(text: str) -> str:
-    """The text as a quoted string of DOT."""
+    """Returns the text as a quoted string of DOT."""
     text = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{text}"'

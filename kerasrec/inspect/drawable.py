@@ -1,7 +1,7 @@
 """Ways to look at the graph of a whole program, besides printing it.
 
-`graph/graph.py` imports this for the two classes of whole programs. So what they need of `inspect`
-imports no more of `graph` than nodes and values.
+`graph/graph.py` imports this file for its two classes of whole programs. So this file, and what it
+imports from `inspect`, may import only nodes and values from `graph`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from kerasrec.inspect.tensorboard import write_graph
 
 
 class Drawable(ABC):
-    """A graph that can be drawn: one that knows in which scope each of its nodes stands."""
+    """A graph that can be drawn, since it knows the scope of each of its nodes."""
 
     @abstractmethod
     def scopes(self) -> dict[Node, Scope]:
         """The scope of every node, in the order of the nodes; see `inspect/scopes.py`."""
 
     def _repr_html_(self) -> str:
-        """The graph as it prints, for notebooks."""
+        """The printed graph, for notebooks."""
         return f"<pre>{html.escape(str(self))}</pre>"
 
     def to_dot(self) -> str:

@@ -12,12 +12,12 @@ def draw(dot: str, path: str | os.PathLike[str]) -> None:
     """Draws a graph.
 
     Args:
-        dot: the graph in DOT.
-        path: of the picture; its suffix, .png, .svg or .pdf, chooses the format.
+        dot: The graph in DOT.
+        path: The path of the picture; its suffix, .png, .svg or .pdf, chooses the format.
 
     Raises:
-        ValueError: for another suffix.
-        ImportError: the Python package graphviz or Graphviz's program dot is missing.
+        ValueError: If the suffix is another one.
+        ImportError: If the Python package graphviz or Graphviz's program dot is missing.
     """
     target = Path(path)
     kind = target.suffix[1:].lower()

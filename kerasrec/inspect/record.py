@@ -1,6 +1,6 @@
 """Runs a program and records what the engine did: what ran on which wave, with how many tokens.
 
-The engine keeps the numbers of tokens in any case, so ordinary runs pay nothing for this.
+Recorded runs save the numbers of tokens in addition, so ordinary runs pay nothing for this.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Recorder:
     """Runs a program by waves and records what happens.
 
     Args:
-        program: the lowered program.
-        specs: of the flat arguments, `[tokens, ...]` each.
+        program: The program.
+        specs: The specs of the flat arguments, `[tokens, ...]` each.
     """
 
     def __init__(self, program: Program, specs: Sequence[tf.TensorSpec]):
@@ -59,7 +59,7 @@ class Recorder:
 
     @functools.cached_property
     def _schedule(self) -> Schedule:
-        """The schedule before any pass: its instructions are those of the nodes."""
+        """The schedule before any pass, whose instructions are those of the nodes."""
         return build(self.program.graph, self.program.first.schedule.in_queues)
 
     @property
@@ -93,20 +93,20 @@ class Recorder:
 
 
 def _tokens_of(site: CallSite, sizes: Sizes) -> int:
-    """How many calls a call site made."""
+    """The number of calls that a call site made."""
     return sum(sizes[site.region or str(site.caller)])
 
 
 def _run_trace(
     schedule: Schedule, notes: list[list[int]], sizes: Sizes, usual_way: str
 ) -> RunTrace:
-    """The trace of a run.
+    """Makes the trace of a run.
 
     Args:
-        schedule: what ran.
-        notes: of the run, in order: what ran, on which wave, how deep.
-        sizes: how many tokens each wave had, by body and region.
-        usual_way: of ordinary calls, see `RunTrace`.
+        schedule: The schedule that ran.
+        notes: The notes of the run in order, each with what ran, on which wave, and how deep.
+        sizes: The number of tokens in each wave, by body and region.
+        usual_way: How ordinary calls run; see `RunTrace`.
     """
     graph, ran = schedule.graph, _ran(schedule)
     tokens = _Tokens(graph, sizes, _totals(schedule, notes, sizes))
@@ -120,9 +120,9 @@ def _run_trace(
 
 
 def _totals(schedule: Schedule, notes: list[list[int]], sizes: Sizes) -> dict[Region | str, int]:
-    """How many tokens each body and region had in the whole run.
+    """The number of tokens of each body and region in the whole run.
 
-    In queues, frames run several places; they are counted at the one where the region is decided.
+    In queues, a frame runs at several places. It is counted at the place that decides the region.
     """
     (first, *_) = schedule.sections
     if not isinstance(first, Queues):
@@ -142,7 +142,7 @@ def _totals(schedule: Schedule, notes: list[list[int]], sizes: Sizes) -> dict[Re
 
 
 def _steps(ran: list[_Ran], notes: list[list[int]], tokens: _Tokens) -> Iterator[list[RunStep]]:
-    """What ran in each step; what is hoisted out of a loop runs when the loop is done."""
+    """Yields what ran in each step; hoisted instructions run when their loop is done."""
     last = {ran[what].hoisted: at for at, (what, _, _) in enumerate(notes)}
     for at, (what, wave, depth) in enumerate(notes):
         yield tokens.step(ran[what], wave, depth)
@@ -153,13 +153,13 @@ def _steps(ran: list[_Ran], notes: list[list[int]], tokens: _Tokens) -> Iterator
 
 @dataclass(eq=False)
 class _Ran:
-    """What one step of a run fires.
+    """A loop, a place or a hoisted section, as a step of a run.
 
     Args:
-        text: which loop or place it is.
-        fired: by body, nodes and the regions whose tokens fire them.
-        begins: whether functions are called in it.
-        hoisted: what runs when the loop is done.
+        text: Its name in the trace.
+        fired: For each body, the nodes that it fires, and the regions whose tokens fire them.
+        begins: Whether functions are called in it.
+        hoisted: The hoisted section that runs when its loop is done.
     """
 
     text: str
@@ -169,7 +169,7 @@ class _Ran:
 
 
 def _ran(schedule: Schedule) -> list[_Ran]:
-    """What ran, for each number that a note begins with."""
+    """Returns what a note means by its first number, in the order of these numbers."""
     first, *others = [section for section in schedule.sections if not section.sweep]
     if isinstance(first, Queues):
         hoisted = _of_section("hoisted", schedule.graph, others[0])
@@ -206,7 +206,7 @@ def _of_section(text: str, graph: TaggedGraph, section: Section, begins: bool = 
 def _fired(
     graph: TaggedGraph, segments: dict[tuple[str, int | None], Segment], name: str, place: int
 ) -> list[_Fired]:
-    """What fires at a place of a body: what its segment does, and the RETURNs that come to it."""
+    """The nodes that fire at a place of a body: those of its segment, and RETURNs that it reads."""
     handed_on = [one.site for one in segments[name, place].placed if isinstance(one, HandOn)]
     returns: list[list[_Fired]] = [
         [(node, node.region) for site in one.sites for node in site.returns]
@@ -217,13 +217,13 @@ def _fired(
 
 
 def _in_order(graph: TaggedGraph, body: str, found: Iterable[list[_Fired]]) -> list[_Fired]:
-    """Nodes in the order of the graph."""
+    """Sorts nodes by their order in the graph."""
     numbers = {node: number for number, node in enumerate(graph.bodies[body].nodes)}
     return sorted((pair for pairs in found for pair in pairs), key=lambda pair: numbers[pair[0]])
 
 
 def _nodes(one: Instruction) -> list[_Fired]:
-    """The nodes that an instruction fires, and of which region's tokens."""
+    """The nodes that an instruction fires, each with the region whose tokens fire it."""
     if isinstance(one, Return | HandOn):
         return [(node, one.region) for node in one.passing]
     nodes: list[Node] = []
@@ -244,9 +244,9 @@ class _Tokens:
     """Counts the tokens of a run.
 
     Args:
-        graph: of the program.
-        sizes: of its waves.
-        totals: of all of them.
+        graph: The program.
+        sizes: The numbers of tokens in each wave.
+        totals: The numbers of tokens in the whole run.
     """
 
     def __init__(self, graph: TaggedGraph, sizes: Sizes, totals: dict[Region | str, int]):
@@ -255,7 +255,7 @@ class _Tokens:
         self.names = names_in(graph.scopes())
 
     def step(self, ran: _Ran, wave: int | None, depth: int | None) -> list[RunStep]:
-        """What bodies with tokens did in one step; without a wave, it is hoisted."""
+        """Returns what bodies with tokens did in one step; without a wave, the step is hoisted."""
         steps = []
         for name, nodes in ran.fired.items():
             tokens = self.count(name, None, wave)
@@ -265,13 +265,13 @@ class _Tokens:
         return steps
 
     def fired(self, body: str, nodes: Iterable[_Fired], wave: int | None) -> dict[str, int]:
-        """How many tokens each node fires in a wave, or in all; without those that fire none."""
+        """The number of tokens that each node fired in a wave, or in all; only nodes that fired."""
         counts: Counter[str] = Counter()
         for node, region in nodes:
             counts[self.names[node]] += self.count(body, region, wave)
         return {name: count for name, count in counts.items() if count}
 
     def count(self, body: str, region: Region | None, wave: int | None) -> int:
-        """How many tokens a region of a body has in a wave, or in all."""
+        """The number of tokens that a region of a body has in a wave, or in all."""
         key = region or body
         return self.totals[key] if wave is None else self.sizes[key][wave]

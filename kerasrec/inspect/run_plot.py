@@ -1,4 +1,4 @@
-"""A picture of a run: how many tokens it took at once, and how deep they were."""
+"""A picture of a run: how many tokens ran at once, and how deep they were."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def plot(
     """Draws tokens, by function, and depth over the steps of a run.
 
     Args:
-        summary: of the run; its first two lines stand above the picture.
-        calls: by function, how many calls the run made.
-        steps: of the run, in order.
-        path: of the picture; its suffix chooses the format.
+        summary: The summary of the run; its first two lines are printed above the picture.
+        calls: The number of calls of each function.
+        steps: The steps of the run, in order.
+        path: The path of the picture; its suffix chooses the format.
 
     Raises:
-        ImportError: Matplotlib is missing.
+        ImportError: If Matplotlib is missing.
     """
     try:
         from matplotlib.figure import Figure
@@ -63,7 +63,7 @@ def plot(
 def _tokens(
     calls: dict[str, int], steps: Sequence[RunStep], num_steps: int
 ) -> dict[str, np.ndarray]:
-    """Tokens in the wave of each step, by function; none in what is hoisted."""
+    """The number of tokens in the wave of each step, by function; 0 for hoisted steps."""
     tokens = {name: np.zeros(num_steps, int) for name in calls}
     for step in steps:
         if step.wave is not None:
@@ -72,7 +72,7 @@ def _tokens(
 
 
 def _depths(steps: Sequence[RunStep], num_steps: int) -> np.ndarray:
-    """Depth of each step, nan for what is hoisted."""
+    """The depth of each step; NaN for hoisted steps."""
     depths = np.full(num_steps, np.nan)
     for step in steps:
         if step.depth is not None:
@@ -81,10 +81,10 @@ def _depths(steps: Sequence[RunStep], num_steps: int) -> np.ndarray:
 
 
 def _shown(totals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The steps to draw, and the edges between them.
+    """Returns the steps to draw, and the edges between them.
 
-    Where there are more than can be told apart, the step with the most tokens stands for its
-    neighbors: Matplotlib took 50 s for an area of 127,000 steps.
+    If there are more than can be told apart, only the one with the most tokens among its neighbors
+    is drawn: Matplotlib took 50 s for an area of 127,000 steps.
     """
     starts = np.unique(np.linspace(0, len(totals), _MAX_SHOWN + 1).astype(int))
     parts = np.split(totals, starts[1:-1])
@@ -94,7 +94,7 @@ def _shown(totals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _draw_tokens(
     axes: Axes, calls: dict[str, int], tokens: dict[str, np.ndarray], edges: np.ndarray
 ) -> None:
-    """An area for each function, stacked."""
+    """Draws an area for each function, stacked."""
     base = np.zeros(len(edges) - 1)
     for name, counts in tokens.items():
         label = f"{name}: {calls[name]:,} calls"
@@ -105,7 +105,7 @@ def _draw_tokens(
 
 
 def _draw_hoisted(axes: Axes, steps: Sequence[RunStep], num_steps: int) -> None:
-    """A line and a label for what is hoisted; its tokens' area would dwarf those of the waves."""
+    """Draws a line and a label for hoisted steps, whose area would dwarf those of the waves."""
     hoisted = (step for step in steps if step.wave is None)
     for number, group in itertools.groupby(hoisted, lambda step: step.step):
         found = list(group)

@@ -10,19 +10,19 @@ class RunStep:
     """What one function did in one step of a run.
 
     Args:
-        step: its place in the run. Functions that run in one step stand beside each other.
-        function: the function's name.
-        stage: what ran: "loop 0" as `fn.execution_plan` counts them, "hoisted 0" for what is
-          hoisted out of it; "place 0" and "hoisted" in a program of several rounds.
-        depth: how many calls these tokens are nested in, the deepest of them; 0 for those called
-          from outside; None for what is hoisted, which takes all tokens at once.
-        wave: the number of the wave among those of the function, or of the block in a program of
-          several rounds; None for what is hoisted.
-        tokens: how many tokens the function had in this step.
-        fired: how many tokens each node fired, by the node's name as in `to_tensorboard`; nodes
-          that fired none are left out. What only chooses and repeats tokens (SWITCH, BROADCAST,
-          shapes) runs wherever its value is read and belongs to no step.
-        begins: whether the function was called in this step, with these tokens.
+        step: The number of the step in the run. Functions that run in one step have the same one.
+        function: The function's name.
+        stage: What ran: "loop 0", as `fn.execution_plan` counts loops, or "hoisted 0" for what is
+            hoisted out of it. In a program of several rounds, "place 0" and "hoisted".
+        depth: The number of calls in which the deepest of these tokens is nested; 0 for tokens
+            called from outside. None for hoisted steps, which take all tokens at once.
+        wave: The number of the wave among those of the function, or in a program of several rounds
+            the number of the block; None for hoisted steps.
+        tokens: The number of tokens that the function had in this step.
+        fired: The number of tokens that each node fired, by the node's name as in `to_tensorboard`.
+            Nodes that fired none are left out. Nodes that only choose or repeat tokens (SWITCH,
+            BROADCAST, shapes) run wherever their values are read, and belong to no step.
+        begins: Whether the function was called in this step, with these tokens.
     """
 
     step: int

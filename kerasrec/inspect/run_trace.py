@@ -24,8 +24,8 @@ class RunTrace:
     Args:
         name: The function that was called from outside.
         steps: The steps in the order in which they happened.
-        calls: For each function, how many tokens entered it in the whole run: its number of calls.
-        fired: For each forward node, how many tokens it fired in the whole run.
+        calls: For each function, the number of its calls: of tokens that entered it in the run.
+        fired: For each forward node, the number of tokens that it fired in the whole run.
         usual_way: How ordinary calls of the function run, if not in waves as in this trace.
         num_shared: With `memo`, the number of calls that were not made because an equal call of the
           same root token had the same result.
@@ -45,7 +45,7 @@ class RunTrace:
 
     @property
     def num_calls(self) -> int:
-        """How many calls there were of all functions, including those from outside.
+        """The number of calls of all functions, including those from outside.
 
         Turns of a `while_loop` are calls, too.
         """
@@ -53,25 +53,25 @@ class RunTrace:
 
     @property
     def num_steps(self) -> int:
-        """How many steps the engine took; the time of a run grows with it."""
+        """The number of steps that the engine took; the time of a run grows with it."""
         return self.steps[-1].step + 1 if self.steps else 0
 
     @property
     def max_depth(self) -> int:
-        """How many calls were nested at the deepest place, with the one from outside.
+        """The largest number of nested calls, including the one from outside.
 
-        The smallest `max_depth` of the decorator with which this run ends by waves.
+        It is the smallest `max_depth` of the decorator with which waves complete this run.
         """
         return max((step.depth + 1 for step in self.waves if step.depth is not None), default=0)
 
     @property
     def parallelism(self) -> float:
-        """Tokens in a wave on average: how many calls ran as one."""
+        """The average number of tokens in a wave: how many calls ran as one."""
         return self.num_calls / len(self.waves) if self.waves else 0.0
 
     @property
     def max_parallelism(self) -> int:
-        """Tokens in the largest wave."""
+        """The number of tokens in the largest wave."""
         return max((step.tokens for step in self.waves), default=0)
 
     def to_dict(self) -> dict[str, Any]:
@@ -117,7 +117,7 @@ class RunTrace:
         return f"<RunTrace of {self.summary().splitlines()[0]}; print() shows them>"
 
     def _repr_html_(self) -> str:
-        """The trace as it prints, for notebooks."""
+        """The printed trace, for notebooks."""
         return f"<pre>{html.escape(str(self))}</pre>"
 
 
@@ -132,7 +132,7 @@ def _row(step: RunStep) -> list[str]:
 
 
 def _line(row: list[str], widths: list[int]) -> str:
-    """Aligns numbers to the right of their column, words to the left."""
+    """Aligns numbers to the right of their columns, and words to the left."""
     cells = [
         f"{cell:>{width}}" if name in _NUMBERS else f"{cell:<{width}}"
         for name, cell, width in zip(_HEAD, row, widths, strict=True)
@@ -156,7 +156,7 @@ def _fired(step: RunStep) -> str:
 
 
 def _branch(name: str) -> str:
-    """`false` for `fib/cond/false/Sub`, nothing for `fib/cond/MERGE`, which stands around it."""
+    """`false` for `fib/cond/false/Sub`; empty for `fib/cond/MERGE`, which is in no branch."""
     scopes = name.split("/")[1:-1]
     branch = "/".join(scopes[: len(scopes) // 2 * 2])
     return branch.replace("cond/", "")

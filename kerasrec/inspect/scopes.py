@@ -1,8 +1,8 @@
 """The scope of each node in a picture: its function, gradient, and branch of a conditional.
 
 A scope is a path such as `("power", "cond", "false")`, which TensorBoard and Graphviz draw as boxes
-inside each other. SWITCHes and MERGEs of a conditional stand in its scope, beside its branches;
-what runs for each entry of rows stands in a scope `rows`. The gradient repeats the scopes of its
+inside each other. The SWITCHes and MERGEs of a conditional are in its scope, beside its branches.
+Nodes that run for each entry of rows are in a scope `rows`. The gradient repeats the scopes of its
 function below `("power", "gradient")`.
 """
 
@@ -25,10 +25,10 @@ OUTSIDE: Scope = ("call from outside",)
 
 
 def scopes_of(parts: Iterable[tuple[Scope, Iterable[Node]]]) -> dict[Node, Scope]:
-    """The scope of every node, in order.
+    """Returns the scope of every node, in order.
 
     Args:
-        parts: the scope of a function, or of a sweep in it, and the nodes of that part.
+        parts: For each function, or sweep of one, its scope and its nodes.
     """
     conditionals: dict[str, _Conditionals] = defaultdict(_Conditionals)
     return {
@@ -39,7 +39,7 @@ def scopes_of(parts: Iterable[tuple[Scope, Iterable[Node]]]) -> dict[Node, Scope
 
 
 def names_in(scopes: dict[Node, Scope]) -> dict[Node, str]:
-    """A name for each node, `power/cond/false/Mul_1`, that TensorFlow accepts for an op."""
+    """Returns a name for each node that TensorFlow accepts for an op: `power/cond/false/Mul_1`."""
     names: dict[Node, str] = {}
     taken: set[str] = set()
     for node, scope in scopes.items():
@@ -60,7 +60,7 @@ class _Conditionals:
         self._names: dict[tuple[Region | None, Value], str] = {}
 
     def around(self, node: Node) -> list[str]:
-        """The conditionals, branches and rows that a node stands in, from the outermost."""
+        """The conditionals, branches and rows that a node is in, the outermost first."""
         parts: list[str] = []
         for region in node.region.path() if node.region else ():
             parts.append(self._name(region.parent, region.selector, isinstance(region, Each)))
@@ -94,6 +94,6 @@ def _short(node: Node) -> str:
 
 
 def _valid(part: str) -> str:
-    """A part of a scope, without the characters that TensorFlow does not allow in names."""
+    """Replaces the characters of a scope that TensorFlow does not allow in names."""
     text = re.sub(r"[^A-Za-z0-9_.\-]", "_", part)
     return text if re.match(r"[A-Za-z0-9.]", text) else f"f{text}"

@@ -1,7 +1,7 @@
 """Graphs for the Graphs page of TensorBoard.
 
-TensorBoard draws GraphDefs. It never runs them, so the nodes of tagged dataflow can stand in one
-beside TensorFlow's own ops, and the graph may have cycles: CALL leads back to MERGE.
+TensorBoard draws GraphDefs. It never runs them, so a GraphDef can have the nodes of tagged dataflow
+beside TensorFlow's own ops, and can have cycles, from a CALL back to a MERGE.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ def write_graph(scopes: dict[Node, Scope], logdir: str | os.PathLike[str]) -> No
     """Writes an event file with the graph.
 
     Args:
-        scopes: of all nodes of a program.
-        logdir: folder of the event file; TensorBoard shows each folder as a separate run.
+        scopes: The scopes of all nodes of a program.
+        logdir: The folder of the event file; TensorBoard shows each folder as a separate run.
     """
     writer = tf.summary.create_file_writer(os.fspath(logdir))
     with writer.as_default():
@@ -30,7 +30,7 @@ def write_graph(scopes: dict[Node, Scope], logdir: str | os.PathLike[str]) -> No
 
 
 def _graph_def(scopes: dict[Node, Scope]) -> tf.compat.v1.GraphDef:
-    """The graph as a GraphDef, one NodeDef for each node; for display only."""
+    """Returns the graph as a GraphDef with a NodeDef for each node; for display only."""
     names = names_in(scopes)
     return tf.compat.v1.GraphDef(node=[_node_def(node, names) for node in names])
 
@@ -61,5 +61,5 @@ def _reference(value: Value, names: dict[Node, str]) -> str:
 
 
 def _op(node: Node) -> str:
-    """CALL_0 and RETURN_0 by their label, every other node by its op."""
+    """The name of a node's op; for CALL and RETURN with the label, as in `CALL_0`."""
     return node.title if isinstance(node, Call | Return) else node.op
