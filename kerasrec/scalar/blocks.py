@@ -1,9 +1,9 @@
 """Runs tokens through a compiled machine: in blocks of one size, with room that grows.
 
-XLA needs sizes that are known when it compiles. So tokens go through in blocks of one size, and a
-machine begins with little room; a token that outgrows it begins again, in the same machine compiled
-for more. Most calls are one block that needs little room. They cost one launch; everything else is
-in a separate function, which costs nothing unless it is called.
+XLA needs sizes that are known when it compiles. So tokens run in blocks of one size, and a machine
+begins with little room. A token that needs more begins again, in the same machine compiled for more
+room. Most calls are one block that needs little room. They cost one launch; everything else is in a
+separate function, which costs nothing unless it is called.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Blocks:
         return self._attempt(tf.constant(self.first_size), tf.constant(0), num_tokens, given)
 
     def _run_blocks(self, tensors: Tensors, like: State) -> Tensors:
-        """Runs tokens a block at a time, blocks side by side on the cores.
+        """Runs tokens in blocks, which run in parallel on the cores.
 
         Args:
             tensors: The tensors, `[tokens]` each.

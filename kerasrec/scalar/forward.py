@@ -11,7 +11,7 @@ from kerasrec.graph.values import Value
 from kerasrec.scalar.frame import Layout, empty_like, forward_routines
 from kerasrec.scalar.machine import Machine
 
-# Tail calls take no memory that could run out, so only this stops those that never end.
+# Tail calls take no memory that could run out, so only this bound stops endless ones.
 MOST_TAIL_CALLS = 1_000_000_000
 
 
@@ -80,7 +80,7 @@ class Forward:
         }
 
     def _begun(self, state: State, arguments: Tensors) -> State:
-        """The state with the next token's call begun."""
+        """Begins the call of the next token."""
         registers = state["registers"]
         given = [tf.gather(tensor, state["token"])[tf.newaxis] for tensor in arguments]
         begun = self.machine.begin(self.graph.entry, given, registers["mark"], registers)
@@ -93,7 +93,7 @@ class Forward:
             for message, is_fault in frame.faults(self.graph.bodies[name]):
                 fault = tf.where((returns & is_fault)[0], self._number(message), fault)
         mark = registers["mark"]
-        if self.machine.layout.has_tail_calls:  # How many have taken the frame of each other.
+        if self.machine.layout.has_tail_calls:  # The mark is the number of tail calls in a row.
             mark = tf.where(step.is_tail_call, mark + 1, 0)
             most = MOST_TAIL_CALLS
             endless = f"made {most:,} tail calls in a row. Does every path reach a base case?"
@@ -105,7 +105,7 @@ class Forward:
         return self.messages.setdefault(message, len(self.messages) + 1)
 
     def _ended(self, state: State) -> State:
-        """The state with the token's results in it, if the token has finished."""
+        """Stores the token's results, if the token has finished."""
         registers, token = state["registers"], state["token"]
         results = self.machine.results(self.graph.entry, registers)
         is_ended = (registers["depth"] < 0) & tf.equal(state["fault"], 0)

@@ -25,10 +25,10 @@ class Call:
     Args:
         label: The label of its call site.
         callee: The name of the routine called.
-        region: The branch in which it stands.
+        region: The branch that it is in.
         arguments: The values that it passes; none if a gradient has no use for the call.
         results: The values that hold its results.
-        is_tail: Whether its caller returns its result as it is: then the call takes the caller's
+        is_tail: Whether its caller returns its result unchanged; then the call takes the caller's
             frame.
     """
 
@@ -56,11 +56,11 @@ class Routine:
 
 
 def forward_routines(graph: TaggedGraph, keeps_frames: bool = False) -> dict[str, Routine]:
-    """The bodies of a program.
+    """Returns the routines of the bodies of a program.
 
     Args:
         graph: The program.
-        keeps_frames: Whether all frames are needed, so that no call takes that of its caller.
+        keeps_frames: Whether all frames are needed; then no call takes the frame of its caller.
     """
     routines = {}
     for name, body in graph.bodies.items():
@@ -82,7 +82,7 @@ def forward_routines(graph: TaggedGraph, keeps_frames: bool = False) -> dict[str
 
 
 def gradient_routines(graph: TaggedGraph) -> dict[str, Routine]:
-    """The gradients of the bodies; they call in the opposite order."""
+    """Returns the routines of the gradients of the bodies; they call in the opposite order."""
     return {
         name: Routine(
             _values(present(body.sweeps[1].parameters)),
@@ -114,7 +114,7 @@ def _sites(graph: TaggedGraph, body: Body) -> list[CallSite]:
 
 @dataclass(frozen=True)
 class Column:
-    """The place of a value in a frame: numbers of one dtype lie in one row."""
+    """The place of a value in a frame: numbers of one dtype are in one row."""
 
     dtype: tf.DType
     place: int
@@ -123,7 +123,8 @@ class Column:
 class Layout:
     """The places of values in the frames of each routine, and the numbers of its places.
 
-    Place k of a routine means that k of its calls are behind it; each place has its own number.
+    Place k of a routine means that its first k calls are done or skipped. Each place has a number
+    of its own.
 
     Args:
         routines: The routines of a program, by name.
@@ -167,14 +168,14 @@ class Layout:
 
     @property
     def labels(self) -> tf.Tensor:
-        """For each place, the label of the call that was made last; -1 where there is none."""
+        """For each place, the label of the call that was made last; -1 if there is none."""
         found = [-1] * (1 + max([*self.first.values(), *self.places.values()]))
         for label, place in self.places.items():
             found[place] = label
         return tf.constant(found)
 
     def empty_frames(self, size: tf.Tensor) -> dict[str, tf.TensorArray]:
-        """Room for `size` frames of any routine, by dtype `[size, width]`."""
+        """Makes room for `size` frames of any routine, by dtype `[size, width]`."""
         return {dtype.name: empty_rows(size, self.widths[dtype], dtype) for dtype in self.widths}
 
     def read(self, routine: str, rows: dict[str, list[tf.Tensor]]) -> dict[Value, tf.Tensor]:
@@ -184,17 +185,17 @@ class Layout:
 
 
 def empty_rows(size: tf.Tensor, width: int, dtype: tf.DType) -> tf.TensorArray:
-    """Zeros `[size, width]`, as a TensorArray of rows that XLA writes in place."""
+    """Makes zeros `[size, width]`, as a TensorArray of rows that XLA writes in place."""
     return tf.TensorArray(dtype, size, element_shape=[width], clear_after_read=False)
 
 
 def empty_like(tensor: tf.Tensor, dtype: tf.DType) -> tf.TensorArray:
-    """Zeros, as many as a tensor `[block]` has, as a TensorArray."""
+    """Makes zeros, as many as a tensor `[block]` has elements, as a TensorArray."""
     return tf.TensorArray(dtype, tensor.shape[0], element_shape=[])
 
 
 class ScalarFrame:
-    """Values of a body for one token, computed from a frame of the stack when they are asked for.
+    """The values of a body for one token, computed from a frame of the stack when asked for.
 
     Args:
         known: The tensors `[1]` of arguments and of calls' results.
@@ -215,7 +216,7 @@ class ScalarFrame:
         return self._values[value]
 
     def is_alive(self, region: Region | None) -> tf.Tensor:
-        """Whether the token has chosen this branch and all around it, bool `[1]`."""
+        """Whether the token has chosen this branch and all branches around it, bool `[1]`."""
         alive = tf.constant([True])
         for item in region.path() if region else ():
             if isinstance(item, Branch):

@@ -1,9 +1,10 @@
 """The backward pass of the scalar engine: each token runs again, with a log, and then backwards.
 
 When a frame returns, it is written to the log. So the log contains frames in the order in which
-they returned, and a frame stands after the frames of the calls it made. The gradient makes these
-calls in the opposite order, and every call finds its frame as the next one up the log. A frame in
-the log contains what its body read and its calls returned; the rest is computed from that again.
+they returned, and a frame comes after the frames of the calls that it made. The gradient makes
+these calls in the opposite order, so the frame of every call is the next one up the log. A frame in
+the log contains the arguments of its call and the results of the calls that it made. All other
+values are computed from these again.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Gradient:
 
     @property
     def has_tail_calls(self) -> bool:
-        """Whether tail calls let the program nest deeper here than its values do."""
+        """Whether the program has tail calls, which nest here, but not when only values run."""
         return Layout(forward_routines(self.graph)).has_tail_calls
 
     @property
@@ -79,7 +80,7 @@ class Gradient:
             "is_full": tf.constant(False),
             "forward": self.forward.stack(num_frames),
             "backward": self.backward.stack(num_frames),
-            # By dtype, and the length of the log when the frame began.
+            # Frames by dtype; `start` is the length of the log when the frame began.
             "log": {
                 "start": empty_rows(num_rows, 1, tf.int32),
                 **self.forward.layout.empty_frames(num_rows),

@@ -1,13 +1,13 @@
 """A stack machine for programs of plain numbers, made of ops that XLA compiles into one loop.
 
 A frame of the stack holds a call's arguments, what its own calls have returned so far, and a
-counter: the place in the program where it stands. Calls of a routine are made in the order in which
-they stand in the graph; those of a branch that was not chosen are skipped. Place k of a routine
-means "the first k calls are behind us". A step of the machine computes the whole routine from the
-frame (a value that is not known yet may be anything, and nothing uses it), and either makes the
-first call that is not behind us, or returns. So a step is straight-line code, without branches. A
-tail call, whose result is returned as it is, takes the frame of its caller: the stack stays as it
-is, however many of them follow each other.
+counter: the place in the program that it has reached. Calls of a routine are made in the order of
+the graph, except that tail calls come last; calls of a branch that was not chosen are skipped.
+Place k of a routine means that its first k calls are done or skipped. A step of the machine
+computes the whole routine from the frame (a value that is not known yet may be anything, and
+nothing uses it). Then it either makes the next call or returns. So a step is straight-line code,
+without branches. A tail call, whose result is returned unchanged, takes the frame of its caller, so
+the stack does not grow, however many tail calls follow each other.
 
 The gradient is a program for the same machine (`gradient.py`).
 """
@@ -98,11 +98,11 @@ class Machine:
         self.shared = shared
 
     def stack(self, size: tf.Tensor) -> dict[str, tf.TensorArray]:
-        """An empty stack, with room for `size` frames."""
+        """Makes an empty stack, with room for `size` frames."""
         return {"places": empty_rows(size, 2, tf.int32), **self.layout.empty_frames(size)}
 
     def registers(self, stack: dict[str, tf.TensorArray]) -> State:
-        """Registers before any call."""
+        """Returns the registers before any call."""
         widths = self.layout.widths
         return {
             "depth": tf.constant(-1),
@@ -163,7 +163,7 @@ class Machine:
         return step
 
     def move(self, registers: State, step: Step, mark: tf.Tensor) -> State:
-        """Makes the call, with a mark for the new frame, or skips it, or returns."""
+        """Makes the call of a step, with a mark for the new frame; or skips it, or returns."""
         depth, stack = registers["depth"], registers["stack"]
         is_call, is_left = step.is_call, step.is_left
         places = [self.layout.places[item.call.label] for item in step.calls]
@@ -210,7 +210,7 @@ class Machine:
         return found
 
     def _returned(self, step: Step, row: Rows, place: tf.Tensor, is_last: tf.Tensor) -> Rows:
-        """The frame of the caller, with the results in it; only the results for the outside."""
+        """The frame of the caller, with the results in it; for the outside, only the results."""
         found = {name: list(tensors) for name, tensors in row.items()}
         for name, routine in self.layout.routines.items():
             for call in routine.calls:

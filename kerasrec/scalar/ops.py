@@ -12,7 +12,7 @@ from kerasrec.graph.nodes import Check, Computed, Effect, operations
 from kerasrec.graph.types import Type
 from kerasrec.graph.values import Each, Node
 
-# For other dtypes, TensorFlow casts numbers out of range differently by their place in a tensor.
+# For other dtypes, TensorFlow's casts of numbers out of range depend on their place in a tensor.
 _CAST_OF_FLOATS = DTYPES - INTEGERS | {tf.int32, tf.int64}
 
 
@@ -42,7 +42,7 @@ def obstacles(graph: TaggedGraph) -> list[str]:
 
 
 def gradient_obstacles(graph: TaggedGraph) -> list[str]:
-    """The reasons why the scalar engine cannot run a program's gradient, but the program."""
+    """The reasons why the scalar engine cannot run the gradient of a program that it can run."""
     found = list(graph.obstacles)
     for body in graph.bodies.values():
         for node in body.sweeps[1].nodes:
@@ -85,7 +85,7 @@ def _is_number(item: Type) -> bool:
 
 
 def _is_sound(node: Node) -> bool:
-    """Whether the result is known to be that of TensorFlow's own kernel."""
+    """Whether XLA's result is known to be that of TensorFlow's own kernel."""
     if node.op not in OPS or not _dtypes(node) <= DTYPES:
         return False
     if node.op == "Cast" and node.inputs[0].type.dtype.is_floating:

@@ -1,8 +1,8 @@
 """Runs programs of plain numbers one token at a time, at the speed of machine code.
 
 Recursion that is sequential by nature, such as Ackermann's function, has no tokens to batch: a wave
-holds one token, and an op of TensorFlow costs more than all the arithmetic of a call. Here the
-program is a small machine with one stack (`machine.py`), compiled by XLA as one loop.
+holds one token, and one TensorFlow op costs more than all the arithmetic of a call. Here, a program
+is a small machine with one stack (`machine.py`), which XLA compiles into one loop.
 
 XLA needs sizes that are known when it compiles: `blocks.py` finds them.
 """
@@ -28,7 +28,8 @@ __all__ = ["ScalarRun", "gradient_obstacles", "obstacles"]
 Backward: TypeAlias = Callable[[Tensors, Given, dict[Value, tf.Tensor]], Outcome]
 
 # The room with which a machine begins. Filling it with zeros costs little compared with the launch.
-# A long run that in the end needs more stack is wasted; a log that is too small ends a run early.
+# If a long run needs more stack in the end, the run was wasted, so the stack begins large. A log
+# that is too small ends a run early, so the log begins small.
 _NUM_FRAMES = 1 << 12
 _NUM_ROWS = 1 << 10
 
@@ -79,7 +80,7 @@ class ScalarRun:
         return Outcome({0: blocks.run(arguments)}, {})
 
     def backward(self, given: Given, shared: dict[Value, tf.Tensor]) -> Outcome:
-        """Runs all tokens again, forward and backward; arguments as for `WaveRun.backward`."""
+        """Runs all tokens again, forward and backward; arguments as for `ScheduleRun.backward`."""
         if gradient_obstacles(self.graph):
             return self.other_backward(self.arguments, given, shared)
         way = Gradient(self.graph, shared)
@@ -95,13 +96,13 @@ class ScalarRun:
         )
 
     def _gradient(self, way: Gradient, cotangents: Tensors) -> Tensors:
-        """Gradients of the arguments that have one, then of the SHARED values."""
+        """Returns the gradients of the arguments that have one, then those of SHARED values."""
         num_arguments, limits = len(self.arguments), self.limits
 
         def attempt(
             num_rows: tf.Tensor, first: tf.Tensor, num_tokens: tf.Tensor, given: Tensors
         ) -> State:
-            # Tail calls nest in a gradient: frames are all needed.
+            # Tail calls nest in a gradient, since it needs all frames.
             num_frames = num_rows if way.has_tail_calls else tf.minimum(num_rows, limits.max_depth)
             arguments, cotangents = given[:num_arguments], given[num_arguments:]
             return way.run(num_frames, num_rows, first, num_tokens, arguments, cotangents)
