@@ -13,9 +13,9 @@ from kerasrec.graph.types import Kind
 
 
 def fail(node: Check, inputs: Sequence[tf.Tensor], meaning: str) -> tf.Tensor:
-    """Fails, when it is computed, with the values that a CHECK shows of the first token that fails.
+    """Fails, when it is computed, with the values that a CHECK shows for the first failing token.
 
-    A CHECK with one condition for several tokens shows what it reads of all of them.
+    A CHECK with one condition for several tokens shows the values of all of them.
 
     Args:
         node: The CHECK.

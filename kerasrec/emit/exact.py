@@ -79,7 +79,7 @@ def _extreme(node: Node, values: tf.Tensor, axes: tf.Tensor) -> list[tf.Tensor]:
 
 
 def _sum(node: Node, values: tf.Tensor, axes: tf.Tensor) -> list[tf.Tensor]:
-    """TensorFlow starts a sum with 0, so that no sum is -0."""
+    """Sums so that no sum is -0, as in TensorFlow, which starts a sum with 0."""
     (found,) = fire(node, [values, axes])
     return [_zeros_for(tf.equal(found, 0), found) if found.dtype.is_floating else found]
 
@@ -102,7 +102,7 @@ def _elu(node: Node, x: tf.Tensor) -> list[tf.Tensor]:
 
 
 def _selu(node: Node, x: tf.Tensor) -> list[tf.Tensor]:
-    """Zero where exp rounds to 1; the gradient distinguishes zero from numbers below it."""
+    """Gives zero if exp rounds to 1; the gradient distinguishes zero from numbers below it."""
     return [tf.where(x < 0, (_opaque(tf.exp(x)) - 1) * _SELU_SCALE_ALPHA, x * _SELU_SCALE)]
 
 
@@ -123,17 +123,17 @@ def _selu_gradient(node: Node, cotangent: tf.Tensor, y: tf.Tensor) -> list[tf.Te
 
 
 def _gradient_of_root(node: Node, y: tf.Tensor, cotangent: tf.Tensor) -> list[tf.Tensor]:
-    """Zero for a cotangent of zero, whatever the slope."""
+    """Gives zero for a cotangent of zero, whatever the slope."""
     return [_zeros_for(tf.equal(cotangent, 0), fire(node, [y, cotangent])[0])]
 
 
 def _gradient_of_rsqrt(node: Node, y: tf.Tensor, cotangent: tf.Tensor) -> list[tf.Tensor]:
-    """In the order in which TensorFlow multiplies: the cube may overflow."""
+    """Multiplies in TensorFlow's order, because the cube may overflow."""
     return [_zeros_for(tf.equal(cotangent, 0), (-0.5 * cotangent * y) * (y * y))]
 
 
 def _power(node: Node, base: tf.Tensor, exponent: tf.Tensor) -> list[tf.Tensor]:
-    """XLA reads only the last six bits of an integer exponent."""
+    """Multiplies repeatedly if needed, since XLA reads only six bits of an integer exponent."""
     static = tf.get_static_value(exponent)
     if base.dtype.is_floating or (static is not None and static.max() < 64):
         return fire(node, [base, exponent])

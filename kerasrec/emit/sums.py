@@ -19,10 +19,10 @@ class Sums:
     """The contributions of COLLECT and ACCUMULATE nodes, over all tags.
 
     Args:
-        rows: By table name, (value, index) pairs, or only values if there is no index. An index of
-            a table without a size is a key.
-        sizes: By name of a table with an index, int32 scalars.
-        parts: The contributions by SHARED value.
+        rows: The contributions to each table, by its name: (value, index) pairs, or only values if
+            there is no index. An index of a table without a size is a key.
+        sizes: The sizes of tables with an index, by name, int32 scalars.
+        parts: The contributions to gradients, by SHARED value.
     """
 
     rows: dict[str, list[Tensors]] = field(default_factory=lambda: defaultdict(list))

@@ -126,7 +126,7 @@ def _asked(extended: TaggedGraph, is_read: bool) -> list[SumCotangent]:
 
 
 def _cotangent_of(table: np.ndarray) -> np.ndarray:
-    """Returns a cotangent for a table; a table of keys itself, which the gradient reads."""
+    """Returns a cotangent for a table; for a table of keys, the keys, which the gradient reads."""
     return table if table.dtype.kind == "i" else _waves_of(table, 1)
 
 

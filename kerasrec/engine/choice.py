@@ -1,4 +1,4 @@
-"""Which engine runs a program."""
+"""Chooses which engine runs a program."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class Program:
 
     @property
     def execution_plan(self) -> ExecutionPlan:
-        """How it runs."""
+        """How the program runs."""
         return ExecutionPlan(self.choice.name, self.choice.reason, self.choice.schedule)
 
     @property

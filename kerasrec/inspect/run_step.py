@@ -10,7 +10,8 @@ class RunStep:
     """What one function did in one step of a run.
 
     Args:
-        step: The number of the step in the run. Functions that run in one step have the same one.
+        step: The number of the step in the run. Functions that run in one step have the same
+            number.
         function: The function's name.
         stage: What ran: "loop 0", as `fn.execution_plan` counts loops, or "hoisted 0" for what is
             hoisted out of it. In a program of several rounds, "place 0" and "hoisted".

@@ -24,7 +24,7 @@ class RunTrace:
     Args:
         name: The function that was called from outside.
         steps: The steps in the order in which they happened.
-        calls: For each function, the number of its calls: of tokens that entered it in the run.
+        calls: For each function, the number of its calls: the tokens that entered it in the run.
         fired: For each forward node, the number of tokens that it fired in the whole run.
         usual_way: How ordinary calls of the function run, if not in waves as in this trace.
         num_shared: With `memo`, the number of calls that were not made because an equal call of the

@@ -78,7 +78,7 @@ class Layout:
         """Returns the space of a body's results.
 
         Usually there is a row for each frame of the body. If tail calls let the body return for
-        frames of other bodies, there is a row for each call of any of these that is no tail call.
+        frames of other bodies, there is a row for each call of these bodies that is no tail call.
         """
         together = self._together[body]
         return together if len(together) > 1 else body

@@ -207,7 +207,7 @@ class Step:
         self.counts[callee] = first
 
     def _frames(self, send: Send, callee: str, first: tf.Tensor, offsets: tf.Tensor) -> tf.Tensor:
-        """The integers kept of the frames that call sites call, int32 `[frames, columns]`.
+        """The integers kept for the frames that call sites call, int32 `[frames, columns]`.
 
         Args:
             send: The instruction that passes values to them.

@@ -58,7 +58,7 @@ class Blocks:
         """
         with tf.device("/device:CPU:0"):
             num_tokens = tf.shape(tensors[0])[0]
-            # Zero if there is more than one block: blocks run side by side.
+            # Zero if there is more than one block, because blocks run in parallel.
             at_once = tf.where(num_tokens <= _BLOCK, num_tokens, 0)
             state = self._begin(_block(_padded(tensors), 0), at_once)
 

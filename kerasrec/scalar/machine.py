@@ -37,7 +37,7 @@ class Made:
 
 @dataclass
 class Step:
-    """The decision of a step before it moves.
+    """The decision of a step, before the machine moves.
 
     Args:
         calls: The calls that it may make; at most one is made.

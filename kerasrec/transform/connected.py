@@ -1,4 +1,4 @@
-"""Which results of a program depend on a value.
+"""Finds which results of a program depend on a value.
 
 The cotangent of a value comes from these results. If none of them is read, the value has no
 cotangent, which is not the same as a cotangent of zero: where a derivative is infinite, zero times

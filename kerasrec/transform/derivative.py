@@ -19,8 +19,8 @@ from kerasrec.trace.functions import held_functions
 
 Names = tuple[str, ...]
 
-_MOST_KEPT = 512  # of about 50 kB each
-_LARGEST_CONSTANT = 4096  # bytes
+_MOST_KEPT = 512  # Each takes about 50 kB.
+_LARGEST_CONSTANT = 4096  # In bytes.
 
 
 @dataclass(frozen=True)
@@ -89,8 +89,8 @@ class Derivative:
 def definition_of(operation: tf.Operation) -> bytes | None:
     """Returns the serialized definition of an op without its inputs; None if that is not enough.
 
-    It is not enough if the op refers to Python functions, or to functions of its graph. It is None
-    for a large constant, too, because definitions are kept.
+    It is not enough if the op refers to Python functions, or to functions of its graph. Large
+    constants have no definition either, because definitions are kept.
     """
     found = operation.node_def
     is_large = found.ByteSize() > _LARGEST_CONSTANT

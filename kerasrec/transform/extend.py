@@ -292,7 +292,7 @@ class _BodyGradient:
             self.graph.read_by.update(dict.fromkeys(added, self.graph.read_by[nodes[-1]]))
 
     def _where_read(self, nodes: Sequence[Node], cotangent: Cotangent) -> Cotangent:
-        """Returns a cotangent that is zero if no result that depends on some ops is read.
+        """Returns the cotangent from some ops, or zero if no result that depends on them is read.
 
         Which results are read is known only when a gradient is asked for.
         """
@@ -503,7 +503,7 @@ class _BodyGradient:
         set_linkage(self.graph, site.label, len(site.linkages) - 1 - self.index, found)
 
     def _is_visited(self, site: CallSite, totals: list[Value | None]) -> bool:
-        """Whether the gradient enters a call, for its results or for sums made inside."""
+        """Whether the gradient enters a call, because of its results or of sums made inside."""
         if self.order > 1:  # The second derivative visits what the first gradient visited.
             return any(totals) or bool(site.linkages[1].calls)
         callee = self.graph.bodies[site.callee]

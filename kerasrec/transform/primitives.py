@@ -271,8 +271,8 @@ class PrimitiveWriter:
         """Makes nodes for the ops that were added to the scratch graph since it had `start` ops.
 
         Their values are WAVE, valid only where they are read, because a gradient may flatten and
-        cut tokens in between. Values of elementwise ops are not. The caller knows the kind of the
-        result and sets it.
+        cut tokens in between. Elementwise ops are an exception: they have a value for each token.
+        The caller knows the kind of the result and sets it.
         """
         for operation in self._graph.get_operations()[start:]:
             is_input = operation.type == "Placeholder"  # For a value, or for a captured tensor.

@@ -48,7 +48,7 @@ def only_adds_or_moves(nodes: Iterable[Node]) -> bool:
 
 
 class Reads:
-    """Which outputs of its body depend on a value, and whether all calls read these.
+    """Which outputs of its body depend on a value, and whether every call reads one of them.
 
     Args:
         graph: A tagged graph that is not extended.
