@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import keras
 import tensorflow as tf
+from keras import ops
 
 from kerasrec.layers.old_order import formerly_positional
 from kerasrec.layers.types import Activation, Constraint, Initializer, Regularizer
@@ -18,6 +19,8 @@ from kerasrec.public import TraceError, map_fn
 
 # The words of errors for a None where a tensor is expected.
 _OF_NONE = ("NoneType", "None values not supported", "NOT CONVERTIBLE TO TENSOR")
+
+_ELEMENTWISE = {"hard_sigmoid", "hard_tanh", "linear", "relu", "sigmoid", "tanh"}
 
 
 class RecursiveCell(keras.layers.Layer):
@@ -301,6 +304,16 @@ def is_ready_made(cell: RecursiveCell) -> bool:
 def is_of_keras(activation: Callable[..., Any]) -> bool:
     """Whether an activation is one of `keras.activations`."""
     return getattr(keras.activations, getattr(activation, "__name__", ""), None) is activation
+
+
+def of_each_gate(activation: Callable[..., Any], gates: Any, number: int) -> Any:
+    """Applies an activation to gates that are joined, `[nodes, number * units]`, one by one.
+
+    An activation that is known to compute each element from itself alone gets all gates at once.
+    """
+    if is_of_keras(activation) and activation.__name__ in _ELEMENTWISE:
+        return activation(gates)
+    return ops.concatenate([activation(gate) for gate in tf.split(gates, number, -1)], -1)
 
 
 def _takes_training(cell: RecursiveCell, method: Callable[..., Any]) -> bool:

@@ -9,7 +9,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from kerasrec.layers.cell import KernelCell
+from kerasrec.layers.cell import KernelCell, of_each_gate
 from kerasrec.layers.old_order import formerly_positional
 from kerasrec.layers.recursive import CellLayer
 from kerasrec.layers.types import Activation, Constraint, Engine, Initializer, Regularizer
@@ -144,7 +144,8 @@ class TreeGRUCell(KernelCell):
         hidden = ops.concatenate(below, -1)
         kernel, gate_kernel = tf.split(self.recurrent_kernel, [units, -1], -1)
         own, own_gates = self._of_inputs(inputs)
-        gates = self.recurrent_activation(ops.matmul(hidden, gate_kernel) + own_gates)
+        gates = ops.matmul(hidden, gate_kernel) + own_gates
+        gates = of_each_gate(self.recurrent_activation, gates, 1 + len(states))
         update, reset = tf.split(gates, [units, -1], -1)
         new = self.activation(ops.matmul(reset * hidden, kernel) + own)
         hidden = new + update * (tf.add_n(below) - new)

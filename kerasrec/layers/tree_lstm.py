@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
+from kerasrec.layers.cell import of_each_gate
 from kerasrec.layers.lstm_cell import LSTMCell
 from kerasrec.layers.old_order import formerly_positional
 from kerasrec.layers.recursive import CellLayer
@@ -151,7 +152,8 @@ class TreeLSTMCell(LSTMCell):
             total = total + self._for_each_child(self.bias)
         out_in, update, forget = tf.split(total, [2 * units, units, self.arity * units], -1)
         memories = ops.concatenate([child[1] for child in states], -1)
-        carry = tf.split(self.recurrent_activation(forget) * memories, self.arity, -1)
+        forget = of_each_gate(self.recurrent_activation, forget, self.arity)
+        carry = tf.split(forget * memories, self.arity, -1)
         return self._new_state(out_in, update, carry)
 
     def call_leaf(self, inputs: Any, **kwargs: Any) -> tuple[Any, list[Any]]:
@@ -165,7 +167,8 @@ class TreeLSTMCell(LSTMCell):
         return self._new_state(out_in, update, [])
 
     def _new_state(self, out_in: Any, update: Any, carry: list[Any]) -> tuple[Any, list[Any]]:
-        in_gate, out_gate = tf.split(self.recurrent_activation(out_in), 2, -1)
+        out_in = of_each_gate(self.recurrent_activation, out_in, 2)
+        in_gate, out_gate = tf.split(out_in, 2, -1)
         memory = tf.add_n([in_gate * self.activation(update), *carry])
         hidden = out_gate * self.activation(memory)
         return hidden, [hidden, memory]

@@ -206,19 +206,25 @@ def test_recurrent_dropout_of_each_child():
     assert np.abs(expected(layer, x, children)[0] - wanted).max() > 0.01
 
 
+def softmax(value):
+    """Of a whole gate, not of several that are joined."""
+    return np.exp(value) / np.exp(value).sum(-1, keepdims=True)
+
+
+GATES = {"relu": lambda value: np.maximum(value, 0), "softmax": softmax}
+
+
 @pytest.mark.parametrize("inner_inputs", few_of([True, False], many=[]))
-def test_activations_and_no_bias(inner_inputs):
+@pytest.mark.parametrize("name", few_of(GATES, "relu"))
+def test_activations_and_no_bias(name, inner_inputs):
     """Of a root with two leaves, step by step."""
     children = np.array([[[2, -1, 1], [-1] * 3, [-1] * 3]], np.int32)
     x = features(children)
     layer = built(
-        use_bias=False, activation="linear", recurrent_activation="relu", inner_inputs=inner_inputs
+        use_bias=False, activation="linear", recurrent_activation=name, inner_inputs=inner_inputs
     )
     kernel, recurrent_kernel = layer.get_weights()
-
-    def gate(value):
-        return np.maximum(value, 0)
-
+    gate = GATES[name]
     i, o, u = np.split(x[0, 1:] @ kernel[:, :9], 3, axis=1)
     c = gate(i) * u
     h = gate(o) * c

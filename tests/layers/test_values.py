@@ -155,6 +155,21 @@ def test_first_values_of_weights():
         assert bias.tolist() == [forget * (not unit_forget_bias)] * 6 + [forget] * 2
 
 
+def softmax(value):
+    exponentials = np.exp(value - value.max(-1, keepdims=True))
+    return exponentials / exponentials.sum(-1, keepdims=True)
+
+
+@pytest.mark.many
+@pytest.mark.parametrize("layer_class", [TreeLSTM, TreeGRU])
+def test_an_activation_of_a_whole_gate_gets_each_gate_alone(layer_class):
+    children = random_children(6, 5, 2, seed=3)
+    x = features(children)
+    layer = built(layer_class, children, recurrent_activation="softmax")
+    functions = dataclasses.replace(reference.NUMPY, sigmoid=softmax)
+    assert_close(layer(x, children), expected(layer, x, children, functions).root_states[0])
+
+
 @pytest.mark.parametrize("layer_class", few_of(LAYERS, many=[TreeGRU]))
 def test_activations_and_no_bias(layer_class):
     children = random_children(6, 5, 2, seed=3)
