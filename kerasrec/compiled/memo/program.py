@@ -70,11 +70,10 @@ class MemoProgram(Program):
         layout = self.layout
         kinds = ("input", "output", "value")
         found: dict[Hashable, BufferSpec] = {
-            key: spec for key, spec in layout.buffer_specs(sweep).items() if key[0] in kinds
+            key: replace(spec, dtype=wide(spec.dtype)) if key[0] == "input" else spec
+            for key, spec in layout.buffer_specs(sweep).items()
+            if key[0] in kinds
         }
-        for key, spec in found.items():
-            if key[0] == "input":
-                found[key] = replace(spec, dtype=wide(spec.dtype))
         for value in layout.kept_by_block(sweep):
             found["value", value] = BufferSpec(None, value.type.dtype, value.type.shape or ())
         if not sweep:
