@@ -53,15 +53,15 @@ def scope_of_line(source: str) -> str:
 
 
 def or_nothing(has_failed: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
-    """What stands for an error inside of XLA, where nothing can raise one.
+    """Marks a result as failed inside of XLA, where nothing can raise an error.
 
     Args:
-        has_failed: bool scalar.
-        tensor: a result.
+        has_failed: Whether the run has failed, a bool scalar.
+        tensor: The result.
 
     Returns:
-        The result; if something has failed, NaN, as its gradient is then, or the largest integer of
-        its dtype.
+        The result. If the run has failed, NaN, and so is its gradient; for integers, the largest
+        integer of the dtype.
     """
     if tensor.dtype.is_integer:
         return tf.where(has_failed, tf.constant(tensor.dtype.max, tensor.dtype), tensor)

@@ -22,7 +22,7 @@ CALLS = ("caller", "label")
 RETURNS = ("returns_to", "return_label", "result")
 
 Column = str | int
-"""A name, or the number of a parameter."""
+"""A column of the table of frames: a name, or the number of a parameter."""
 
 
 class Frames:

@@ -10,11 +10,11 @@ import tensorflow as tf
 
 Tensors = list[tf.Tensor]
 Given: TypeAlias = Sequence[Sequence[tf.Tensor | None]]
-"""For each sweep after the first what comes in from outside: cotangents of flat outputs of an
-earlier sweep; anything for those without a gradient."""
+"""The tensors that the caller passes to each sweep after the first: a cotangent for each flat
+output of an earlier sweep. The entries for outputs without a gradient are not read."""
 
 State = dict[str, Any]
-"""What a loop carries from one iteration to the next, by name."""
+"""The variables of a loop, by name."""
 
 
 @dataclass

@@ -26,8 +26,8 @@ from kerasrec.scalar.run import ScalarRun, gradient_obstacles, obstacles
 from kerasrec.schedule.schedule import Schedule
 
 InBlocks: TypeAlias = Callable[[TaggedGraph], tuple[Schedule, Schedule | None]]
-"""From an extended graph to its schedule in blocks, and to the same without the gradient, if what
-is computed is not kept for it."""
+"""A function that makes the schedule in blocks of an extended graph. The second schedule leaves out
+the gradient; there is one if the gradient runs the values again instead of keeping them."""
 
 Engine: TypeAlias = Literal["auto", "waves", "compiled", "scalar"]
 ENGINES = get_args(Engine)

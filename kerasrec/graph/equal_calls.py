@@ -20,7 +20,7 @@ from kerasrec.graph.tags import Entry, Tag
 from kerasrec.graph.values import Node, Value
 
 Tokens = Iterator[tuple[Value, Tag, Any]]
-"""Tokens to send: for each the output that gives it, its tag and its data."""
+"""Tokens to send: the output that each comes from, its tag and its data."""
 
 
 class EqualCalls:

@@ -18,8 +18,8 @@ from kerasrec.graph.types import Kind, Type
 from kerasrec.graph.values import Branch, Each, Node, Region, Value
 
 SumKey = tuple[int, str | Value | frozenset[str]]
-"""The order of a derivative, and a sum over all tokens in it: the name of a table, or the SHARED
-value whose gradient was summed. Or 1 and a set of results, of which any may be read."""
+"""The key of a sum over all tokens: the order of the derivative, and the name of the table or the
+SHARED value whose gradient is summed. (1, a set of results) means that any of these may be read."""
 
 _MAX_CONSTANT = 6
 

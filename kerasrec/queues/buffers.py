@@ -25,7 +25,7 @@ _OTHER_SIZE = (
 )
 
 Key = tuple[Hashable, ...]
-"""What a buffer is kept under."""
+"""The name of a buffer."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import tensorflow as tf
 from kerasrec.private import set_gradient
 
 Differentiated: TypeAlias = tuple[Sequence[Any], Callable[..., Sequence[Any]]]
-"""Results, and a function from their cotangents to gradients."""
+"""The results, and a function that computes gradients from their cotangents."""
 
 
 def custom_gradient(function: Callable[..., Differentiated]) -> Callable[..., list[Any]]:

@@ -23,9 +23,10 @@ HOLDING = CALLS | LOOPS | _BRANCHES.keys()
 
 
 Find = Callable[[tf.Graph, Sequence[Known], int], Sequence[Known]]
-"""From the graph of a function and what is known of its inputs to the same of its first outputs.
+"""A function that says what is known of the first outputs of a function's graph.
 
-TensorFlow gives a function more outputs, for its gradient, when it has been called.
+It gets the graph, what is known of its inputs, and the number of outputs. There may be more: when a
+function has been called, TensorFlow adds some for its gradient.
 """
 
 

@@ -26,7 +26,8 @@ from kerasrec.trace.source import at
 from kerasrec.transform.primitives import PrimitiveWriter
 
 PerRoot: TypeAlias = dict[Parameter, int]
-"""PARAMETERs that are the same for all calls of a root, and the place of the program's argument."""
+"""The PARAMETERs with one value for all calls of a root, each with its place among the arguments of
+the program."""
 
 _VARIES = -1
 

@@ -31,7 +31,7 @@ from kerasrec.transform.recompute import Group, in_groups
 Output = tuple[str, int]
 """An output of a body: the body's name and the output's place."""
 Readers = frozenset[Output | None]
-"""Outputs of a body that depend on a value; None stands for a table, which no call drops."""
+"""The outputs of a body that depend on a value; None means a table, which every call keeps."""
 
 # Their derivatives are no larger than 1, so a cotangent of zero gives zeros.
 _ADD_OR_MOVE = {
