@@ -13,7 +13,10 @@ _ADDING = {"BiasAddGrad", "ScatterNd", "SegmentSum", "UnsortedSegmentSum"}
 
 
 def adds_halves(operation: tf.Operation) -> bool:
-    """Whether an op sums half-precision numbers along its first axis, that of tokens or rows."""
+    """Whether an op sums half-precision numbers along the first axis, that of tokens or rows.
+
+    An einsum does if this axis is that of all its inputs, and not of its output.
+    """
     if not operation.outputs or not is_half(operation.outputs[0]):
         return False
     if operation.type == "Sum":
@@ -21,7 +24,8 @@ def adds_halves(operation: tf.Operation) -> bool:
         return axes is None or rank is None or 0 in axes.reshape(-1) % max(rank, 1)
     if operation.type == "Einsum":
         inputs, output = operation.get_attr("equation").decode().split("->")
-        return any(labels[:1] not in output for labels in inputs.split(","))
+        first, *others = {labels[:1] for labels in inputs.split(",")}
+        return not others and first not in output
     return operation.type in _ADDING
 
 

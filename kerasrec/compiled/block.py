@@ -28,6 +28,7 @@ from kerasrec.graph.fire import branch_chosen
 from kerasrec.graph.graph import CallSite
 from kerasrec.graph.nodes import Collect, Leave
 from kerasrec.graph.values import Each, Node, Region, Value, each_of
+from kerasrec.half_precision import in_float32
 from kerasrec.schedule.instructions import (
     Fetch,
     Fire,
@@ -253,7 +254,7 @@ class Block(Registers):
             dead = self.program.rows_of_tables[node.name]
             places = tf.expand_dims(tf.where(mask & is_inside, tf.cast(index, tf.int32), dead), 1)
             add = tf.tensor_scatter_nd_add
-            tables[node.name] = put(tables[node.name], places, value, add)
+            tables[node.name] = put(tables[node.name], places, in_float32(value), add)
 
     @singledispatchmethod
     def _run(self, one: Instruction) -> None:

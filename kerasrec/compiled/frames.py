@@ -82,8 +82,8 @@ class Frames:
             rows: The buffers.
             body: The body that is called.
             numbers: The numbers of the frames, int32 `[n]` or `[n, m]`.
-            known: All columns and parameters, in the shape of `numbers` or one that broadcasts to
-                it.
+            known: All columns and parameters. Columns have the shape of `numbers`, or one that
+                broadcasts to it; other parameters have the axes of `numbers` and then their own.
             live: Which of the frames are called, bool, in the shape of `numbers`.
         """
         flat, is_live = tf.reshape(numbers, [-1]), tf.reshape(live, [-1])

@@ -14,6 +14,7 @@ from kerasrec.compiled.rows import Buffers, Sizes
 from kerasrec.compiled.walks import Walks
 from kerasrec.graph.graph import present
 from kerasrec.graph.values import Value
+from kerasrec.half_precision import wide
 from kerasrec.queues.buffers import BufferSpec
 from kerasrec.queues.layout import Layout
 from kerasrec.schedule.instructions import Save
@@ -113,10 +114,13 @@ class Program:
         return {key: self.sizes.empty(spec.dtype, spec.shape) for key, spec in specs.items()}
 
     def empty_tables(self) -> dict[str, tf.Tensor]:
-        """Tables of zeros by name; their last row is for dead rows."""
+        """Tables of zeros by name; their last row is for dead rows.
+
+        Rows are summed in float32 if they are half-precision.
+        """
         kinds = {node.name: node.inputs[0].type for node in self.layout.graph.collects}
         return {
-            name: tf.zeros([rows + 1, *(kinds[name].shape or ())], kinds[name].dtype)
+            name: tf.zeros([rows + 1, *(kinds[name].shape or ())], wide(kinds[name].dtype))
             for name, rows in self.rows_of_tables.items()
         }
 

@@ -306,7 +306,8 @@ class Schema(Kinds):
         """The tensors of a batch, symbolic or not, once they are known to be of the schema."""
         if not isinstance(batch, Mapping):
             raise ValueError(
-                f"The batch is {described(batch)}; expected a dict as Schema.encode gives it."
+                f"The batch is {described(batch)}; expected a dict as Schema.encode gives it. "
+                "Objects in Python are encoded first: `schema.encode(objects)`."
             )
         missing = [key for key in self.element_spec if key not in batch]
         if missing:
@@ -317,6 +318,11 @@ class Schema(Kinds):
         batch = {key: batch[key] for key in self.element_spec}
         for key, spec in self.element_spec.items():
             found = batch[key]
+            if not hasattr(found, "dtype"):
+                raise ValueError(
+                    f"{key!r} of the batch is {described(found)}; expected {spec}, as "
+                    "Schema.encode gives it."
+                )
             if isinstance(found, keras.KerasTensor):  # clone_model forgets that it is ragged.
                 is_right = spec.dtype.name == found.dtype and spec.shape.rank == len(found.shape)
             else:

@@ -1,4 +1,4 @@
-"""If there is a GPU, places ops on integers and truth values alone on the host.
+"""If there is a GPU, places ops that read and write only integers and bools on the host.
 
 These ops decide which calls there are. By itself, TensorFlow runs most of them on the host and some
 on the GPU. Then their tensors are copied back and forth, and each copy waits for all work of the
@@ -16,7 +16,7 @@ HOST = "/device:CPU:0"
 
 
 def integers_on_host() -> AbstractContextManager[None]:
-    """Returns a context in which ops on integers and truth values alone are placed on the host.
+    """Returns a context in which ops that read and write only integers and bools run on the host.
 
     This includes loops. An op that was given a device keeps it. Without a GPU, nothing is placed.
     """

@@ -90,7 +90,8 @@ class Sums:
     ) -> dict[Value, tf.Tensor | tf.IndexedSlices]:
         """Returns the gradient of each SHARED value; it is sparse if all its parts are.
 
-        In half precision it is never sparse, since TensorFlow would add equal rows up in it.
+        In half precision it is never sparse, since TensorFlow would add equal rows up in
+        half precision.
         """
         return {value: _total(parts, shared[value]) for value, parts in self.parts.items()}
 

@@ -69,7 +69,8 @@ def choose(program: Scheduled, in_blocks: InBlocks, options: EngineOptions) -> E
     Args:
         program: The program with its gradient.
         in_blocks: Returns the schedules by which "compiled" runs a graph.
-        options: The user's options. "auto" chooses "scalar" for programs of plain numbers.
+        options: The user's options. "auto" chooses "scalar" for programs of plain numbers,
+            unless they have `memo` or `instances`, or that engine cannot run their gradient.
 
     Raises:
         TraceError: If "scalar" or "compiled" is asked for and cannot run the program.

@@ -18,6 +18,7 @@ from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.nodes import Call, Entrance, Result
 from kerasrec.graph.tags import Entry, Tag
 from kerasrec.graph.values import Node, Value
+from kerasrec.half_precision import in_float32
 
 Tokens = Iterator[tuple[Value, Tag, Any]]
 """Tokens to send: the output that each comes from, its tag and its data."""
@@ -54,6 +55,7 @@ class EqualCalls:
         sweep, entrance, count = self._goals[node]
         if sweep:
             held = self._held[self._runs_as[tag]]
+            data = in_float32(data)  # A call may have many callers.
             held[entrance] = held[entrance] + data if entrance in held else data
             return
         arguments = self._arguments[tag]
@@ -87,7 +89,11 @@ class EqualCalls:
                 callers[tag].append(caller)
         for tag in graphlib.TopologicalSorter(callers).static_order():
             if tag in self._held:
-                return tag, self._held.pop(tag)
+                held = self._held.pop(tag)
+                return tag, {
+                    entrance: tf.cast(data, entrance.types[0].dtype)
+                    for entrance, data in held.items()
+                }
         return None
 
     def check_order(self) -> None:

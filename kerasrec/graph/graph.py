@@ -106,7 +106,7 @@ class FunctionGraphs(Drawable):
 
 @dataclass(frozen=True)
 class Linkage:
-    """The linkage of a call site in one sweep: the nodes that enter the callee and come back.
+    """The linkage of a call site in one sweep: the nodes by which tokens go to the callee and back.
 
     Args:
         calls: CALL nodes, in the order of the sweep's parameters; None for one without a CALL.
@@ -263,11 +263,11 @@ class TaggedGraph(Drawable):
         call_sites: The call sites by label; the call from outside has the last label.
         shared: The nodes with one value for all tokens, which are computed once, in this order.
         obstacles: Why it has no gradient, in words for the user; empty if it has one.
-        where_read: The branch of the gradient of some ops: those that have a cotangent only for
+        where_read: For some ops, the branch of their gradient: those that have a cotangent only for
           some tokens, because some calls ignore all results that depend on the op. For ops that
           run again together, the last one is the key.
-        read_by: The results that depend on some ops. If none of these results is read, the gradient
-          of the op is zero, although other results may be read.
+        read_by: For some ops, the results that depend on them. If none of these results is read,
+          the gradient of the op is zero, although other results may be read.
         memo: Which calls are equal, if equal calls are one call; otherwise None.
     """
 

@@ -44,6 +44,7 @@ from kerasrec.graph.graph import TaggedGraph, order_of, present
 from kerasrec.graph.kernels import Kernels
 from kerasrec.graph.tags import ROOT, Tag, enter, enter_row, leave, leave_row
 from kerasrec.graph.values import Node, Value
+from kerasrec.half_precision import wide
 
 
 class _Dead:
@@ -135,6 +136,7 @@ def interpret(
         [_rows(column) for column in zip(*sweep, strict=True)]
         for sweep in zip(*results, strict=True)
     ]
+    run.round_sums()
     for place in (1, 3):
         sweeps[place : place + 1] = [
             _of_arguments(graph, sweep, num_arguments, run.done.shared_gradients)
@@ -403,7 +405,8 @@ class _Run:
     def _accumulate(self, node: nodes.Accumulate, tag: Tag, inputs: list[Any]) -> list[Any]:
         if node not in self.results:
             return []
-        shape, dtype = self.shared[node.to].shape, inputs[0].numpy().dtype
+        shape = self.shared[node.to].shape
+        dtype = wide(node.inputs[0].type.dtype).as_numpy_dtype
         total = self.done.shared_gradients.setdefault(node.to, np.zeros(shape, dtype))
         if len(inputs) == 2:
             np.add.at(total, inputs[1].numpy(), inputs[0].numpy())
@@ -411,10 +414,21 @@ class _Run:
             total += inputs[0].numpy().reshape(total.shape)
         return []
 
+    def round_sums(self) -> None:
+        """Rounds the sums of half-precision numbers, which are added in float32, after a run."""
+        gradients, tables = self.done.shared_gradients, self.done.tables
+        for value, total in gradients.items():
+            gradients[value] = total.astype(value.type.dtype.as_numpy_dtype)
+        for node in self.graph.collects:
+            if node.name in tables:
+                dtype = node.inputs[0].type.dtype.as_numpy_dtype
+                tables[node.name] = tables[node.name].astype(dtype)
+
     def _table(self, node: nodes.Collect, shape: Sequence[int]) -> np.ndarray:
         """Returns the table of a COLLECT node before any token reaches it."""
         size = int(self.shared[node.size]) if node.size else 0
-        return np.zeros((size, *shape), node.inputs[0].type.dtype.as_numpy_dtype)
+        dtype = node.inputs[0].type.dtype
+        return np.zeros((size, *shape), (wide(dtype) if node.size else dtype).as_numpy_dtype)
 
     def _collect(self, node: nodes.Collect, tag: Tag, inputs: list[Any]) -> list[Any]:
         data = inputs[0].numpy()

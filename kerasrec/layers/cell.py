@@ -20,7 +20,12 @@ from kerasrec.public import TraceError, map_fn
 # The words of errors for a None where a tensor is expected.
 _OF_NONE = ("NoneType", "None values not supported", "NOT CONVERTIBLE TO TENSOR")
 
-_ELEMENTWISE = {"hard_sigmoid", "hard_tanh", "linear", "relu", "sigmoid", "tanh"}
+# The activations of Keras that compute each element from itself alone.
+_ELEMENTWISE = """
+    celu elu exponential gelu hard_shrink hard_sigmoid hard_silu hard_tanh leaky_relu linear
+    log_sigmoid mish relu relu6 selu sigmoid silu soft_shrink softplus softsign squareplus tanh
+    tanh_shrink threshold
+"""
 
 
 class RecursiveCell(keras.layers.Layer):
@@ -311,7 +316,7 @@ def of_each_gate(activation: Callable[..., Any], gates: Any, number: int) -> Any
 
     An activation that is known to compute each element from itself alone gets all gates at once.
     """
-    if is_of_keras(activation) and activation.__name__ in _ELEMENTWISE:
+    if is_of_keras(activation) and activation.__name__ in _ELEMENTWISE.split():
         return activation(gates)
     return ops.concatenate([activation(gate) for gate in tf.split(gates, number, -1)], -1)
 

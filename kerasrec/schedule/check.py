@@ -59,7 +59,11 @@ def read_after_written(schedule: Schedule) -> Iterator[str]:
 
 
 def loads_are_saved(schedule: Schedule) -> Iterator[str]:
-    """Every loaded item was saved, once: wave by wave for a loop, by frame for other blocks."""
+    """Every loaded item was saved once, in the way in which it is loaded.
+
+    A loop divides among its waves what a section for all tokens has saved. An item that is loaded
+    by frame is saved by frame, and any other item by another section at the same place.
+    """
     saved: dict[Item, tuple[Section, Segment, Save]] = {}
     for section in schedule.sections:
         for segment in section.segments:
@@ -89,7 +93,10 @@ def _is_there(
 
 
 def saves_are_loaded(schedule: Schedule) -> Iterator[str]:
-    """Every saved value is loaded; rows and numbers of tokens may only serve to divide others."""
+    """Every saved value is loaded.
+
+    Rows and numbers of tokens need not be: they may be saved only to divide other items.
+    """
     loaded = {one.item for _, _, one in schedule.instructions() if isinstance(one, Load)}
     for _, segment, one in schedule.instructions():
         if isinstance(one, Save) and isinstance(one.item, Value) and one.item not in loaded:

@@ -26,8 +26,8 @@ The lines follow this grammar:
 
 Names are given while printing: %0, %1 and so on, in the order of the lines. Small constants are
 printed where they are read. The indented lines below a branch are for the tokens that take it. A
-"save" says which sweeps load the items. Without readers, it is only its own sweep. "both passes",
-and "this sweep and later ones", are its own sweep and others. "again" marks a line whose results a
+"save" says which sweeps load the items: without more words its own sweep; with "both passes", or
+"this sweep and later ones", its own sweep and others. "again" marks a line whose results a
 line above computes, too. "by" names the pass that added a line.
 """
 
@@ -215,7 +215,7 @@ class _Printer:
         return found
 
     def _readers(self, sweep: int) -> tuple[str, str, str]:
-        """Returns words for who reads what a sweep saves: only it, it and later ones, or these."""
+        """Returns words for who loads what a sweep saves: itself, others too, or only others."""
         if not sweep and self._graph.num_sweeps <= 2:
             return "", " for both passes", " for the backward pass"
         return "", " for this sweep and later ones", " for later sweeps"

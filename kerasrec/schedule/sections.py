@@ -53,7 +53,7 @@ class Segment:
 class Direction(enum.Enum):
     """Which way a loop goes.
 
-    CALLS: from the outside down, as long as tokens call; only then the number of waves is known.
+    CALLS: from the outside down, as long as tokens call; only then is the number of waves known.
     DOWN: from callers to callees.
     UP: from callees to callers.
     READY: to any place with frames that are ready.

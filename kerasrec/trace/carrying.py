@@ -33,7 +33,7 @@ class Carried:
 
 
 class Carrying:
-    """The values that tokens of one function carry: its last arguments, after all others.
+    """The values that tokens of one function carry: arguments that come after all others.
 
     Args:
         ops: The nodes of the function.

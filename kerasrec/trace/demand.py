@@ -14,11 +14,11 @@ from weakref import WeakKeyDictionary
 import tensorflow as tf
 
 from kerasrec.autograph import not_converted
-from kerasrec.errors import SignatureError
+from kerasrec.errors import SignatureError, TraceError
 from kerasrec.trace.conditional import predicate_of
 from kerasrec.trace.loop import while_loop
 from kerasrec.trace.rows import Scope
-from kerasrec.trace.source import current_source, here
+from kerasrec.trace.source import at, current_source, here
 from kerasrec.trace.tracer import Tracer, tracer_for
 
 
@@ -149,6 +149,11 @@ def _some_number_ends(
 
     def step(number: tf.Tensor, ended: tf.Tensor) -> list[Any]:
         holds = predicate(number)
+        if isinstance(holds, list | tuple | dict | int) and not isinstance(holds, bool):
+            raise TraceError(
+                f"{caller}{at(source)}: `predicate` must return one bool per token; it returned "
+                f"{holds!r}."
+            )
         if not isinstance(holds, bool):
             holds = predicate_of(tracer_for(caller), holds, caller, "predicate", tf.bool, source)
         return [number + 1, ends(holds)]

@@ -108,7 +108,7 @@ class Signature:
         ] or [True]
 
     def values(self) -> list[tuple[Any, list[Type]]]:
-        """Returns, for each data type among the arguments, structure and types of such a result."""
+        """Returns, for each data type among the arguments, the nest and the types of a result."""
         found: list[tuple[Any, list[Type]]] = []
         for leaf in filter(_is_value, _leaves(self.structure)):
             item = tf.nest.map_structure(lambda _: 0, leaf)

@@ -133,12 +133,12 @@ def at(source: Source | None) -> str:
 
 
 def here() -> str:
-    """Returns the same for the user's line that is running now."""
+    """Returns `" at FILE:LINE"` for the user's line that is running now, or nothing."""
     return at(current_source())
 
 
 def at_this_line() -> str:
-    """Returns the same as a sentence of its own, `" At FILE:LINE."`."""
+    """Returns the sentence `" At FILE:LINE."` for the user's line that is running now."""
     source = current_source()
     return f" At {source.where}." if source else ""
 

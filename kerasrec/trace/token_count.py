@@ -70,7 +70,7 @@ def has_count_as_value(operation: tf.Operation, inputs: Sequence[Known], size: S
 
 
 def _after_shape(operation: tf.Operation, sizes: Sequence[Size]) -> Sequence[Size]:
-    """Returns the same for an op that reads the shape of a tensor with a token axis."""
+    """Returns what is known of the sizes that an op computes from a shape with a token axis."""
     kind, outputs, place = operation.type, operation.outputs, sizes[0].count_at
     count, other = Size(is_count=True), Size(is_of_other_axes=True)
     if kind in ELEMENTWISE and outputs[0].shape == operation.inputs[0].shape:

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
+from kerasrec.half_precision import adds_halves
 from kerasrec.layers import ChildSumTreeLSTM, Recursive, SchemaEncoder, TreeRNN
 from tests.layers.helpers import (
     any_layer,
@@ -185,6 +186,50 @@ def test_gradients_of_a_long_chain(name, options):
         y = f([DEPTH], tf.ones([1, 2], "bfloat16"))
     found = tf.convert_to_tensor(tape.gradient(y, kernel))[0]
     np.testing.assert_allclose(tf.cast(found, tf.float32), [DEPTH] * 2, rtol=0.01)
+
+
+@pytest.mark.many
+@pytest.mark.parametrize("engine", ["waves", pytest.param("compiled", marks=pytest.mark.slow)])
+def test_a_row_of_a_table_that_many_calls_write(engine):
+    @kerasrec.recursive(engine=engine)
+    def f(n):
+        kerasrec.collect("ones", tf.ones_like(n, "bfloat16"), tf.zeros_like(n), 1)
+        return kerasrec.cond(n < 1, lambda: n, lambda: f(n - 1))
+
+    _, tables = f.with_tables([DEPTH])
+    np.testing.assert_allclose(tf.cast(tables["ones"], tf.float32), [DEPTH + 1], rtol=0.01)
+
+
+@pytest.mark.many
+def test_what_a_graph_means_is_summed_in_float32(monkeypatch):
+    """The interpreter, with which passes are checked, adds no halves either."""
+    monkeypatch.setenv("KERASREC_CHECK_PASSES", "1")
+    leaf, kernel = tf.Variable(ONES[0]), tf.Variable(ONES[0])
+
+    @kerasrec.recursive(memo=True)
+    def f(n):
+        one = tf.ones([tf.shape(n)[0], 2], "bfloat16")
+        kerasrec.collect("ones", one, tf.zeros_like(n), 1)
+        return kerasrec.cond(
+            n < 1, lambda: one * leaf, lambda: f(n - 1) * f(tf.zeros_like(n)) * kernel
+        )
+
+    with tf.GradientTape() as tape:
+        y = f([270])
+    for gradient in tape.gradient(y, [leaf, kernel]):
+        np.testing.assert_allclose(tf.cast(gradient, tf.float32), [270] * 2, rtol=0.01)
+
+
+@pytest.mark.many
+def test_products_within_a_token_stay_in_half_precision():
+    kernel = tf.Variable(ONES)
+
+    @kerasrec.recursive
+    def f(x):
+        return tf.einsum("bi,ij->bj", x, kernel)
+
+    (product,) = (node for node in f.tagged_graph(ONES).nodes if node.op == "Einsum")
+    assert not adds_halves(product.operation)
 
 
 @pytest.mark.many

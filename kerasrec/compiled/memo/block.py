@@ -46,7 +46,7 @@ class MemoBlock(Block):
         return found
 
     def _passed(self, node: Node) -> tf.Tensor:
-        """The value that a later sweep passes to the calls for a parameter."""
+        """The value that a later sweep passes to the calls for a parameter, in its dtype."""
         return tf.cast(self.read_own(self.layout.inputs[node][1]), node.types[0].dtype)
 
     def wait(self, ones: Sequence[Wait]) -> None:

@@ -19,7 +19,7 @@ _FAULT = ("fault",)
 
 
 class FirstMemoSweep(BlockSweep):
-    """The first sweep, from the calls that call nobody up; arguments as for `BlockSweep`."""
+    """The first sweep, upwards from the calls that call nobody; arguments as for `BlockSweep`."""
 
     program: MemoProgram
 
