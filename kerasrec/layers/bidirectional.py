@@ -9,10 +9,11 @@ import tensorflow as tf
 
 from kerasrec.errors import SentenceFirst
 from kerasrec.layers.held import freeze_held
+from kerasrec.layers.node_mask import mask_symbolic
 from kerasrec.layers.old_order import formerly_positional
 from kerasrec.layers.ragged import both_inputs, check_children, like, num_trees
 from kerasrec.layers.recursive import Recursive, refuse_mask
-from kerasrec.layers.stacking import StatesOfNodes
+from kerasrec.layers.stacking import StatesOfNodes, mark_states
 from kerasrec.layers.top_down import TopDown
 from kerasrec.layers.top_down_tree_lstm import TopDownTreeLSTM
 from kerasrec.private import mask_of, set_mask
@@ -143,7 +144,9 @@ class Bidirectional(StatesOfNodes, keras.layers.Layer):
         """Calls the layer: `layer(x, children)` or `layer([x, children])`."""
         inputs = both_inputs(self.name, x, children, takes_ragged=True)
         with SentenceFirst():
-            return super().__call__(*inputs, **kwargs)
+            outputs = super().__call__(*inputs, **kwargs)
+        mask_symbolic(outputs, inputs[1])
+        return outputs
 
     def build(self, x_shape: Any, children_shape: Any = None) -> None:
         """Creates the weights of both layers."""
@@ -169,7 +172,7 @@ class Bidirectional(StatesOfNodes, keras.layers.Layer):
         down = self.downward_layer(up, children, training=training, initial_state=begin)
         if self.merge_mode is None:
             return [up, down]
-        outputs = _MERGES[self.merge_mode](up, down)
+        outputs = mark_states(_MERGES[self.merge_mode](up, down))
         set_mask(outputs, mask_of(up))
         return outputs
 

@@ -15,6 +15,7 @@ from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec.layers.cell import RecursiveCell
 from kerasrec.layers.held import config_of_held, freeze_held, shape_of_result
 from kerasrec.layers.inputs import NodeInputs, takes_text
+from kerasrec.layers.node_mask import mask_symbolic
 from kerasrec.layers.old_order import formerly_positional
 from kerasrec.layers.ragged import as_rows, both_inputs, check_children, is_ragged, like, num_trees
 from kerasrec.layers.recursion import Recursion, Stages, visitor
@@ -187,7 +188,9 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         """Calls the layer: `layer(x, children)` or `layer([x, children])`."""
         inputs = both_inputs(self.name, x, children, takes_ragged=True)
         with SentenceFirst():
-            return super().__call__(*inputs, *args, **kwargs)
+            outputs = super().__call__(*inputs, *args, **kwargs)
+        mask_symbolic(outputs, inputs[1])
+        return outputs
 
     def build(self, x_shape: Any, children_shape: Any = None) -> None:
         """Creates the cell's weights."""
@@ -236,10 +239,10 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         found, sequence, is_node = self._recursion(
             x, as_indices(children), drop, input_drop, training, self._keeps_all, initial_states
         )
-        if is_ragged(sequence):  # It has no padding, and so no mask.
+        if sequence is not None:
             mark_states(sequence)
-        elif sequence is not None:
-            set_mask(sequence, mark_states(is_node))
+            if not is_ragged(sequence):  # Ragged states have no padding, and so no mask.
+                set_mask(sequence, mark_states(is_node))
         return found, sequence
 
     def _ones_dropped(self, x: Any, more: int, units: int, rate: float) -> tf.Tensor:
@@ -371,7 +374,8 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
         """Returns the masks of what `call` returns: which tree nodes are not padding.
 
-        After a call Keras passes only `x`, which does not say this; then `call` has set the mask.
+        After a call Keras passes only `x`, which does not say this; then the layer has set the
+        mask.
 
         Args:
             inputs: `[x, children]`, or `x`.

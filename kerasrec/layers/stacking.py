@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import keras
-import tensorflow as tf
 
 from kerasrec.private import comes_from_layers, mask_of
 
@@ -19,23 +18,23 @@ class StatesOfNodes:
         return True
 
 
-def mark_states(mask_or_states: Any) -> Any:
-    """Marks a mask as one of tree nodes; layers in between pass it on with the states.
+def mark_states(states_or_mask: Any) -> Any:
+    """Marks states of tree nodes, or their mask, and returns it.
 
-    Ragged states have no mask, and are marked themselves.
+    Layers in between pass on the mask alone. Ragged states have none, and
+    `keras.layers.MultiHeadAttention` takes it off what it reads.
     """
-    mask_or_states._is_of_tree_nodes = True
-    return mask_or_states
+    states_or_mask._is_of_tree_nodes = True
+    return states_or_mask
 
 
 def are_states(x: Any) -> bool:
     """Whether `x`, symbolic or not, is known to be computed from the states of all tree nodes.
 
-    A symbolic tensor knows all layers before it. For any other tensor, its Keras mask says so.
+    A symbolic tensor knows all layers before it. Any other tensor, or its Keras mask, has a mark.
     """
     if not isinstance(x, keras.KerasTensor):
-        marked = x if isinstance(x, tf.RaggedTensor) else mask_of(x)
-        return getattr(marked, "_is_of_tree_nodes", False)
+        return any(getattr(one, "_is_of_tree_nodes", False) for one in (x, mask_of(x)))
     if not comes_from_layers(x):
         return False
     sources = keras.utils.get_source_inputs(x)

@@ -129,6 +129,14 @@ def test_a_model_below():
         TreeLSTM(3, name="above")(model([x, children]), children)
 
 
+@pytest.mark.many
+def test_states_are_refused_after_an_attention_that_took_their_mask():
+    states = Bidirectional(TreeRNN(3))(features(CHILDREN), CHILDREN)
+    keras.layers.MultiHeadAttention(1, 2)(states, states)
+    with refused():
+        TreeRNN(3, name="above")(states, CHILDREN)
+
+
 def test_states_of_roots_alone_are_no_states_of_inner_nodes():
     x, children = both_inputs()
     root = TreeLSTM(FEATURES)(x, children)

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import pytest
 
-from kerasrec.layers import RNTN, TreeGRU, TreeLSTM
+from kerasrec.layers import RNTN, Bidirectional, TopDownTreeLSTM, TreeGRU, TreeLSTM, TreeRNN
 from tests.layers import reference
 from tests.layers.helpers import (
     LAYERS,
@@ -17,6 +17,7 @@ from tests.layers.helpers import (
     expected,
     features,
     is_node,
+    loaded_from_file,
     random_children,
     treebank_batch,
 )
@@ -122,6 +123,51 @@ def test_mask_reaches_the_loss_of_a_model(layer_class):
     errors = np.square(expected(layer, x, children).sequence - labels).mean(axis=-1)
     loss = model.evaluate((x, children), labels, batch_size=6, verbose=0)
     assert loss == pytest.approx(errors[nodes].mean(), rel=1e-5)
+
+
+WITH_ALL_STATES = {
+    "TreeLSTM": lambda: TreeLSTM(3, return_sequences=True),
+    "with states": lambda: TreeLSTM(3, return_sequences=True, return_state=True),
+    "TopDownTreeLSTM": lambda: TopDownTreeLSTM(3),
+    "Bidirectional": lambda: Bidirectional(TreeRNN(3)),
+    "list": lambda: Bidirectional(TreeRNN(3), merge_mode=None),
+}
+
+
+@pytest.mark.parametrize("name", WITH_ALL_STATES)
+def test_symbolic_outputs_have_a_mask(name):
+    children = random_children(3, 5, 2)
+    inputs = keras.Input((None, 4)), keras.Input((None, 2), dtype="int32")
+    for output in keras.tree.flatten(WITH_ALL_STATES[name]()(*inputs)):
+        mask = getattr(output, "_keras_mask", None)
+        assert (mask is None) == (len(output.shape) == 2)
+        if mask is not None:
+            found = keras.Model(inputs[1], mask)(children)
+            np.testing.assert_array_equal(found, is_node(children))
+
+
+def test_symbolic_outputs_without_padding_have_no_mask():
+    x = keras.Input([None, 4], ragged=True)
+    children = keras.Input([None, 2], dtype="int32", ragged=True)
+    states = TreeLSTM(3, return_sequences=True)(x, children)
+    assert getattr(states, "_keras_mask", None) is None
+
+
+@pytest.mark.many
+def test_mask_is_still_there_after_an_attention(tmp_path):
+    """MultiHeadAttention takes the other mask, which `call` sets, off what it reads."""
+    children = random_children(3, 5, 2)
+    inputs = keras.Input((None, 4)), keras.Input((None, 2), dtype="int32")
+    states = TreeRNN(3, return_sequences=True)(*inputs)
+    attention = keras.layers.MultiHeadAttention(1, 2)(states, states)
+    states = keras.layers.Add()([states, attention])
+    mean = keras.layers.GlobalAveragePooling1D()(states)
+    model = loaded_from_file(keras.Model(inputs, [states, mean]), tmp_path)
+    of_nodes, found = model((features(children), children))
+    wanted = [
+        of[nodes].mean(0) for of, nodes in zip(NUMPY(of_nodes), is_node(children), strict=True)
+    ]
+    assert_close(found, wanted)
 
 
 @pytest.mark.slow
