@@ -44,7 +44,8 @@ def tree_labels(y_true: Any, y_pred: Any, asked_by: str) -> tuple[Any, Any, Any]
             f"{asked_by} expects a label and a row of logits for each tree node: y_true of shape "
             "[batch, nodes] and y_pred of shape [batch, nodes, classes]. "
             f"Received: y_true of shape {labels.shape} and y_pred of shape {logits.shape}. "
-            "A tree layer gives the states of all tree nodes with return_sequences=True."
+            "A tree layer gives the states of all tree nodes with return_sequences=True. Labels of "
+            "trees, [batch], are for losses and metrics of Keras."
         )
     if not labels.shape.is_compatible_with(logits.shape[:2]):
         raise ValueError(

@@ -319,8 +319,8 @@ def test_label_out_of_range_is_named(bad, dtype, graph):
 
 
 def test_wrong_shapes_are_named():
-    with pytest.raises(ValueError, match=r"return_sequences=True"):
-        TreeCrossentropy()(LABELS, LOGITS[:, 0])
+    with pytest.raises(ValueError, match=r"return_sequences=True.*\[batch\], are for losses"):
+        TreeCrossentropy()(LABELS[:, 0], LOGITS[:, 0])
     with pytest.raises(ValueError, match=r"\(3, 4\).*\(3, 6, 5\)"):
         TreeCrossentropy()(LABELS[:, :4], LOGITS)
     with pytest.raises(ValueError, match="normalize='leaves'"):
