@@ -51,7 +51,7 @@ def with_checked_labels(model: keras.Model, batch: Any) -> Any:
 def checked_batches(model: keras.Model, batches: Batches) -> Batches:
     """The same batches; `with_checked_labels` checks each when it is read."""
     labels = keras.tree.flatten(keras.utils.unpack_x_y_sample_weight(batches.spec)[1])
-    losses = [of for of in keras.tree.flatten(model.loss) if _is_of_keras(of)]
+    losses = [of for of in keras.tree.flatten(model.loss) if is_of_keras(of)]
     has_floats = any(of is not None and of.dtype.is_floating for of in labels)
     if not (losses and has_floats) and not any(_is_binary(of) for of in losses):
         return batches
@@ -60,7 +60,7 @@ def checked_batches(model: keras.Model, batches: Batches) -> Batches:
 
 def _checks(labels: Any, loss: Any, are_weighted: bool) -> list[Any]:
     """Assertions about the labels of one loss."""
-    if labels is None or not _is_of_keras(loss):
+    if labels is None or not is_of_keras(loss):
         return []
     values = labels.flat_values if isinstance(labels, tf.RaggedTensor) else labels
     values = tf.convert_to_tensor(values)
@@ -74,7 +74,7 @@ def _checks(labels: Any, loss: Any, are_weighted: bool) -> list[Any]:
         else f"For labels of tree nodes, which are padded with {number}, compile the model with "
         f"kerasrec.training.{instead}."
     )
-    name = getattr(loss, "name", None) or getattr(loss, "__name__", loss)
+    name = loss_name(loss)
     checks = []
     if values.dtype.is_floating:
         is_missing = tf.reduce_any(tf.math.is_nan(values))
@@ -100,7 +100,12 @@ def _is_binary(loss: Any) -> bool:
     return isinstance(loss, BINARY) or loss in BINARY_FUNCTIONS
 
 
-def _is_of_keras(loss: Any) -> bool:
+def loss_name(loss: Any) -> Any:
+    """The name of a loss (an object, a function or a name), for messages."""
+    return getattr(loss, "name", None) or getattr(loss, "__name__", loss)
+
+
+def is_of_keras(loss: Any) -> bool:
     """Whether a loss (an object, a function or its name) is one that Keras defines.
 
     A user's own loss may handle NaN and -1.

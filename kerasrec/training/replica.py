@@ -17,6 +17,7 @@ import tensorflow as tf
 from kerasrec.private import mask_of
 from kerasrec.training.accumulation import Accumulation, optimizers_in
 from kerasrec.training.input_range import checked_inputs
+from kerasrec.training.label_ranks import check_ranks
 from kerasrec.training.sparse_gradients import Gradients, with_a_row, with_rows_once
 from kerasrec.training.strategies import is_served, splits_batches
 from kerasrec.training.uneven_parts import before, mend
@@ -152,7 +153,12 @@ def predicted(model: keras.Model, x: Any, training: bool) -> Any:
 def loss_of(
     model: keras.Model, x: Any, y: Any, y_pred: Any, sample_weight: Any, training: bool
 ) -> tf.Tensor:
-    """Returns the model's loss; its `compute_loss` may lack the argument `training`."""
+    """Returns the model's loss; its `compute_loss` may lack the argument `training`.
+
+    Raises:
+        ValueError: If there is a label for each tree and a row of outputs, as for `check_ranks`.
+    """
+    check_ranks(model, y, y_pred)
     knows_training = "training" in inspect.signature(model.compute_loss).parameters
     options = {"training": training} if knows_training else {}
     return model.compute_loss(x, y, y_pred, sample_weight, **options)

@@ -335,6 +335,18 @@ def test_nan_meets_no_loss_of_keras_on_replicas(two_replicas):
 
 
 @pytest.mark.many
+@pytest.mark.parametrize("fit", [_fit_of_kerasrec, kerasrec.training.evaluate, _fit_of_model])
+def test_labels_of_trees_meet_no_outputs_of_nodes(fit):
+    """Keras would broadcast both; a loss of the user may."""
+    functional_class = kerasrec.training.Model if fit is _fit_of_model else keras.Model
+    model, data = number_model(functional_class=functional_class), batches(LABELS[:, 0])
+    with pytest.raises(ValueError, match=r"the loss mse of Keras would.*return_sequences=True"):
+        fit(model, data)
+    model.compile("sgd", lambda labels, outputs: (labels[:, None] - outputs[:, 0]) ** 2)
+    fit(model, data)
+
+
+@pytest.mark.many
 def test_a_loss_of_the_user_may_take_nan():
     def masked(labels, outputs):
         known, outputs = ~tf.math.is_nan(labels), tf.reshape(outputs, tf.shape(labels))
