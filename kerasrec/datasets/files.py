@@ -6,6 +6,35 @@ from collections.abc import Sequence
 from pathlib import Path
 
 
+def expect_files(folder: Path, names: Sequence[str], reader: str, of_a_file: str = "") -> None:
+    """Raises FileNotFoundError unless a directory holds all files that a reader is to read.
+
+    Args:
+        folder: The path that was passed.
+        names: The names of the files, or of directories in their place.
+        reader: The reader's name.
+        of_a_file: What to do with a path that is one file: a sentence, or nothing.
+
+    Raises:
+        FileNotFoundError: If one is missing. The message names a directory inside that holds all.
+    """
+    missing = _missing(folder, names)
+    if not missing:
+        return
+    takes = f"{reader} takes the directory that holds {', '.join(names[:-1])} and {names[-1]}."
+    if folder.is_file():
+        raise FileNotFoundError(f"'{folder}' is a file; {takes} {of_a_file}".rstrip())
+    if not folder.is_dir():
+        raise FileNotFoundError(f"No directory '{folder}'; {takes}")
+    inside = sorted(one for one in folder.iterdir() if one.is_dir() and not _missing(one, names))
+    hint = f" '{inside[0]}' does." if inside else ""
+    raise FileNotFoundError(f"No {missing[0]} in the directory '{folder}'; {takes}{hint}")
+
+
+def _missing(folder: Path, names: Sequence[str]) -> list[str]:
+    return [name for name in names if not (folder / name).exists()]
+
+
 def files_of(path: str | os.PathLike[str], endings: Sequence[str]) -> list[Path]:
     """Finds the files that a reader is to read, in alphabetical order.
 

@@ -2,6 +2,7 @@
 
 import functools
 import os
+import reprlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from kerasrec.datasets.dependency_encoding import encode_dependencies
 from kerasrec.datasets.dependency_tree import DependencyTree
 from kerasrec.datasets.encoding import EncodedTree, encode_tree
 from kerasrec.datasets.expected import expect_several
+from kerasrec.datasets.files import expect_files
 from kerasrec.datasets.problems import report
 from kerasrec.datasets.reading import gather_files, other_reader
 from kerasrec.datasets.tree_order import TreeOrder
@@ -73,7 +75,9 @@ class Treebank:
                 and `encode_dependencies`) or has a class out of range; the message says which.
         """
         if split not in SPLITS:
-            raise ValueError(f"No split {split!r}; expected one of {', '.join(SPLITS)}.")
+            raise ValueError(
+                f"No split {reprlib.repr(split)}; expected one of {', '.join(SPLITS)}."
+            )
         if split not in self._encoded:
             self._encoded[split] = [
                 self._encode(tree, f"{split}[{index}]")
@@ -235,7 +239,7 @@ def load_treebank(
         ValueError: If `vocabulary_splits` names no split.
     """
     _check_splits(vocabulary_splits)
-    places = [_place_of(split, directory) for split in SPLITS]
+    places = _places(directory)
     form, gather = format_of(num_classes), functools.partial(gather_trees, num_classes)
     problems: list[str] = []
     train, dev, test = (gather_files(one, gather, form, problems, verbose) for one in places)
@@ -246,12 +250,17 @@ def load_treebank(
     )
 
 
-def _place_of(split: Split, directory: str | os.PathLike[str] | None) -> Path:
+def _places(directory: str | os.PathLike[str] | None) -> list[Path]:
+    """A path, as for `read_treebank`, for each split."""
     if directory is not None and "{split}" in os.fspath(directory):
-        return Path(os.fspath(directory).replace("{split}", split))
+        return [Path(os.fspath(directory).replace("{split}", split)) for split in SPLITS]
     folder = embedded_treebank() if directory is None else Path(directory)
-    file = folder / f"{split}.txt"
-    return folder / split if not file.exists() and (folder / split).is_dir() else file
+    names = [
+        split if not file.exists() and (folder / split).is_dir() else file.name
+        for split, file in ((split, folder / f"{split}.txt") for split in SPLITS)
+    ]
+    expect_files(folder, names, "load_treebank", "To read one file, call read_treebank.")
+    return [folder / name for name in names]
 
 
 def treebank_of(

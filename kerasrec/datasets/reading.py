@@ -119,7 +119,12 @@ def gather_files(
     found: list[Found] = []
     for file in files:
         num_before = len(problems)
-        of_file = gather(file, bar.over(file), problems)
+        try:
+            of_file = gather(file, bar.over(file), problems)
+        except MalformedFileError as error:  # It has so many problems that nothing is read.
+            hint = other_reader(path, form, problems)
+            message = f"{error}\n{hint.strip()}" if hint else str(error)
+            raise MalformedFileError(message, error.problems) from None
         if not of_file and len(problems) == num_before:
             add_problem(problems, file, 1, f"the file holds no {form.thing}")
         found += of_file

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kerasrec.datasets.dependency_tree import DependencyTree, problem_of_heads
+from kerasrec.datasets.files import expect_files
 from kerasrec.datasets.problems import MalformedFileError, add_problem, report, text_of
 from kerasrec.datasets.reading import Bar
 
@@ -74,6 +75,7 @@ def read_sick(
     >>> vocabulary = Vocabulary.from_trees(tree for pair in pairs for tree in (pair.a, pair.b))
     """
     folder = Path(directory)
+    expect_files(folder, [*FILES, SCORES], "read_sick")
     paths = {name: folder / name for name in [*FILES, SCORES]}
     bar = Bar(list(paths.values()), verbose)
     lines = {name: [line for _, line in bar.over(path)] for name, path in paths.items()}

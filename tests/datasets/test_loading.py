@@ -1,7 +1,7 @@
 import pytest
 from nltk import Tree
 
-from kerasrec.datasets import DependencyTree, text_tree, treebank_of
+from kerasrec.datasets import DependencyTree, read_tree, text_tree, treebank_of
 
 
 def test_trees_in_memory_become_batches():
@@ -62,5 +62,9 @@ def test_names_the_tree_that_cannot_be_encoded():
 
 
 def test_rejects_unknown_splits():
+    trees = [read_tree("(3 (2 It) (4 works))")] * 100
+    with pytest.raises(ValueError, match=r"No split \[.*\]; expected one of") as error:
+        treebank_of(trees).batches(trees, 2)
+    assert len(str(error.value)) < 400
     with pytest.raises(ValueError, match="expected some of train, dev, test"):
         treebank_of([], vocabulary_splits=())

@@ -155,6 +155,33 @@ def test_errors_name_the_right_reader(name, holds, tmp_path):
     assert f"'{path}' looks like a file for {holds}" in str(error.value)
 
 
+def test_the_right_reader_is_named_after_very_many_problems(tmp_path, monkeypatch):
+    monkeypatch.setattr("kerasrec.datasets.problems.MOST_PROBLEMS", 20)
+    path = tmp_path / "trees.conllu"
+    path.write_text(EXAMPLES["read_conllu"] * 30)
+    with pytest.raises(MalformedFileError, match="more than 20 malformed lines") as error:
+        read_treebank(path)
+    assert str(error.value).endswith(f"('{path}' looks like a file for read_conllu)")
+    assert len(error.value.problems) == 20
+
+
+def test_readers_of_several_files_say_what_a_directory_must_hold(tmp_path):
+    folder, file = tmp_path / "sst", tmp_path / "sst" / "train.txt"
+    folder.mkdir()
+    for split in ("train", "dev", "test"):
+        (folder / f"{split}.txt").write_text("(3 a)\n")
+    takes = "takes the directory that holds train.txt, dev.txt and test.txt"
+    for place, reason in (
+        (file, rf"train\.txt' is a file; load_treebank {takes}\. .* call read_treebank\."),
+        (tmp_path, rf"No train\.txt in the directory .* {takes}\. '{folder}' does\."),
+        (tmp_path / "absent", rf"No directory .*absent'; load_treebank {takes}\."),
+    ):
+        with pytest.raises(FileNotFoundError, match=reason):
+            load_treebank(place)
+    with pytest.raises(FileNotFoundError, match=r"read_sick takes .*a\.toks.* and sim\.txt\.$"):
+        read_sick(tmp_path)
+
+
 def test_load_treebank_names_the_reader_of_penn_trees(tmp_path):
     for split in ("train", "dev", "test"):
         (tmp_path / f"{split}.txt").write_text("(S (NP (PRP It)) (VP (VBZ works)))\n")
