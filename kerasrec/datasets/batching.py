@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike
 
 from kerasrec.autograph import not_converted
 from kerasrec.datasets.checking import check_alike, check_nth_tree
-from kerasrec.datasets.encoding import TreeArrays
-from kerasrec.datasets.expected import expect_several
+from kerasrec.datasets.encoding import EncodedTree, TreeArrays
+from kerasrec.datasets.expected import expect_batch_size, expect_several
 from kerasrec.datasets.stored_range import is_no_int32, is_too_large
 from kerasrec.datasets.tree_order import TreeOrder
 from kerasrec.datasets.tree_store import TreeStore
@@ -224,6 +224,8 @@ def tree_pair_batches(
 def check_trees(encoded_trees: Sequence[TreeArrays], arity: int | None) -> None:
     """Checks that there are trees, that each is well formed, and that all are of one kind."""
     expect_several("encoded_trees", encoded_trees)
+    if isinstance(encoded_trees, EncodedTree):
+        raise ValueError("encoded_trees is one tree; expected a list of trees. Pass [tree].")
     if not hasattr(encoded_trees, "__getitem__") or isinstance(encoded_trees, Mapping):
         raise ValueError(
             f"encoded_trees is {reprlib.repr(encoded_trees)}; expected a list of trees. Make a "
@@ -248,8 +250,7 @@ def _batches(
 ) -> tuple[tf.data.Dataset, np.ndarray]:
     """A dataset of the results of `gather` for indices, and their order if it is not shuffled."""
     num_trees = len(sizes)
-    if batch_size < 1:
-        raise ValueError(f"batch_size is {batch_size}; expected 1 or more.")
+    expect_batch_size(batch_size)
     num_batches = num_trees // batch_size if drop_remainder else -(-num_trees // batch_size)
     if not num_batches:
         raise ValueError(

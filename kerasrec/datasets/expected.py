@@ -1,5 +1,6 @@
 """The check that an argument is of the expected kind."""
 
+import operator
 import os
 import reprlib
 from typing import Any
@@ -40,6 +41,23 @@ def expect_words(words: Any) -> None:
             f"words is {reprlib.repr(words)} (type {type(words).__name__}); expected a list of "
             "words. Pass [word], or list(text) for the letters of a text."
         )
+
+
+def expect_batch_size(batch_size: Any) -> None:
+    """Raises ValueError for a `batch_size` that is not a whole number, 1 or more.
+
+    Args:
+        batch_size: The number that was passed.
+
+    Raises:
+        ValueError: If it is a float, even a whole one, or too small.
+    """
+    try:
+        operator.index(batch_size)
+    except TypeError:
+        expect("batch_size", batch_size, int, "Pass a whole number, 1 or more.")
+    if batch_size < 1:
+        raise ValueError(f"batch_size is {batch_size}; expected 1 or more.")
 
 
 def expect_several(name: str, trees: Any) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from kerasrec.datasets.expected import expect_batch_size
 from kerasrec.datasets.record_files import check_file, file_of
 
 # The size of the shuffle buffer, as a number of records of each file.
@@ -119,7 +120,8 @@ class RecordParts:
 
 
 def _check(examples: str, num_files: int, batch_size: int, num_replicas: int) -> None:
-    if batch_size < 1 or batch_size % num_files:
+    expect_batch_size(batch_size)
+    if batch_size % num_files:
         raise ValueError(
             f"batch_size is {batch_size}; expected a multiple of {num_files}, the number of files, "
             f"each of which has as many {examples} of a batch. Files are written with num_files."

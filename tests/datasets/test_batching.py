@@ -196,6 +196,8 @@ def test_distributes():
         ([Tree("1", ["a"])], {"batch_size": 2}, r"encoded_trees\[0\] is Tree.*as encode_tree"),
         ([{"a": 1}], {"batch_size": 2}, r"encoded_trees\[0\] is \{'a': 1\} \(type dict\)"),
         (encoded([1]), {"batch_size": 0}, "batch_size is 0; expected 1 or more"),
+        (encoded([1]), {"batch_size": 2.0}, r"batch_size is 2\.0 \(type float\); expected .* int"),
+        (EncodedTree(*encoded([1])[0]), {"batch_size": 2}, r"is one tree; .* Pass \[tree\]"),
         (encoded([1]), {"batch_size": 2, "drop_remainder": True}, "leaves no batch of 1 trees"),
         ([*encoded([1]), ([0], [[-1, -1]], [0])], {"batch_size": 2}, r"trees\[1\]: Empty tree"),
         (

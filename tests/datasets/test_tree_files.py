@@ -202,6 +202,8 @@ def test_nothing_is_there_until_all_is_written(tmp_path):
 def test_bad_input(directory, tmp_path):
     with pytest.raises(ValueError, match="expected a multiple of 4, the number of files"):
         tree_file_batches(directory, 6)
+    with pytest.raises(ValueError, match=r"batch_size is 8\.0 \(type float\)"):
+        tree_file_batches(directory, 8.0)
     with pytest.raises(ValueError, match="3 replicas cannot share 4 files"):
         tree_file_batches(directory, 8, input_context=tf.distribute.InputContext(3, 0, 3))
     with pytest.raises(ValueError, match="Pass a seed"):
