@@ -117,7 +117,7 @@ def _ragged_as(
     if nothing is not None:
         is_nothing = tf.math.is_nan(padded) if math.isnan(nothing) else padded == nothing
         # The last label of each tree is at the end of its row, or before.
-        ends = tf.where(is_nothing, 0, tf.range(1, shape[1] + 1))
+        ends = tf.where(is_nothing, tf.constant(0, tf.int64), tf.range(1, shape[1] + 1))
         lasts = tf.reduce_max(tf.pad(ends, [[0, 0], [0, 1]]), 1)
         fit = tf.cond(fit, lambda: tf.reduce_all(lasts <= lengths), lambda: tf.constant(False))
     checked = asserted(

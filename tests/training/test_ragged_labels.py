@@ -1,5 +1,7 @@
 """The loss and the accuracies of ragged trees, beside those of the same trees padded."""
 
+import itertools
+
 import keras
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from kerasrec.training import (
     TreeCrossentropy,
     TreeNegativeLogLikelihood,
     TreePerplexity,
+    TreeSquaredError,
 )
 from kerasrec.training.batches import part_of
 
@@ -62,6 +65,22 @@ def test_weights_of_trees_and_of_nodes():
     np.testing.assert_allclose(
         loss(LABELS, LOGITS, of_nodes), loss(*PADDED, of_nodes.to_tensor()), rtol=1e-6
     )
+
+
+@pytest.mark.many
+@pytest.mark.parametrize("of_floats", [False, True])
+def test_labels_outputs_and_weights_of_either_form_in_a_graph(of_floats):
+    loss = TreeSquaredError() if of_floats else TreeCrossentropy()
+    labels, padding = (tf.cast(LABELS, tf.float32), np.nan) if of_floats else (LABELS, -1)
+    outputs = LOGITS[..., :1] if of_floats else LOGITS
+    weights = tf.RaggedTensor.from_row_lengths(tf.range(1.0, 9.0), LENGTHS)
+    forms = [
+        (labels, labels.to_tensor(padding)),
+        (outputs, outputs.to_tensor()),
+        (weights, weights.to_tensor()),
+    ]
+    found = [float(tf.function(loss, autograph=False)(*form)) for form in itertools.product(*forms)]
+    np.testing.assert_allclose(found, float(loss(labels, outputs, weights)), rtol=1e-6)
 
 
 def test_errors_name_the_node():
