@@ -2,12 +2,14 @@
 
 import math
 import operator
+import warnings
 from collections.abc import Mapping
 from typing import Any, Literal
 
 import keras
 import tensorflow as tf
 
+from kerasrec.training.node_rows import is_ragged
 from kerasrec.training.tree_labels import NO_LABEL, tree_labels
 from kerasrec.training.tree_loss import TreeLoss
 
@@ -27,7 +29,8 @@ class TreeCrossentropy(TreeLoss):
     one; `normalize="nodes"` divides by the number of labeled nodes instead.
 
     Only the labels say which nodes count. A Keras mask on the predictions changes nothing, neither
-    the terms nor the scale. The sum is computed in float32, whatever dtype the model uses.
+    the terms nor the scale. The sum is computed in float32, whatever dtype the model uses. In a
+    graph, as in `fit`, a softmax right before the loss causes a warning.
 
     Args:
         normalize: The divisor of the sum: with `"trees"` (default) the number of trees that have a
@@ -84,6 +87,7 @@ class TreeCrossentropy(TreeLoss):
         self.class_weight = _weights_of_classes(class_weight or {})
 
     def checked(self, y_true: Any, y_pred: Any) -> tuple[Any, Any, Any]:
+        _warn_of_softmax(y_pred)
         return tree_labels(y_true, y_pred, asked_by="TreeCrossentropy")
 
     def labelled(self, y_true: Any) -> Any:
@@ -119,6 +123,17 @@ class TreeCrossentropy(TreeLoss):
     def from_config(cls, config: dict[str, Any]) -> "TreeCrossentropy":
         weights = config.get("class_weight") or {}
         return cls(**{**config, "class_weight": {int(of): by for of, by in weights.items()}})
+
+
+def _warn_of_softmax(y_pred: Any) -> None:
+    """Warns of outputs that are probabilities; eager tensors do not say what made them."""
+    values = y_pred.flat_values if is_ragged(y_pred) else y_pred
+    if getattr(getattr(values, "op", None), "type", None) == "Softmax":
+        warnings.warn(
+            "TreeCrossentropy expects logits, but y_pred comes from a softmax, which would be "
+            'applied twice. Leave activation="softmax" out of the last layer.',
+            stacklevel=2,
+        )
 
 
 def _weights_of_classes(class_weight: Mapping[int, float]) -> dict[int, float]:

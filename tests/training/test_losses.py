@@ -2,6 +2,7 @@
 
 import json
 import re
+import warnings
 
 import keras
 import numpy as np
@@ -316,6 +317,24 @@ def test_label_out_of_range_is_named(bad, dtype, graph):
         call(labels, LOGITS)
     assert str(float(bad)) in str(error.value) or str(bad) in str(error.value)
     assert re.search(r"\[tree, node\]'?\n?.*1,? 0", str(error.value))
+
+
+@pytest.mark.parametrize("ragged", [False, True])
+def test_a_softmax_before_the_loss_causes_a_warning(ragged):
+    lengths = tf.constant([LOGITS.shape[1]] * len(LOGITS))
+
+    @tf.function
+    def loss(activation):
+        outputs = tf.constant(LOGITS)
+        if ragged:
+            outputs = tf.RaggedTensor.from_tensor(outputs, lengths)
+        return TreeCrossentropy()(LABELS, tf.ragged.map_flat_values(activation, outputs))
+
+    with pytest.warns(UserWarning, match="expects logits, but y_pred comes from a softmax"):
+        loss(keras.activations.softmax)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        loss(tf.nn.log_softmax)
 
 
 def test_wrong_shapes_are_named():
