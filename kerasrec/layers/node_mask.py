@@ -33,6 +33,15 @@ class NodeMask(keras.Operation):
         """Returns the symbolic mask."""
         return keras.KerasTensor(children.shape[:2], "bool")
 
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> NodeMask:
+        """Returns an operation with a new name.
+
+        When Keras loads a model, tree layers make another one with the next free name, which may be
+        the saved one. A model that is built on the loaded one could not have both.
+        """
+        return cls()
+
 
 def mask_symbolic(outputs: Any, children: Any) -> None:
     """Gives symbolic outputs `[batch, nodes, units]` of a tree layer their mask.

@@ -9,7 +9,7 @@ import keras
 import numpy as np
 import pytest
 
-from kerasrec.layers import Recursive, TreeLSTM
+from kerasrec.layers import Recursive, TreeLSTM, TreeRNN
 from tests.layers.helpers import treebank_batch, with_random_weights
 from tests.layers.own_cell import GatedCell
 
@@ -153,3 +153,15 @@ def test_weights_file(directory, models):
     wanted = answers(model, directory, "others")
     for one, two in zip(answers(clone, directory, "others"), wanted, strict=True):
         np.testing.assert_allclose(one, two, atol=1e-6)
+
+
+def test_a_model_on_a_loaded_one_may_read_the_mask_again(tmp_path):
+    inputs = keras.Input((None, 4)), keras.Input((None, 2), dtype="int32")
+    states = TreeRNN(3, return_sequences=True, name="trees")(*inputs)
+    model = keras.Model(inputs, keras.layers.GlobalAveragePooling1D()(states))
+    model.save(tmp_path / "model.keras")
+    keras.utils.clear_session()  # As in a new program, in which names start again.
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    last = keras.layers.LSTM(2)(loaded.get_layer("trees").output)
+    both = keras.Model(loaded.inputs, [loaded.output, last])
+    assert sum(type(one).__name__ == "NodeMask" for one in both.operations) == 2
