@@ -83,6 +83,9 @@ class DataType(metaclass=_Class):
     | `list[...]` of one of these | a row for each token, `[tokens, (entries)]` |
     | one of these but a list, or None | the same, and zero for None; `e.has("field")` is bool |
 
+    Choices that are numbers, as those of an `enum.IntEnum`, can be read in a recursive function
+    only if they are 0, 1, 2, ... in this order, so that each is its own number.
+
     Two fields may refer to the same object, which is stored once.
 
     Within a recursive function, calling a kind makes a value for each token. A field accepts the

@@ -110,6 +110,21 @@ class Choice:
         members = {_key(value.name): _key(value) for value in self.values if _is_member(value)}
         return {name: numbers[key] for name, key in members.items()} | numbers
 
+    @functools.cached_property
+    def taken_for_another(self) -> tuple[Any, int] | None:
+        """The first choice that is itself a number, but not its own, with its number; or None.
+
+        In a recursive function, such a choice would be taken for another one. That values of an
+        inferred schema are read as their numbers is said in `Schema.infer`.
+        """
+        if self.takes_others:
+            return None
+        numbered = ((value, number) for number, value in enumerate(self.values))
+        wrong = (
+            pair for pair in numbered if isinstance(pair[0], int | float) and pair[0] != pair[1]
+        )
+        return next(wrong, None)
+
     @property
     def size(self) -> int:
         """The number of different numbers."""

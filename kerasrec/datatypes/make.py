@@ -163,6 +163,14 @@ class _Making:
 
     def _check(self, field: Field, tensor: tf.Tensor) -> None:
         """Raises SignatureError if a tensor does not have the type of a field's content."""
+        if isinstance(field.content, Choice) and field.content.taken_for_another:
+            value, number = field.content.taken_for_another
+            raise self._error(
+                field,
+                "is a tensor",
+                f"a Python value, {field.content}: a tensor holds numbers of choices, and that of "
+                f"{value!r} is {number}. Declare the field as int for other values",
+            )
         dtype = tf.int64 if field.is_reference else field.content.dtype
         tensor = self.tracer.tensor(tensor, None, self._what(field))
         found = self.tracer.token_type(tensor, self._what(field))

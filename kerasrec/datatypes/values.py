@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NoReturn
 import tensorflow as tf
 
 from kerasrec.datatypes.declare import DataType, family_of
-from kerasrec.datatypes.field import Field, Reference
+from kerasrec.datatypes.field import Choice, Field, Reference
 from kerasrec.datatypes.kinds import Kind, Kinds
 from kerasrec.errors import SignatureError, TraceError
 from kerasrec.trace.source import at_this_line
@@ -170,6 +170,8 @@ class Value:
     def _read(self, name: str) -> Any:
         """The field of a name, which may be any text if the schema was inferred."""
         kind, item = self._field(name)
+        if isinstance(item.content, Choice) and item.content.taken_for_another:
+            raise _taken_for_another(kind, item, *item.content.taken_for_another)
         found = tf.gather(self._tables.fields[kind.key(item)], self._rows())
         tracer = active_tracer()
         if tracer is not None and isinstance(found, tf.RaggedTensor):
@@ -281,6 +283,18 @@ class Value:
 
     def __repr__(self) -> str:
         return f"<{self._type.__name__}{' or None' * self._is_optional} of {self._tables!r}>"
+
+
+def _taken_for_another(kind: Kind, item: Field, value: Any, number: int) -> TraceError:
+    """Says that the number of a choice would be taken for the choice."""
+    plain = next(found for found in (bool, int, float) if isinstance(value, found))
+    return TraceError(
+        f"{kind.name}.{item.name} is declared as {item.content}. A recursive function reads the "
+        f"number of a choice, which is {number} for {value!r}, so a comparison with the choice "
+        f"would be wrong. Declare the field as {plain.__name__} to read the value itself; or let "
+        "the choices be 0, 1, 2, ... in this order, texts, or members of an enum.Enum that are no "
+        f"numbers.{at_this_line()}"
+    )
 
 
 def _refuse(value: Value, *_: Any, **__: Any) -> NoReturn:

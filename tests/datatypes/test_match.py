@@ -1,9 +1,11 @@
 """Recursive functions over values of data types, against plain Python."""
 
 import abc
+import dataclasses
+import enum
 import gc
 import weakref
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 import pytest
@@ -196,6 +198,72 @@ def test_collecting_at_values():
     size = batch["kind"].values.shape[0]
     _, tables = depth.with_tables(SCHEMA.values(batch), 0)
     assert tables["level"].numpy().tolist() == [0, 1, 1, 2]
+
+
+class Color(enum.Enum):
+    RED = 1
+    BLUE = 2
+
+
+class Op(enum.IntEnum):
+    ADD = 1
+    MUL = 2
+
+
+class Sign(enum.IntEnum):
+    PLUS = 0
+    MINUS = 1
+
+
+class Chosen(kerasrec.DataType):
+    color: Color = Color.BLUE
+    op: Op = Op.MUL
+    sign: Sign = Sign.MINUS
+    size: Literal[1, 2, 3] = 3
+    sizes: list[Literal[2, 4]] = dataclasses.field(default_factory=list)
+    level: Literal[0, 1, 2] = 2
+    is_on: Literal[True, False] = False
+    number: int = Op.MUL
+
+
+@pytest.mark.parametrize(
+    ("name", "plain"),
+    [
+        ("op", "int"),
+        *(
+            pytest.param(*one, marks=pytest.mark.many)
+            for one in (("size", "int"), ("sizes", "int"), ("is_on", "bool"))
+        ),
+    ],
+)
+def test_choices_that_are_numbers_of_others_are_not_read(name, plain):
+    with pytest.raises(kerasrec.TraceError) as error:
+        traced(lambda chosen: getattr(chosen, name) * 10, Chosen())
+    assert f"Chosen.{name} is declared as " in str(error.value)
+    assert f"Declare the field as {plain} to read" in str(error.value)
+
+
+@pytest.mark.many
+def test_choices_that_are_their_own_numbers():
+    read = kerasrec.recursive(
+        lambda e: (e.sign == Sign.MINUS, e.level, e.number == Op.MUL, e.color)
+    )
+    results = read([Chosen(), Chosen(sign=Sign.PLUS, level=1, number=Op.ADD, color=Color.RED)])
+    found = [result.numpy().tolist() for result in results]
+    assert found == [[True, False], [2, 1], [True, False], [1, 0]]
+
+
+@pytest.mark.many
+def test_choices_that_are_numbers_of_others_in_new_values_and_layers():
+    made = kerasrec.recursive(lambda n: Chosen(op=Op.ADD, size=2, level=n))(1)
+    (found,) = [kerasrec.Schema(Chosen).decode(made)]
+    assert (found.op, found.size, found.level) == (Op.ADD, 2, 1)
+    with pytest.raises(kerasrec.SignatureError, match=r"Chosen.size .*is a tensor; expected a"):
+        kerasrec.recursive(lambda n: Chosen(size=n))(1)
+    schema = kerasrec.Schema(Chosen)
+    batch = schema.encode([Chosen(), Chosen(op=Op.ADD)])
+    assert batch["Chosen.op"].to_list() == [[1], [0]]
+    assert kerasrec.layers.SchemaEncoder(schema, 3)(batch).shape == (2, 3)
 
 
 def of_bound(expr, branches):
