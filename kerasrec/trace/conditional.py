@@ -75,7 +75,7 @@ def switch(index: Any, branches: Sequence[Branch]) -> Any:
     if isinstance(branches, Mapping):
         raise TraceError(
             "kerasrec.switch got a dict of branches; expected a list, in the order of `index`. A "
-            "choice is its number in Literal, from 0."
+            "choice is its number in Literal or Enum, from 0."
         )
     predicate = predicate_of(tracer, as_int32(index), "kerasrec.switch", "index", tf.int32)
     named = {f"branches[{place}]": branch for place, branch in enumerate(branches)}

@@ -57,9 +57,15 @@ _LOOP = (
     "Each token has its own number, so Python cannot loop over it. Use kerasrec.while_loop, or "
     "kerasrec.map_fn over tf.ragged.range(n)."
 )
+_CHOICE = (
+    "A field that is declared as Literal or Enum, or that Schema.infer made a choice, is the "
+    "number of its choice, from 0."
+)
 _CAST = "For another dtype use tf.cast(x, tf.int32), or tf.float32."
 # How TensorFlow prints ragged rows.
 _ROWS = re.compile(r"tf\.RaggedTensor\(values=.*?row_splits=.*?\)\)", re.DOTALL)
+# How it prints a member of an Enum.
+_MEMBER = re.compile(r"got <((\w+)\.\w+): .*?> of type")
 # Hints for errors of a function that are not a ValueError, by a part of the error's text.
 _HINTS = {
     "elements of tf.RaggedTensor": (
@@ -78,10 +84,7 @@ _HINTS = {
     "indices must be integers or slices": _CHOOSE,
     "unhashable": _CHOOSE,
     "are valid indices": _CHOOSE,
-    "of type 'str'": (
-        "A field that is declared as Literal or Enum, or that Schema.infer made a choice, is the "
-        "number of its choice, from 0."
-    ),
+    "of type 'str'": _CHOICE,
     **dict.fromkeys(
         ("does not match", "don't all match", "of type 'float'", "of dtype", "has DataType"),
         "If dtypes are mixed, use tf.cast, and write 1.0 and not 1 for a float.",
@@ -476,6 +479,8 @@ def _user_error(state: State, error: TypeError | ValueError | NotImplementedErro
     what = _ROWS.sub("a tf.RaggedTensor", str(error)).rstrip(".")
     message = f"{state.name} {CANNOT_BE_TRACED}{source.where}: {what}."
     hint = next((hint for part, hint in _HINTS.items() if part in str(error)), "")
+    if member := _MEMBER.search(str(error)):
+        hint = f"{_CHOICE} That of {member[1]} is list({member[2]}).index({member[1]})."
     if isinstance(error, ValueError):
         return TraceError(f"{message} {_LOOP}" if "= Range[" in what else message)
     kind = SignatureError if isinstance(error, TypeError) else TraceError

@@ -266,6 +266,19 @@ def test_choices_that_are_numbers_of_others_in_new_values_and_layers():
     assert kerasrec.layers.SchemaEncoder(schema, 3)(batch).shape == (2, 3)
 
 
+@pytest.mark.many
+def test_a_member_of_an_enum_is_no_number():
+    for body, part in (
+        (
+            lambda e: e.color == Color.BLUE,
+            r"from 0\. That of Color\.BLUE is list\(Color\)\.index\(",
+        ),
+        (lambda e: kerasrec.switch(e.color, {Color.RED: lambda: 1}), "in Literal or Enum, from 0"),
+    ):
+        with pytest.raises((kerasrec.SignatureError, kerasrec.TraceError), match=part):
+            kerasrec.recursive(body)(Chosen())
+
+
 def of_bound(expr, branches):
     """A match on a field that may be None."""
     return kerasrec.match(
