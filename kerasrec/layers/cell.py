@@ -332,10 +332,12 @@ def _takes_training(cell: RecursiveCell, method: Callable[..., Any]) -> bool:
 def _output_and_states(cell: RecursiveCell, found: Any) -> tuple[Any, list[Any]]:
     """The checked results of `call` or `call_leaf`."""
     name, sizes = type(cell).__name__, cell.state_sizes
+    # Not `states[0], states`, since in `call` the argument `states` has those of the children.
+    right = f"hidden, [hidden{', ...' * (len(sizes) > 1)}]"
     if _is_old_result(found, len(sizes)):
         warnings.warn(
             f"{name} returns a list of states. Let `call` and `call_leaf` return the output and "
-            "the list, `return states[0], states`.",
+            f"the list of the new states, `return {right}`.",
             FutureWarning,
             stacklevel=2,
         )
@@ -354,8 +356,9 @@ def _output_and_states(cell: RecursiveCell, found: Any) -> tuple[Any, list[Any]]
         )
     if not cell.has_own_output and output is not states[0]:
         raise TraceError(
-            f"The output of {name} is not its first state. Set `self.output_size` in `__init__`, "
-            "or return the first state itself: `return states[0], states`."
+            f"The output of {name} is not its first state. Compute it once and return that tensor "
+            f"twice, the states in a list: `hidden = ...; return {right}`. For another output, set "
+            "`self.output_size` in `__init__`."
         )
     return output, states
 

@@ -157,7 +157,11 @@ class Nothing(RecursiveCell):
         (Wrong(lambda state: (state, [state] * 2)), ValueError, r"units 4 and \[4, 4\]"),
         (Wrong(lambda state: (state, [state[:, :2]])), ValueError, r"units 4 and \[2\]"),
         (Wrong(lambda state: (state[:, :2], [state])), ValueError, r"units 2 and \[4\]"),
-        (Wrong(lambda state: (2 * state, [state])), ValueError, "is not its first state"),
+        (
+            Wrong(lambda state: (2 * state, [state])),
+            ValueError,
+            r"is not its first state.*`hidden = \.\.\.; return hidden, \[hidden\]`",
+        ),
         (Wrong(lambda state: state), ValueError, "return output, states"),
         (Wrong(lambda state: None), ValueError, "Received None"),
         (Penalised(4), TraceError, "Penalised adds a loss, by `add_loss` or"),
