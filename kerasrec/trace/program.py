@@ -26,6 +26,7 @@ from kerasrec.trace.build import Builder, Closures
 from kerasrec.trace.carrying import Carried
 from kerasrec.trace.closures import free_tensors, variable_name
 from kerasrec.trace.effects import asserts_something
+from kerasrec.trace.endless import EndlessLoopError
 from kerasrec.trace.loop import Loop
 from kerasrec.trace.same_nest import covers, same_nest
 from kerasrec.trace.signature import (
@@ -282,6 +283,8 @@ class _Tracing:
         for structure, types in [*numbers, *state.signature.values()]:
             try:
                 found = self._settle(state, structure, types)
+            except EndlessLoopError:
+                raise
             except Exception as reason:  # The user's code may fail in any way on a wrong type.
                 failures.append(reason)
             else:

@@ -8,7 +8,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from types import CodeType, TracebackType
+from types import CodeType, FrameType, TracebackType
 from typing import Any
 
 import keras
@@ -143,13 +143,13 @@ def at_this_line() -> str:
     return f" At {source.where}." if source else ""
 
 
-def current_source() -> Source | None:
-    """Returns the user's line that is running now."""
+def current_source(frame: FrameType | None = None) -> Source | None:
+    """Returns the user's line that is running now, or from which this frame was called."""
     # traceback.extract_stack asks the file system about each frame's file.
     frames = [
         traceback.FrameSummary(
             frame.f_code.co_filename, line, frame.f_code.co_name, lookup_line=False
         )
-        for frame, line in traceback.walk_stack(inspect.currentframe())
+        for frame, line in traceback.walk_stack(frame or inspect.currentframe())
     ]
     return source_of(frames[::-1])

@@ -22,6 +22,7 @@ from kerasrec.errors import SignatureError, TraceError
 from kerasrec.graph.types import Kind, Type
 from kerasrec.graph.values import Source
 from kerasrec.private import with_outer_graphs
+from kerasrec.trace.endless import loops_over_rows_end
 from kerasrec.trace.kinds import KindFinder
 from kerasrec.trace.rows import Rows, RowsFinder, Scope
 from kerasrec.trace.source import at, at_this_line, current_source, name_of, source_of, undecorated
@@ -400,7 +401,8 @@ def run_traced(
         stack = _active.__dict__.setdefault("stack", [])
         stack.append(tracer)
         try:
-            outcome["result"] = function(tracer, *parameters)
+            with loops_over_rows_end(graph):
+                outcome["result"] = function(tracer, *parameters)
         finally:
             stack.pop()
         outcome["tracer"] = tracer

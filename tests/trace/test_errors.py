@@ -12,6 +12,7 @@ import tensorflow as tf
 
 import kerasrec
 from kerasrec import cond, recursive, switch
+from kerasrec.trace import endless
 
 LINE = r"test_errors\.py:\d+"
 
@@ -502,6 +503,37 @@ def test_a_conditional_inside_control_flow_of_tensorflow():
 
     with tf.Graph().as_default():
         answer(kerasrec.TraceError, lambda: f(3), "kerasrec.cond", "tf.map_fn", LINE)
+
+
+@pytest.mark.many
+@pytest.mark.parametrize(
+    "total",
+    [sum, lambda rows: functools.reduce(tf.maximum, rows), lambda rows: [tf.abs(x) for x in rows]],
+)
+def test_a_python_loop_over_rows(total, monkeypatch):
+    monkeypatch.setattr(endless, "_LARGE_INDEX", 20)
+    children = tf.ragged.constant([[1, 2], [], []], dtype=tf.int32)
+
+    @recursive
+    def size(node):
+        return 1 + total(size(tf.gather(children, node)))
+
+    answer(
+        kerasrec.TraceError,
+        lambda: size(0),
+        r"A Python loop .* over the rows of a tf\.RaggedTensor never ends",
+        r"tf\.reduce_sum\(rows, axis=1\)",
+        LINE,
+    )
+
+
+@pytest.mark.many
+def test_a_long_python_loop_that_ends():
+    with tf.Graph().as_default() as graph, endless.loops_over_rows_end(graph):
+        rows = tf.ragged.constant([[1], [2, 3]] * 30)
+        entries = [rows[place] for place in range(60)]
+    assert len(entries) == 60
+    assert graph.unique_name.__name__ == "unique_name"
 
 
 def test_python_if_on_a_tensor():
