@@ -53,9 +53,14 @@ def bind(function: Traceable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     try:
         bound = function.python_signature.bind(*args, **kwargs)
     except TypeError as error:
+        parameters = function.python_signature.parameters
+        takes_any = any(item.kind is item.VAR_KEYWORD for item in parameters.values())
+        others = [] if takes_any else [repr(name) for name in kwargs if name not in parameters]
+        # Python says first which argument is missing.
+        reason = f"it has no argument {', '.join(others)}" if others else error
         raise SignatureError(
             f"A call of {function.name}{function.python_signature} does not fit: "
-            f"{error}.{at_this_line()}"
+            f"{reason}.{at_this_line()}"
         ) from error
     bound.apply_defaults()
     keywords = keyword_only(function)
@@ -162,7 +167,10 @@ def _hint(value: Any, is_value: bool, reason: str) -> str:
     if isinstance(value, list) and any(isinstance(item, dict) for item in value):
         return " Documents are passed as schema.of(documents), with a schema of Schema.infer."
     if "non-rectangular" in reason:
-        return " Rows of different lengths are passed as tf.ragged.constant(rows)."
+        return (
+            " Rows of different lengths are passed as tf.ragged.constant(rows), which makes a call "
+            "for each entry. To let a call see a whole row, pad the rows to one length."
+        )
     return ""
 
 

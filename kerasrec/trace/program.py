@@ -8,6 +8,7 @@ tried, and a type is right if the function returns it whenever its calls do.
 
 from __future__ import annotations
 
+import itertools
 import re
 import traceback
 from collections.abc import Callable
@@ -62,6 +63,7 @@ _CHOICE = (
     "A field that is declared as Literal or Enum, or that Schema.infer made a choice, is the "
     "number of its choice, from 0."
 )
+_MIXED = "If dtypes are mixed, use tf.cast, and write 1.0 and not 1 for a float."
 _CAST = "For another dtype use tf.cast(x, tf.int32), or tf.float32."
 # How TensorFlow prints ragged rows.
 _ROWS = re.compile(r"tf\.RaggedTensor\(values=.*?row_splits=.*?\)\)", re.DOTALL)
@@ -87,8 +89,7 @@ _HINTS = {
     "are valid indices": _CHOOSE,
     "of type 'str'": _CHOICE,
     **dict.fromkeys(
-        ("does not match", "don't all match", "of type 'float'", "of dtype", "has DataType"),
-        "If dtypes are mixed, use tf.cast, and write 1.0 and not 1 for a float.",
+        ("does not match", "don't all match", "of type 'float'", "of dtype", "has DataType"), _MIXED
     ),
 }
 # How many calls of a function may be traced inside each other, each with another function, or
@@ -372,7 +373,8 @@ class _Tracing:
             raise TraceError(
                 f"{state.name} ({state.source.where}) uses a tensor where Python needs a value "
                 "(an `if`, `while`, `and` or `not` on it). The choice is made for each token when "
-                "the graph runs: use kerasrec.cond(pred, true_fn, false_fn) instead."
+                "the graph runs: use kerasrec.cond(pred, true_fn, false_fn) instead, and `&`, `|`, "
+                "`~` in place of `and`, `or`, `not`, with each comparison in parentheses."
             ) from error
         except KerasrecError:
             raise
@@ -482,9 +484,21 @@ def _user_error(state: State, error: TypeError | ValueError | NotImplementedErro
     what = _ROWS.sub("a tf.RaggedTensor", str(error)).rstrip(".")
     message = f"{state.name} {CANNOT_BE_TRACED}{source.where}: {what}."
     hint = next((hint for part, hint in _HINTS.items() if part in str(error)), "")
+    if hint is _MIXED:
+        hint += _mixed_arguments(state)
     if member := _MEMBER.search(str(error)):
         hint = f"{_CHOICE} That of {member[1]} is list({member[2]}).index({member[1]})."
     if isinstance(error, ValueError):
         return TraceError(f"{message} {_LOOP}" if "= Range[" in what else message)
     kind = SignatureError if isinstance(error, TypeError) else TraceError
     return kind(f"{message} {hint}".rstrip())
+
+
+def _mixed_arguments(state: State) -> str:
+    """The types of a function's arguments if they have several dtypes; values have none."""
+    known = state.signature
+    pairs = itertools.compress(zip(known.names, known.types, strict=True), known.are_numbers)
+    shown = {f"{name} {found}": found.dtype for name, found in pairs}
+    if len(set(shown.values())) < 2:
+        return ""
+    return f" Arguments of {state.name}: {', '.join(shown)}."

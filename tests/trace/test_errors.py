@@ -148,6 +148,18 @@ def test_too_few_arguments_from_outside():
     answer(kerasrec.SignatureError, lambda: f(3), "call of f", "missing .*'m'")
 
 
+@pytest.mark.many
+def test_a_keyword_that_is_no_argument():
+    @recursive
+    def f(n, m):
+        return n + m
+
+    answer(
+        kerasrec.SignatureError, lambda: f(3, k=1), r"f\(n, m\) does not fit: it has no arg.* 'k'"
+    )
+    answer(kerasrec.SignatureError, lambda: f(3, n=1), "multiple values for argument 'n'")
+
+
 def test_any_keyword():
     @recursive
     def f(n, **others):
@@ -554,6 +566,13 @@ def test_python_if_on_a_tensor_inside_a_branch():
     answer(kerasrec.TraceError, lambda: f(3), "f ", LINE, "`if`", r"kerasrec\.cond\(")
 
 
+@pytest.mark.many
+def test_python_and_between_tensors():
+    f = recursive(lambda n: cond(n < 1 and n > -1, lambda: n, lambda: n - 1))
+    answer(kerasrec.TraceError, lambda: f(3), "`&`.* in place of `and`.* parentheses")
+    assert recursive(lambda n: cond((n < 1) & (n > -1), lambda: n, lambda: n - 1))(3).numpy() == 2
+
+
 @pytest.mark.parametrize("used", ["after", "in the other branch"])
 def test_a_tensor_of_one_branch_used_outside_it(used):
     @recursive
@@ -798,11 +817,27 @@ def test_what_to_do_about_dtypes_stands_where_they_are_wrong(body, is_of_dtypes)
     assert ("tf.cast" in text) == is_of_dtypes
 
 
+@pytest.mark.many
+def test_what_dtypes_arguments_have_stands_where_they_are_mixed():
+    f = recursive(lambda words, i, j: i - j)
+    texts = [
+        answer(
+            kerasrec.SignatureError,
+            lambda: f([[1, 2]], [0], np.array([3])),
+            r"tf\.cast.* Arguments of lambda: words i32\[2\], i i32\[\], j i64\[\]\.$",
+        ),
+        answer(
+            kerasrec.SignatureError, lambda: recursive(lambda i, j: i - j + 0.5)(1, 2), "tf.cast"
+        ),
+    ]
+    assert "Arguments" not in texts[1]
+
+
 @pytest.mark.parametrize(
     ("value", "parts"),
     [
         ((3, 4), [LINE, "a tensor, with a row for each"]),
-        ([[1, 2], [3]], [r"tf\.ragged\.constant\(rows\)"]),
+        ([[1, 2], [3]], [r"tf\.ragged\.constant\(rows\), which makes a call for each"]),
         ([{"n": 3}], [r"schema\.of\(documents\)"]),
         ([1, "a"], [r"Can't convert .* to Tensor\.$"]),
     ],
