@@ -186,7 +186,10 @@ class Value:
         item = kind.field(name)
         if item is None:
             fields = ", ".join(item.name for item in kind.fields) or "none"
-            raise AttributeError(f"{kind.name} has no field {name!r}; its fields are: {fields}.")
+            reason = f"{kind.name} has no field {name!r}; its fields are: {fields}."
+            if isinstance(self._node, tf.RaggedTensor):
+                reason += f" It was asked of {self._about_list()}"
+            raise AttributeError(reason)
         return kind, item
 
     def _kind(self, what: str) -> Kind:
@@ -194,6 +197,8 @@ class Value:
         kinds = [self._tables.schema.kinds[number] for number in self._kinds]
         self._check_is_given(what)
         if len(kinds) > 1 or self._is_optional:
+            if isinstance(self._node, tf.RaggedTensor):
+                self._refuse_python(what)
             names = [kind.name for kind in kinds] + ["None"] * self._is_optional
             raise TraceError(
                 f"{what} was asked of a value that may be {', '.join(names[:-1])} or {names[-1]}. "
@@ -235,12 +240,7 @@ class Value:
                 f"`kerasrec.Schema({name}).decode(values)` makes Python objects of it."
             )
         elif isinstance(self._node, tf.RaggedTensor):
-            reason = (
-                f"a list of {name}, which is a row of values for each token, with other lengths "
-                "for other tokens. Call the function with it, or use kerasrec.map_fn or "
-                "kerasrec.filter_fn. Their number is "
-                "`tf.reduce_sum(kerasrec.map_fn(lambda _: 1, values), axis=1)`."
-            )
+            reason = self._about_list()
         else:
             or_none = "None: lambda: ..., " if self._is_optional else ""
             reason = (
@@ -249,6 +249,14 @@ class Value:
                 "an argument that may be left out, ask `is None`."
             )
         raise TraceError(f"{what} was asked of {reason}{at_this_line()}")
+
+    def _about_list(self) -> str:
+        return (
+            f"a list of {self._type.__name__}, which is a row of values for each token, with other "
+            "lengths for other tokens. Call the function with it, or use kerasrec.map_fn or "
+            "kerasrec.filter_fn. Their number is "
+            "`tf.reduce_sum(kerasrec.map_fn(lambda _: 1, values), axis=1)`."
+        )
 
     # The questions of `trace/same_nest.py` about values.
     @property

@@ -380,6 +380,22 @@ def test_errors(body, message):
     assert message in str(error.value)
 
 
+class Point(kerasrec.DataType):
+    x: float
+
+
+class Line(kerasrec.DataType):
+    points: list[Point]
+
+
+@pytest.mark.many
+def test_a_list_of_one_kind_has_its_fields_and_no_lengths():
+    line = Line([Point(1.0), Point(2.5)])
+    assert traced(lambda line: tf.reduce_sum(line.points.x, axis=1), line).numpy() == 3.5
+    with pytest.raises(AttributeError, match=r"'row_lengths'; .* asked of a list of Point, which"):
+        traced(lambda line: line.points.row_lengths(), line)
+
+
 def by_case(expr):
     match expr:
         case Number(value):
@@ -417,6 +433,10 @@ def of_list(expr, read):
             r"`==` was asked of a value of Expr, .*{None: lambda: \.\.\., Number: lambda value",
         ),
         (lambda e: of_list(e, lambda items: 1.0 if items else 2.0), "The truth .* of a list of Ex"),
+        (
+            lambda e: of_list(e, lambda items: items.row_lengths()),
+            r"The field row_lengths was asked of a list of Expr, .* Their number is `tf.reduce_sum",
+        ),
         (lambda e: of_list(e, len), r"`len` was asked of a list of Expr, which is a row of values"),
         (lambda e: of_list(e, sum), r"A loop in Python was asked of a list of Expr, which"),
         (lambda e: of_list(e, lambda items: items[0]), r"The index 0 was asked of a list of Expr"),
