@@ -38,6 +38,11 @@ _BATCH_NORMALIZATION = (
     "A batch normalization averages over tokens while it trains: take "
     "keras.layers.LayerNormalization, or call it with training=False."
 )
+_SEQUENCE_MASK = (
+    "tf.sequence_mask makes as many columns as the longest row of all tokens has. The mask of "
+    "ragged rows is tf.ones_like(rows).to_tensor(), which has zeros where rows.to_tensor() pads. "
+    "For other lengths, `maxlen` must be a Python number."
+)
 _OTHER_ROWS = (
     "The `values` of a tf.RaggedTensor hold the entries of all tokens' rows, one after the other. "
     "This result may combine entries of different rows, as `rows.values - rows.values[0]` does. "
@@ -211,6 +216,8 @@ class Tracer:
             hint = _OTHER_ROWS if not mixing and self.is_of_other_rows(tensor) else _TOKEN_AXIS
             if any("batch_normalization" in line.filename for line in lines):
                 hint = _BATCH_NORMALIZATION
+            if any(line.name == "sequence_mask" for line in lines):
+                hint = _SEQUENCE_MASK
             raise TraceError(
                 f"{what} is not one value per token: it was computed across tokens"
                 f"{at(source_of(lines)) if mixing else ''} and has shape {tensor.shape}. {hint}"

@@ -250,6 +250,33 @@ def test_a_batch_normalization_that_trains():
 
 
 @pytest.mark.many
+def test_a_mask_as_long_as_the_longest_row():
+    children = tf.ragged.constant([[1, 2, 3], [3], [], []], dtype=tf.int32)
+
+    def longest(mask):
+        @recursive
+        def f(node):
+            rows = tf.gather(children, node)
+            below = f(rows)
+            padded = below.to_tensor()
+            return 1 + tf.reduce_sum(padded * mask(below, padded), axis=1)
+
+        return f
+
+    for mask in (
+        lambda rows, _: tf.sequence_mask(rows.row_lengths(), dtype=tf.int32),
+        lambda rows, x: tf.sequence_mask(rows.row_lengths(), tf.shape(x)[1], dtype=tf.int32),
+    ):
+        answer(
+            kerasrec.TraceError,
+            lambda mask=mask: longest(mask)(0),
+            r"across tokens at .*test_errors\.py",
+            r"is tf\.ones_like\(rows\)\.to_tensor\(\)",
+        )
+    assert longest(lambda rows, _: tf.ones_like(rows).to_tensor())(0).numpy() == 5
+
+
+@pytest.mark.many
 def test_a_cell_that_mixes_tokens():
     class Centered(kerasrec.layers.RecursiveCell):
         state_size = 3
