@@ -18,6 +18,7 @@ import tensorflow as tf
 # have other values than usual: their initializers' output, or the caller's tensors. What
 # is traced there must not be kept. Without these names, kerasrec cannot be imported.
 from keras.src.backend import in_stateless_scope
+from keras.src.backend.common.global_state import get_global_attribute
 from keras.src.backend.common.symbolic_scope import in_symbolic_scope
 
 # Tapes see ops that Python makes through TensorFlow's public functions, but not ops that are made
@@ -45,6 +46,7 @@ __all__ = [
     "in_stateless_scope",
     "in_symbolic_scope",
     "in_xla",
+    "innermost_layer",
     "losses_of_outputs",
     "mask_of",
     "not_inlined",
@@ -215,6 +217,17 @@ def added_losses(layer: keras.layers.Layer) -> list[tf.Tensor]:
     asked. If a name changes, no cell can be called.
     """
     return [loss for one in layer._flatten_layers() for loss in one._get_own_losses()]
+
+
+def innermost_layer() -> Any:
+    """The layer whose call is running, or None.
+
+    Keras keeps it with the scopes of names, and has no public way to ask for it. Without the
+    import, kerasrec cannot be imported. If another name changes, losses that layers add in a
+    recursive function are not refused: they are left out, or make the training fail.
+    """
+    scopes = get_global_attribute("name_scope_stack")
+    return scopes[-1].caller if scopes else None
 
 
 def comes_from_layers(tensor: keras.KerasTensor) -> bool:

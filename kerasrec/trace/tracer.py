@@ -24,6 +24,7 @@ from kerasrec.graph.values import Source
 from kerasrec.private import with_outer_graphs
 from kerasrec.trace.endless import loops_over_rows_end
 from kerasrec.trace.kinds import KindFinder
+from kerasrec.trace.layer_losses import no_losses_in
 from kerasrec.trace.rows import Rows, RowsFinder, Scope
 from kerasrec.trace.source import at, at_this_line, current_source, name_of, source_of, undecorated
 
@@ -408,7 +409,7 @@ def run_traced(
         stack = _active.__dict__.setdefault("stack", [])
         stack.append(tracer)
         try:
-            with loops_over_rows_end(graph):
+            with loops_over_rows_end(graph), no_losses_in(graph):
                 outcome["result"] = function(tracer, *parameters)
         finally:
             stack.pop()

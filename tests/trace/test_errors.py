@@ -1008,3 +1008,44 @@ def test_a_nest_that_grows_fast():
 
     with pytest.raises(kerasrec.TraceError, match="passed another structure of arguments"):
         path(3, Pair((1, 2), (3, 4)))
+
+
+class Pulling(keras.layers.Layer):
+    def call(self, x):
+        self.add_loss(tf.reduce_sum(x))
+        return x
+
+
+@pytest.mark.many
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: keras.layers.Dense(2, activity_regularizer="l2", name="inner"),
+        lambda: Pulling(name="inner"),
+        lambda: keras.Sequential([keras.layers.Dense(2, activity_regularizer="l2", name="inner")]),
+    ],
+    ids=["activity_regularizer", "add_loss", "within a layer"],
+)
+def test_a_layer_that_adds_a_loss(make):
+    layer = make()
+
+    @recursive
+    def f(n, x):
+        return cond(n < 1, lambda: x, lambda: f(n - 1, layer(x)))
+
+    match = r"calls the layer '(inner|functional)', which adds a loss"
+    with pytest.raises(kerasrec.TraceError, match=match):
+        f([2], tf.ones([1, 2]))
+
+
+@pytest.mark.many
+def test_a_layer_whose_weights_have_a_regularizer():
+    layer = keras.layers.Dense(2, kernel_regularizer="l2")
+
+    @recursive
+    def f(n, x):
+        return cond(n < 1, lambda: x, lambda: f(n - 1, layer(x)))
+
+    f([2], tf.ones([1, 2]))
+    (loss,) = layer.losses
+    np.testing.assert_allclose(loss, 0.01 * tf.reduce_sum(layer.kernel**2), rtol=1e-6)
