@@ -27,7 +27,7 @@ def expect_files(folder: Path, names: Sequence[str], reader: str, of_a_file: str
     if not folder.is_dir():
         raise FileNotFoundError(f"No directory '{folder}'; {takes}")
     inside = sorted(one for one in folder.iterdir() if one.is_dir() and not _missing(one, names))
-    hint = f" '{inside[0]}' does." if inside else ""
+    hint = f" Try '{inside[0]}'." if inside else ""
     raise FileNotFoundError(f"No {missing[0]} in the directory '{folder}'; {takes}{hint}")
 
 

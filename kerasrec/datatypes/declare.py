@@ -188,7 +188,9 @@ def fields_of(kind: type[DataType]) -> list[Field]:
 
 def is_data_type(found: Any) -> TypeGuard[type[DataType]]:
     """Whether something is a subclass of `DataType`."""
-    return isinstance(found, type) and issubclass(found, DataType) and found is not DataType
+    # Python 3.10 takes list[int] for a class.
+    is_class = isinstance(found, type) and typing.get_origin(found) is None
+    return is_class and issubclass(found, DataType) and found is not DataType
 
 
 def is_object(found: Any) -> TypeGuard[DataType]:

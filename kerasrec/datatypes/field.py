@@ -283,7 +283,8 @@ def _content(annotation: Any, is_data_type: Any) -> Content | None:
         return Numbers(annotation.dtype, tuple(annotation.shape)) if is_static else None
     if typing.get_origin(annotation) is typing.Literal:
         return Choice(typing.get_args(annotation))
-    if not isinstance(annotation, type):
+    # Python 3.10 takes list[int] for a class.
+    if not isinstance(annotation, type) or typing.get_origin(annotation):
         return None
     if annotation in _SCALARS:
         return Numbers(_SCALARS[annotation])

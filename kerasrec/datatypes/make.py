@@ -169,7 +169,7 @@ class _Making:
                 field,
                 "is a tensor",
                 f"a Python value, {field.content}: a tensor holds numbers of choices, and that of "
-                f"{value!r} is {number}. Declare the field as int for other values",
+                f"{value!r} is {number}. To pass tensors, declare the field as a number",
             )
         dtype = tf.int64 if field.is_reference else field.content.dtype
         tensor = self.tracer.tensor(tensor, None, self._what(field))

@@ -267,7 +267,7 @@ class Schema(Kinds):
         if not isinstance(values, Value) or values._type is not family_of(self.root):
             raise ValueError(
                 f"{what} got {values!r}; expected values of {self.root.__name__}, as a "
-                "recursive function returns them. Objects in Python are encoded first: "
+                "recursive function returns them. Encode Python objects first: "
                 "`schema.encode(objects)`."
             )
         if isinstance(values._node, tf.RaggedTensor):
@@ -307,7 +307,7 @@ class Schema(Kinds):
         if not isinstance(batch, Mapping):
             raise ValueError(
                 f"The batch is {described(batch)}; expected a dict as Schema.encode gives it. "
-                "Objects in Python are encoded first: `schema.encode(objects)`."
+                "Encode Python objects first: `schema.encode(objects)`."
             )
         missing = [key for key in self.element_spec if key not in batch]
         if missing:

@@ -188,7 +188,7 @@ class Value:
             fields = ", ".join(item.name for item in kind.fields) or "none"
             reason = f"{kind.name} has no field {name!r}; its fields are: {fields}."
             if isinstance(self._node, tf.RaggedTensor):
-                reason += f" It was asked of {self._about_list()}"
+                reason += f" This is {self._about_list()}"
             raise AttributeError(reason)
         return kind, item
 
@@ -252,9 +252,9 @@ class Value:
 
     def _about_list(self) -> str:
         return (
-            f"a list of {self._type.__name__}, which is a row of values for each token, with other "
-            "lengths for other tokens. Call the function with it, or use kerasrec.map_fn or "
-            "kerasrec.filter_fn. Their number is "
+            f"a list of {self._type.__name__}, which is a row of values for each token, of "
+            "a length that may vary. Call the function with it, or use kerasrec.map_fn or "
+            "kerasrec.filter_fn. Its length is "
             "`tf.reduce_sum(kerasrec.map_fn(lambda _: 1, values), axis=1)`."
         )
 
@@ -299,8 +299,8 @@ def _taken_for_another(kind: Kind, item: Field, value: Any, number: int) -> Trac
     return TraceError(
         f"{kind.name}.{item.name} is declared as {item.content}. A recursive function reads the "
         f"number of a choice, which is {number} for {value!r}, so a comparison with the choice "
-        f"would be wrong. Declare the field as {plain.__name__} to read the value itself; or let "
-        "the choices be 0, 1, 2, ... in this order, texts, or members of an enum.Enum that are no "
+        f"would be wrong. Declare the field as {plain.__name__} to read the value itself; or make "
+        "the choices 0, 1, 2, ... in this order, strings, or members of an enum.Enum without "
         f"numbers.{at_this_line()}"
     )
 

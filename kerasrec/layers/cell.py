@@ -356,8 +356,8 @@ def _output_and_states(cell: RecursiveCell, found: Any) -> tuple[Any, list[Any]]
         )
     if not cell.has_own_output and output is not states[0]:
         raise TraceError(
-            f"The output of {name} is not its first state. Compute it once and return that tensor "
-            f"twice, the states in a list: `hidden = ...; return {right}`. For another output, set "
+            f"The output of {name} is not its first state. Compute it once, and return it as "
+            f"both output and state: `hidden = ...; return {right}`. For another output, set "
             "`self.output_size` in `__init__`."
         )
     return output, states

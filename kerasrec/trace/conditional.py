@@ -74,8 +74,8 @@ def switch(index: Any, branches: Sequence[Branch]) -> Any:
         raise TraceError("kerasrec.switch needs at least one branch; it got none.")
     if isinstance(branches, Mapping):
         raise TraceError(
-            "kerasrec.switch got a dict of branches; expected a list, in the order of `index`. A "
-            "choice is its number in Literal or Enum, from 0."
+            "kerasrec.switch got a dict of branches; expected a list, in the order of `index`. "
+            "Choices are numbered from 0, as they are declared."
         )
     predicate = predicate_of(tracer, as_int32(index), "kerasrec.switch", "index", tf.int32)
     named = {f"branches[{place}]": branch for place, branch in enumerate(branches)}

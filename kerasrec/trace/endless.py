@@ -68,6 +68,6 @@ def _loops() -> Iterator[EndlessLoopError]:
         if isinstance(index, int) and index >= (_LARGE_INDEX if num_rows is None else num_rows):
             yield EndlessLoopError(
                 f"A Python loop (`for`, `sum`, `list`){at(current_source(frame))} over the rows "
-                f"of a tf.RaggedTensor never ends: it has come to row {index}. Reduce all rows at "
-                "once, `tf.reduce_sum(rows, axis=1)`, or use their entries in kerasrec.map_fn."
+                f"of a tf.RaggedTensor never ends: it has reached row {index}. Reduce all rows at "
+                "once, `tf.reduce_sum(rows, axis=1)`, or use kerasrec.map_fn."
             )

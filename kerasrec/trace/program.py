@@ -60,8 +60,8 @@ _LOOP = (
     "kerasrec.map_fn over tf.ragged.range(n)."
 )
 _CHOICE = (
-    "A field that is declared as Literal or Enum, or that Schema.infer made a choice, is the "
-    "number of its choice, from 0."
+    "A field declared as Literal or Enum, or made a choice by Schema.infer, holds the number of "
+    "its choice, from 0."
 )
 _MIXED = "If dtypes are mixed, use tf.cast, and write 1.0 and not 1 for a float."
 _CAST = "For another dtype use tf.cast(x, tf.int32), or tf.float32."
@@ -487,7 +487,7 @@ def _user_error(state: State, error: TypeError | ValueError | NotImplementedErro
     if hint is _MIXED:
         hint += _mixed_arguments(state)
     if member := _MEMBER.search(str(error)):
-        hint = f"{_CHOICE} That of {member[1]} is list({member[2]}).index({member[1]})."
+        hint = f"{_CHOICE} For {member[1]} it is list({member[2]}).index({member[1]})."
     if isinstance(error, ValueError):
         return TraceError(f"{message} {_LOOP}" if "= Range[" in what else message)
     kind = SignatureError if isinstance(error, TypeError) else TraceError

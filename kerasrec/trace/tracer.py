@@ -40,9 +40,9 @@ _BATCH_NORMALIZATION = (
     "keras.layers.LayerNormalization, or call it with training=False."
 )
 _SEQUENCE_MASK = (
-    "tf.sequence_mask makes as many columns as the longest row of all tokens has. The mask of "
-    "ragged rows is tf.ones_like(rows).to_tensor(), which has zeros where rows.to_tensor() pads. "
-    "For other lengths, `maxlen` must be a Python number."
+    "tf.sequence_mask makes as many columns as the longest row of all tokens has. For "
+    "ragged rows, use tf.ones_like(rows).to_tensor(), which is 0 where rows.to_tensor() pads. "
+    "Otherwise, pass `maxlen` as a Python number."
 )
 _OTHER_ROWS = (
     "The `values` of a tf.RaggedTensor hold the entries of all tokens' rows, one after the other. "

@@ -30,10 +30,10 @@ def check_ranks(model: keras.Model, y: Any, y_pred: Any) -> None:
         shapes = tf.TensorShape(given.shape), tf.TensorShape(output.shape)
         if shapes[0].rank == 1 and (shapes[1].rank or 0) > 2:
             raise ValueError(
-                f"The labels are one for each example, of shape {shapes[0]}, and the outputs have "
-                f"shape {shapes[1]}, as those of tree nodes: the loss {loss_name(loss)} of Keras "
-                "would compare each output with the labels of all examples. For a label of each "
-                "tree, leave return_sequences=True out of the tree layer. For labels of tree "
-                "nodes, [batch, nodes], compile the model with "
+                f"There is one label for each example, shape {shapes[0]}, but the outputs have "
+                f"shape {shapes[1]}, as for tree nodes: the loss {loss_name(loss)} of Keras would "
+                "compare each output with the labels of all examples. For one label per tree, "
+                "leave return_sequences=True out of the tree layer. For labels of tree nodes, "
+                "[batch, nodes], compile the model with "
                 "kerasrec.training.TreeSquaredError() or TreeCrossentropy()."
             )

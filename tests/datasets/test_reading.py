@@ -173,7 +173,7 @@ def test_readers_of_several_files_say_what_a_directory_must_hold(tmp_path):
     takes = "takes the directory that holds train.txt, dev.txt and test.txt"
     for place, reason in (
         (file, rf"train\.txt' is a file; load_treebank {takes}\. .* call read_treebank\."),
-        (tmp_path, rf"No train\.txt in the directory .* {takes}\. '{folder}' does\."),
+        (tmp_path, rf"No train\.txt in the directory .* {takes}\. Try '{folder}'\."),
         (tmp_path / "absent", rf"No directory .*absent'; load_treebank {takes}\."),
     ):
         with pytest.raises(FileNotFoundError, match=reason):

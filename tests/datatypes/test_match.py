@@ -271,9 +271,9 @@ def test_a_member_of_an_enum_is_no_number():
     for body, part in (
         (
             lambda e: e.color == Color.BLUE,
-            r"from 0\. That of Color\.BLUE is list\(Color\)\.index\(",
+            r"from 0\. For Color\.BLUE it is list\(Color\)\.index\(",
         ),
-        (lambda e: kerasrec.switch(e.color, {Color.RED: lambda: 1}), "in Literal or Enum, from 0"),
+        (lambda e: kerasrec.switch(e.color, {Color.RED: lambda: 1}), "Choices are numbered from 0"),
     ):
         with pytest.raises((kerasrec.SignatureError, kerasrec.TraceError), match=part):
             kerasrec.recursive(body)(Chosen())
@@ -358,7 +358,7 @@ def traced(body, argument=TREE):
         ),
         (
             lambda e: of_apply(e, lambda operator: operator == "+"),
-            "is the number of its choice, from 0.",
+            "holds the number of its choice, from 0.",
         ),
         (
             lambda e: of_apply(e, lambda operator: [1.0, 2.0][operator]),
@@ -392,7 +392,7 @@ class Line(kerasrec.DataType):
 def test_a_list_of_one_kind_has_its_fields_and_no_lengths():
     line = Line([Point(1.0), Point(2.5)])
     assert traced(lambda line: tf.reduce_sum(line.points.x, axis=1), line).numpy() == 3.5
-    with pytest.raises(AttributeError, match=r"'row_lengths'; .* asked of a list of Point, which"):
+    with pytest.raises(AttributeError, match=r"'row_lengths'; .* This is a list of Point, which"):
         traced(lambda line: line.points.row_lengths(), line)
 
 
@@ -435,7 +435,7 @@ def of_list(expr, read):
         (lambda e: of_list(e, lambda items: 1.0 if items else 2.0), "The truth .* of a list of Ex"),
         (
             lambda e: of_list(e, lambda items: items.row_lengths()),
-            r"The field row_lengths was asked of a list of Expr, .* Their number is `tf.reduce_sum",
+            r"The field row_lengths was asked of a list of Expr, .* Its length is `tf.reduce_sum",
         ),
         (lambda e: of_list(e, len), r"`len` was asked of a list of Expr, which is a row of values"),
         (lambda e: of_list(e, sum), r"A loop in Python was asked of a list of Expr, which"),

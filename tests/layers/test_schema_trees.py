@@ -127,7 +127,7 @@ def test_wrong_functions_and_inputs_are_errors():
     with pytest.raises(ValueError, match=r"no kind of the schema; expected Const, Var, Add, Mul"):
         SCHEMA.trees(SCHEMA.inputs(), token_of={"Sub": 1})
     inputs = SCHEMA.inputs()
-    with pytest.raises(ValueError, match=r"Objects in Python are encoded first: `schema\.encode"):
+    with pytest.raises(ValueError, match=r"Encode Python objects first: `schema\.encode"):
         SCHEMA.trees(TREES)
     with pytest.raises(TypeError, match=r"expected a dict as Schema\.encode gives it"):
         SchemaTrees(SCHEMA)(TREES)

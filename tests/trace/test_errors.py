@@ -271,7 +271,7 @@ def test_a_mask_as_long_as_the_longest_row():
             kerasrec.TraceError,
             lambda mask=mask: longest(mask)(0),
             r"across tokens at .*test_errors\.py",
-            r"is tf\.ones_like\(rows\)\.to_tensor\(\)",
+            r"use tf\.ones_like\(rows\)\.to_tensor\(\)",
         )
     assert longest(lambda rows, _: tf.ones_like(rows).to_tensor())(0).numpy() == 5
 
