@@ -118,9 +118,9 @@ class Program:
 
         Rows are summed in float32 if they are half-precision.
         """
-        kinds = {node.name: node.inputs[0].type for node in self.layout.graph.collects}
+        types = self.layout.graph.table_types
         return {
-            name: tf.zeros([rows + 1, *(kinds[name].shape or ())], wide(kinds[name].dtype))
+            name: tf.zeros([rows + 1, *(types[name].shape or ())], wide(types[name].dtype))
             for name, rows in self.rows_of_tables.items()
         }
 

@@ -215,9 +215,9 @@ class Values:
             if isinstance(one.node, Collect):
                 rows.setdefault(one.node.name, []).extend(one.found(tensors))
         tables = {name: tf.concat(parts, 0) for name, parts in rows.items()}
-        kinds = {node.name: node.inputs[0].type for node in self.layout.graph.collects}
+        types = self.layout.graph.table_types
         for (name, size), table in zip(self._collected.items(), found["tables"], strict=True):
-            tables[name] = tf.cast(table[:size], kinds[name].dtype)
+            tables[name] = tf.cast(table[:size], types[name].dtype)
         return Outcome({0: [tensor[:num_roots] for tensor in found["outputs"]]}, tables)
 
     def _compiled(

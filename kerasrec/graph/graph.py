@@ -19,6 +19,7 @@ from kerasrec.graph.nodes import (
     Return,
 )
 from kerasrec.graph.printer import Section, comment, print_sections, sweep_name
+from kerasrec.graph.types import Type
 from kerasrec.graph.values import Branch, Node, Region, Source, Value
 from kerasrec.inspect.drawable import Drawable
 from kerasrec.inspect.scopes import OUTSIDE, SHARED, Scope, scopes_of
@@ -307,6 +308,11 @@ class TaggedGraph(Drawable):
     def collects(self) -> list[Collect]:
         """COLLECT nodes of all bodies."""
         return [node for body in self.bodies.values() for node in body.collects]
+
+    @property
+    def table_types(self) -> dict[str, Type]:
+        """The type of the values that are collected in each table, by the table's name."""
+        return {node.name: node.inputs[0].type for node in self.collects}
 
     @property
     def inner_sites(self) -> list[CallSite]:

@@ -419,10 +419,9 @@ class _Run:
         gradients, tables = self.done.shared_gradients, self.done.tables
         for value, total in gradients.items():
             gradients[value] = total.astype(value.type.dtype.as_numpy_dtype)
-        for node in self.graph.collects:
-            if node.name in tables:
-                dtype = node.inputs[0].type.dtype.as_numpy_dtype
-                tables[node.name] = tables[node.name].astype(dtype)
+        for name, found in self.graph.table_types.items():
+            if name in tables:
+                tables[name] = tables[name].astype(found.dtype.as_numpy_dtype)
 
     def _table(self, node: nodes.Collect, shape: Sequence[int]) -> np.ndarray:
         """Returns the table of a COLLECT node before any token reaches it."""

@@ -16,6 +16,7 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec.errors import TraceError
+from kerasrec.trace.graph_method import replaced
 from kerasrec.trace.source import at, current_source
 
 # A loop is looked for whenever so many names of ops have been made.
@@ -50,11 +51,8 @@ def loops_over_rows_end(graph: tf.Graph) -> Iterator[None]:
             raise errors[0]
         return unique_name(*args, **kwargs)
 
-    graph.unique_name = counted
-    try:
+    with replaced(graph, "unique_name", counted):
         yield
-    finally:
-        del graph.unique_name
 
 
 def _loops() -> Iterator[EndlessLoopError]:

@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from kerasrec.errors import TraceError
 from kerasrec.private import added_losses, innermost_layer
+from kerasrec.trace.graph_method import replaced
 
 
 @contextlib.contextmanager
@@ -37,11 +38,8 @@ def no_losses_in(graph: tf.Graph) -> Iterator[None]:
         called[id(layer)] = layer
         return name_scope(*args, **kwargs)
 
-    graph.name_scope = noting_layer
-    try:
+    with replaced(graph, "name_scope", noting_layer):
         yield
-    finally:
-        del graph.name_scope
     for layer in reversed(called.values()):
         if isinstance(layer, keras.layers.Layer) and any(
             getattr(loss, "graph", None) is graph for loss in added_losses(layer)
