@@ -56,6 +56,7 @@ def compile_function(
         passes,
         recomputes=options.recompute,
         xla_calls=options.xla_calls,
+        xla_row_length=options.xla_row_length,
         max_xla_sizes=options.max_xla_sizes,
         instances=instances,
     )
@@ -71,6 +72,7 @@ def lower(
     by_queues: bool = False,
     recomputes: bool = False,
     xla_calls: int | tf.Tensor | None = None,
+    xla_row_length: int | tf.Tensor | None = None,
     max_xla_sizes: int = EngineOptions.max_xla_sizes,
     instances: tuple[str, ...] = (),
 ) -> Program:
@@ -85,6 +87,7 @@ def lower(
         by_queues: whether a program of one round runs by queues, too, as those of several do.
         recomputes: whether the engine "compiled" keeps nothing for a gradient.
         xla_calls: as for `kerasrec.recursive`.
+        xla_row_length: as for `kerasrec.recursive`.
         max_xla_sizes: as for `kerasrec.recursive`.
         instances: the same; a pass divides the schedules among them.
     """
@@ -102,5 +105,7 @@ def lower(
             return schedule, None
         return schedule, optimize(build_blocks(forward_part(graph)), BLOCK_PASSES)
 
-    options = EngineOptions(engine, parallel_tokens, xla_calls, max_xla_sizes, instances)
+    options = EngineOptions(
+        engine, parallel_tokens, xla_calls, xla_row_length, max_xla_sizes, instances
+    )
     return Program(derive(tagged), derive, in_blocks, limits, options)

@@ -31,6 +31,7 @@ class Options:
     engine: Engine = "auto"
     parallel_tokens: int | None = None
     xla_calls: int | tf.Tensor | None = None
+    xla_row_length: int | tf.Tensor | None = None
     max_xla_sizes: int = EngineOptions.max_xla_sizes
     recompute: bool = False
     instances: Sequence[str] = ()
@@ -49,6 +50,10 @@ class Options:
             raise TraceError(
                 f"xla_calls is {self.xla_calls}; it must be at least 1, for the call from outside, "
                 "or None."
+            )
+        if isinstance(self.xla_row_length, int) and self.xla_row_length < 1:
+            raise TraceError(
+                f"xla_row_length is {self.xla_row_length}; it must be at least 1, or None."
             )
         self.instances = checked_instances(self.instances)
         if self.instances:

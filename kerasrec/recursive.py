@@ -294,6 +294,7 @@ def recursive(
     engine: Engine = ...,
     parallel_tokens: int | None = ...,
     xla_calls: int | tf.Tensor | None = ...,
+    xla_row_length: int | tf.Tensor | None = ...,
     max_xla_sizes: int = ...,
     recompute: bool = ...,
     instances: Sequence[str] = ...,
@@ -311,6 +312,7 @@ def recursive(
     engine: Engine = "auto",
     parallel_tokens: int | None = None,
     xla_calls: int | tf.Tensor | None = None,
+    xla_row_length: int | tf.Tensor | None = None,
     max_xla_sizes: int = Options.max_xla_sizes,
     recompute: bool = False,
     instances: Sequence[str] = (),
@@ -382,6 +384,10 @@ def recursive(
           as many calls, of all tokens together, as there are rows in the largest table of integers
           that the function reads by rows. That is enough if no row is visited twice; without such a
           table, None raises a `TraceError` there.
+        xla_row_length: The largest number of entries in a row of ragged rows that a function looks
+          up inside such a program, in the form of `xla_calls`. With None there is room for a row of
+          all entries of the table, which takes longer. If a row is longer, the result is NaN, or
+          the largest integer.
         max_xla_sizes: The number of sizes for which XLA compiles a signature with
           engine="compiled"; all further sizes run in "waves". `num_xla_sizes` says how many it has
           compiled. Sizes are the numbers of tokens, of rows of tables, and of calls, each rounded
@@ -410,6 +416,7 @@ def recursive(
         engine=engine,
         parallel_tokens=parallel_tokens,
         xla_calls=xla_calls,
+        xla_row_length=xla_row_length,
         max_xla_sizes=max_xla_sizes,
         recompute=recompute,
         instances=instances,

@@ -22,6 +22,7 @@ from kerasrec.trace.rows import SEGMENT_OPS
 
 RAGGED_GATHER = "RaggedGather"
 _SAME_NUMBERS = frozenset({"Cast", "Identity", "EnsureShape"})
+_SAME_IDS = frozenset({"Cast", "Maximum", "Reshape"})
 _SHAPES = frozenset({"Shape", "ShapeN", "Size"})
 
 
@@ -200,12 +201,14 @@ class Entries:
             for value in node.inputs
             if value not in self._lookups and value.type.kind is Kind.TOKEN
         ]
-        is_in_rows = self._keeps_rows(node) and self._has_same_rows(node)
+        is_in_rows = self._is_of_known_rows(node) or (
+            self._keeps_rows(node) and self._has_same_rows(node)
+        )
         if len(lookups) > 1 or others or not is_in_rows:
             return f"computes {node.op} of entries of rows, outside of kerasrec.map_fn"
         for index in range(len(node.types)):
             self._put(node, next(iter(lookups)), index)
-        if any(value in self._ids for value in node.inputs) and node.op in ("Cast", "Maximum"):
+        if node.op in _SAME_IDS and any(value in self._ids for value in node.inputs):
             self._ids.update(node.outputs)
         return None
 
@@ -226,14 +229,22 @@ class Entries:
         """Whether an op keeps the rows of its input, without cutting or joining any."""
         if node.op != "Reshape":
             return True
-        value, wanted = node.inputs
-        before, after = value.type.shape, node.types[0].shape
+        before, after = node.inputs[0].type.shape, node.types[0].shape
         if not before or not after or after[0] is not None:
             return False
-        if wanted.node.op == "Shape":  # A gradient gets the shape of the value it belongs to.
-            return self._lookups.get(wanted.node.inputs[0]) == self._lookups[value]
         sizes = [math.prod(dim or 0 for dim in shape[1:]) for shape in (before, after)]
         return None not in (*before[1:], *after[1:]) and sizes[0] == sizes[1]
+
+    def _is_of_known_rows(self, node: Node) -> bool:
+        """Whether an op gives entries the shape of others; a gradient that of its value."""
+        if node.op not in ("Reshape", "BroadcastTo"):
+            return False
+        value, shape = node.inputs
+        wanted = self._lookups.get(shape.node.inputs[0]) if shape.node.op == "Shape" else None
+        adds_axes = len(value.type.shape or ()) != len(node.types[0].shape or ())
+        if wanted is None or (node.op == "BroadcastTo" and adds_axes):
+            return False
+        return self._lookups.get(value) == wanted
 
     def _reads(self, node: Node) -> bool:
         return any(value in self._lookups or value in self._splits for value in node.inputs)
@@ -244,9 +255,9 @@ def _lookup_in(region: Region | None) -> Lookup | None:
     return lookup_of(each) if each else None
 
 
-def tables_of_rows(body: Body) -> Iterator[Value]:
-    """The splits of tables of ragged rows that a body looks up."""
+def tables_of_rows(body: Body) -> Iterator[tuple[Value, Value]]:
+    """The splits and the entries of each table of ragged rows that a body looks up."""
     for node in body.nodes:
-        found = _lookup_at(node)
-        if found:
-            yield found.splits
+        if _lookup_at(node):
+            splits, entries, _ = node.inputs
+            yield splits, entries

@@ -61,9 +61,12 @@ def sizes_for_entries(sizes: Sequence[tf.Tensor], longest: tf.Tensor) -> list[tf
     Args:
         sizes: The sizes of the blocks; see `sizes_for`.
         longest: The number of entries of the longest row, an int32 scalar. If there is no room for
-            that row, it is longer than what is returned.
+            that row, it is longer than what is returned. Inside XLA there is always room.
     """
     _, width, widest = sizes
     few, many = _ENTRIES * width, _MOST_ENTRIES * width
+    if in_xla():
+        entries = tf.maximum(few, longest)
+        return [compile_time(entries), compile_time(tf.maximum(entries, 2 * widest))]
     entries = tf.where(longest <= few, few, many)
     return [entries, tf.maximum(entries, 2 * widest)]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
 
 from kerasrec.compiled.block import block_of
 from kerasrec.compiled.by_xla import by_xla
-from kerasrec.compiled.entries import tables_of_rows
+from kerasrec.compiled.entries import lookup_of, tables_of_rows
 from kerasrec.compiled.first import FirstSweep
 from kerasrec.compiled.hoisted import Sum, run_hoisted
 from kerasrec.compiled.known_sizes import KnownSizes
@@ -24,10 +26,25 @@ from kerasrec.emit.results import Outcome, State, Tensors
 from kerasrec.errors import TraceError
 from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.nodes import Collect
-from kerasrec.graph.values import Value
+from kerasrec.graph.values import Each, Value
 from kerasrec.queues.layout import Layout
 from kerasrec.schedule.schedule import Schedule
 from kerasrec.schedule.sections import AllTokens
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What a run within a program that XLA compiles as a whole cannot find out by itself.
+
+    Args:
+        calls: The largest number of calls that a root token leads to, including itself. None for
+            one call for each row of a table of integers that the program reads.
+        row_length: The largest number of entries in a row of ragged rows. None for all entries of
+            the table.
+    """
+
+    calls: int | tf.Tensor | None = None
+    row_length: int | tf.Tensor | None = None
 
 
 class Values:
@@ -63,9 +80,11 @@ class Values:
         self._all_shared = shared
         self._inputs = SharedInputs(schedule, [0])
         self._shared, self._sizes_of_tables = self._inputs.tensors(shared)
-        # The places where rows begin, of tables of ragged rows.
+        # Of tables of ragged rows, the places where rows begin, and the entries.
         bodies = self.graph.bodies.values()
-        self._splits = dict.fromkeys(value for body in bodies for value in tables_of_rows(body))
+        tables = [table for body in bodies for table in tables_of_rows(body)]
+        self._splits = dict.fromkeys(splits for splits, _ in tables)
+        self._entries = dict.fromkeys(entries for _, entries in tables)
         self._has_rows = bool(self._splits)
         self._collected: dict[str, tf.Tensor] = {}
         self._has_fault = tf.constant(False)
@@ -84,21 +103,20 @@ class Values:
         rows = [bucket(size) for size in [*sizes, *self._rows_of_integers()]]
         return tf.reduce_max([64, 8 * bucket(num_roots), *rows])
 
-    def capacity_for(self, num_roots: tf.Tensor, calls: int | tf.Tensor | None) -> tf.Tensor:
-        """Returns the room for frames in a run that cannot begin again with more, an int32 scalar.
-
-        Args:
-            num_roots: The number of root tokens, an int32 scalar.
-            calls: The largest number of calls that a root token leads to, including itself. None
-                for one call for each row of a table of integers that the program reads.
+    def run_within(self, arguments: Tensors, bounds: Bounds) -> State:
+        """Runs the program where it cannot begin again with more room, inside of XLA; see `run`.
 
         Raises:
-            TraceError: If `calls` is None, and there is no such table.
+            TraceError: If the number of calls has no bound, and there is no table of integers.
         """
-        if not self.graph.inner_sites:
-            return tf.maximum(num_roots, 1)
+        return self._run_in(arguments, self._capacity(num_rows(arguments[0]), bounds), bounds)
+
+    def _capacity(self, num_roots: tf.Tensor, bounds: Bounds) -> tf.Tensor:
+        """The room for frames, and for entries of rows, within bounds: an int32 scalar."""
+        calls = bounds.calls if self.graph.inner_sites else 1
         if calls is not None:
-            return tf.maximum(num_roots * calls, 1)
+            frames = tf.maximum(num_roots * calls, 1)
+            return frames if self._calls_all_entries else frames * self._row_length(bounds)
         rows = self._rows_of_integers()
         if not rows:
             name = self.graph.entry
@@ -109,6 +127,20 @@ class Values:
                 "@kerasrec.recursive(xla_calls=...)."
             )
         return tf.reduce_max([1, num_roots, *rows])
+
+    @functools.cached_property
+    def _calls_all_entries(self) -> bool:
+        """Whether there are no more entries than calls, since each row's entries make a call."""
+        regions = (site.region for site in self.graph.inner_sites)
+        called = {(lookup_of(each), each.parent) for each in regions if isinstance(each, Each)}
+        entries = (each for found in self.layout.entries.values() for each in found)
+        return all((lookup_of(each), each.parent) in called for each in entries)
+
+    def _row_length(self, bounds: Bounds) -> tf.Tensor:
+        """The room for the entries of a row within bounds, an int32 scalar that XLA knows."""
+        tables = [tensor_of(value, self._all_shared) for value in self._entries]
+        longest = tf.reduce_max([1, *map(num_rows, tables)])
+        return longest if bounds.row_length is None else tf.minimum(longest, bounds.row_length)
 
     def _rows_of_integers(self) -> Tensors:
         """The numbers of rows of tables of integers, which determine the calls.
@@ -130,12 +162,17 @@ class Values:
             failed, a call is too deep, or XLA has compiled for as many sizes as it may; and the
             values that `outcome` and a gradient read.
         """
+        return self._run_in(arguments, capacity, None)
+
+    def _run_in(self, arguments: Tensors, capacity: tf.Tensor, bounds: Bounds | None) -> State:
+        """As `run`, within bounds if there are any."""
         num_roots = num_rows(arguments[0])
         given = [padded(item, bucket(num_roots)) for item in arguments]
         sizes, fits = sizes_for(capacity), tf.constant(True)
         if self._has_rows:
             widest = self._widest_row()
-            entries = sizes_for_entries(sizes, widest)
+            longest = self._row_length(bounds) if bounds else widest
+            entries = sizes_for_entries(sizes, longest)
             fits = widest <= entries[0]
             sizes += entries
         return self._run_with(sizes, num_roots, given, fits)
@@ -150,9 +187,7 @@ class Values:
             )
         return tf.reduce_max([tf.cast(item, tf.int32) for item in found])
 
-    def _run_with(
-        self, sizes: Tensors, num_roots: tf.Tensor, given: Any, fits: tf.Tensor | bool = True
-    ) -> State:
+    def _run_with(self, sizes: Tensors, num_roots: tf.Tensor, given: Any, fits: tf.Tensor) -> State:
         """Runs the program.
 
         Args:
@@ -165,6 +200,7 @@ class Values:
         inputs = sizes, num_roots, given, self._shared, self._sizes_of_tables, rows
         if self._known is None:
             found: State = self._run(*inputs)
+            found["has_fault"] |= ~fits
         else:
             padded_inputs = [*tf.nest.flatten(given), *self._shared]
             is_admitted = fits & self._known.admit(padded_inputs, tf.stack([*sizes, *rows]))

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from kerasrec.compiled.gradient import Gradient
 from kerasrec.compiled.padding import num_rows
-from kerasrec.compiled.values import Values
+from kerasrec.compiled.values import Bounds, Values
 from kerasrec.emit.limits import Limits
 from kerasrec.emit.results import Given, Outcome, State, Tensors
 from kerasrec.errors import or_nothing
@@ -24,8 +24,7 @@ class RunWithinXla:
     Args:
         schedule: The schedule in queues, with the gradient.
         forward_only: The same as for `CompiledRun`.
-        calls: The largest number of calls that a root token leads to, including itself. None for
-            one call for each row of a table of integers that the program reads.
+        bounds: The bounds on calls and rows.
         shared: The tensors of SHARED values.
         limits: The bounds on depth.
     """
@@ -34,13 +33,13 @@ class RunWithinXla:
         self,
         schedule: Schedule,
         forward_only: Schedule | None,
-        calls: int | tf.Tensor | None,
+        bounds: Bounds,
         shared: dict[Value, tf.Tensor],
         limits: Limits,
     ):
         self.schedule = schedule
         self.forward_only = forward_only
-        self.calls = calls
+        self.bounds = bounds
         self.shared = shared
         self.limits = limits
         self.arguments: Tensors
@@ -53,14 +52,14 @@ class RunWithinXla:
         num_roots, keeps = num_rows(arguments[0]), self.forward_only is None
         values = Values(self.forward_only or self.schedule, self.limits, self.shared, keeps, None)
         self._values = values
-        self._found = values.run(arguments, values.capacity_for(num_roots, self.calls))
+        self._found = values.run_within(arguments, self.bounds)
         self._has_failed = self._found["is_full"] | self._found["has_fault"]
         return unless(self._has_failed, values.outcome(self._found, num_roots))
 
     def backward(self, given: Given, shared: dict[Value, tf.Tensor]) -> Outcome:
         """Runs the other sweeps; the arguments are those of `ScheduleRun.backward`."""
         if self.forward_only is not None:
-            again = RunWithinXla(self.schedule, None, self.calls, self.shared, self.limits)
+            again = RunWithinXla(self.schedule, None, self.bounds, self.shared, self.limits)
             again.forward(self.arguments)
             return again.backward(given, shared)
         gradient = Gradient(self._values, shared)

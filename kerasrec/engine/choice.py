@@ -11,9 +11,9 @@ import tensorflow as tf
 
 from kerasrec.compiled.known_sizes import KnownSizes
 from kerasrec.compiled.memo.run import MemoCompiledRun
-from kerasrec.compiled.ops import has_rows
 from kerasrec.compiled.ops import obstacles as compiled_obstacles
 from kerasrec.compiled.run import CompiledRun
+from kerasrec.compiled.values import Bounds
 from kerasrec.compiled.within import RunWithinXla
 from kerasrec.emit.limits import Limits
 from kerasrec.emit.results import Given, Outcome, Tensors
@@ -40,6 +40,7 @@ class EngineOptions:
     engine: Engine = "auto"
     parallel_tokens: int | None = None
     xla_calls: int | tf.Tensor | None = None
+    xla_row_length: int | tf.Tensor | None = None
     max_xla_sizes: int = 32
     instances: tuple[str, ...] = ()
 
@@ -139,8 +140,6 @@ def choose_within_xla(
     found = _obstacles_of_compiled(graph, options)
     if graph.memo:
         found.insert(0, "it has memo=True, which looks calls up in a table of the host")
-    if has_rows(graph):
-        found.append("it computes on the entries of rows")
     outputs = graph.bodies[graph.entry].outputs
     if any(node.types[0].dtype == tf.bool for node in outputs):
         found.append("it returns a truth value, which could not say that a run has failed")
@@ -156,7 +155,8 @@ def choose_within_xla(
             "jit_compile=True; in a layer, set self.supports_jit = False."
         )
     schedule, forward_only = in_blocks(graph)
-    run = partial(RunWithinXla, schedule, forward_only, options.xla_calls)
+    bounds = Bounds(options.xla_calls, options.xla_row_length)
+    run = partial(RunWithinXla, schedule, forward_only, bounds)
     return EngineChoice("compiled", run, "in blocks, compiled by XLA with all around it", schedule)
 
 

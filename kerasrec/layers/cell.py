@@ -70,8 +70,8 @@ class RecursiveCell(keras.layers.Layer):
         output_size: The number of units of the output, an int. A cell whose output is not its first
             state sets it, even if the two have the same number of units.
         supports_jit: Whether XLA may compile a training step that contains the cell, a bool, if its
-            layer has `engine="compiled"`. False, unless a subclass sets it: XLA supports no ragged
-            rows, no assertions and not all ops.
+            layer has `engine="compiled"`. False, unless a subclass sets it: XLA supports no
+            assertions and not all ops.
 
     Example:
 
@@ -412,7 +412,7 @@ class KernelCell(RecursiveCell):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
-        self.supports_jit = self.arity is not None
+        self.supports_jit = True
         if self.arity is None and self.needs_arity:
             raise ValueError(
                 f"{type(self).__name__} has weights for each child: `arity` must be a positive "

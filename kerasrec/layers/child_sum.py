@@ -213,7 +213,9 @@ class ChildSumTreeLSTM(CellLayer):
             "kerasrec compiled"`. XLA compiles once for each size, rounded up to a power of two, in
             two to five seconds. A gradient without `training=True` runs the layer again. A batch
             runs in "waves" if a node has more than 64 children; in large batches the limit is
-            higher. `model.compile(jit_compile=True)` is not supported.
+            higher. With "compiled", `model.compile(jit_compile=True)` compiles the whole training
+            step with XLA, once for each shape of a batch, for any number of children; trees must be
+            padded there.
         embedding: A Keras layer such as `keras.layers.Embedding`. If it is given, `x` contains
             words, and each different word of a batch is looked up once. See `Recursive`.
         instances: Names of devices. Each computes a part of the tree nodes that are ready at once.

@@ -291,7 +291,9 @@ def visitor(
     sizes = [cell.output_size] * cell.has_own_output + cell.state_sizes
     returns = [tf.TensorSpec([size], cell.compute_dtype) for size in sizes]
 
-    @recursive(returns=returns, xla_calls=trees.most_calls(calls_missing=True), **options)
+    bounds = trees.bounds_in_xla(calls_missing=cell.arity is not None)
+
+    @recursive(returns=returns, **bounds, **options)
     def visit(node: tf.Tensor) -> list[tf.Tensor]:
         def leaf_node() -> list[tf.Tensor]:
             return keep(node, leaf(node))

@@ -51,8 +51,7 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
             "kerasrec compiled"`. XLA compiles once for each size, rounded up to a power of two, in
             two to five seconds. A gradient without `training=True` runs the layer again. With
             "compiled", `model.compile(jit_compile=True)` compiles the whole training step with XLA,
-            once for each shape of a batch; but not with `shared_nodes`, nor with a cell for any
-            number of children.
+            once for each shape of a batch; but not with `shared_nodes`.
         embedding: A Keras layer from words, int `[words]`, to inputs, `[words, features]`, such as
           `keras.layers.Embedding`. Each different word of a batch is looked up once. Words that are
           read must be below the `input_dim` of an `Embedding`, even if that is the first layer of a

@@ -354,7 +354,7 @@ def visitor(
     rows_of_children = trees.rows() if cell.shares_weights else None
     num_nodes = tf.size(trees.is_node, name="num_nodes")
 
-    @recursive(xla_calls=trees.most_calls(calls_missing=False), **options)
+    @recursive(**trees.bounds_in_xla(calls_missing=False), **options)
     def visit(node: tf.Tensor, states: list[tf.Tensor]) -> tf.Tensor:
         collect("output", states[0], node, table_size)
         # Gradients enter a function through what it returns.

@@ -36,19 +36,17 @@ class NodeTables:
     is_node: tf.Tensor
     are_right: tf.Tensor
 
-    def most_calls(self, calls_missing: bool) -> tf.Tensor | None:
-        """Returns the largest number of calls that a tree may take, an int32 scalar.
-
-        It returns None where the number is not needed: outside XLA, and for children in rows.
+    def bounds_in_xla(self, calls_missing: bool) -> dict[str, tf.Tensor]:
+        """Returns the options of `kerasrec.recursive` that matter inside XLA; none outside.
 
         Args:
             calls_missing: Whether missing children are called, too.
         """
-        arity = self.children.shape[1]
-        if not (in_xla() and arity):
-            return None
-        nodes = tf.shape(self.is_node)[1]
-        return 1 + arity * nodes if calls_missing else nodes
+        if not in_xla():
+            return {}
+        nodes, arity = tf.shape(self.is_node)[1], tf.shape(self.children)[1]
+        calls = 1 + arity * nodes if calls_missing else nodes
+        return {"xla_calls": calls, "xla_row_length": tf.maximum(arity, 1)}
 
     def rows(self) -> tf.RaggedTensor:
         """`children` without missing children, int32 `[size + 1, (children)]`."""
@@ -56,8 +54,18 @@ class NodeTables:
             return self.children
         is_child = self.children < tf.shape(self.children)[0] - 1
         lengths = tf.math.count_nonzero(is_child, 1, dtype=tf.int32)
-        present = tf.boolean_mask(self.children, is_child, name="present_children")
+        if in_xla():  # Which needs a known number of them: what follows the last row is not read.
+            present = _present_first(tf.reshape(self.children, [-1]), tf.reshape(is_child, [-1]))
+        else:
+            present = tf.boolean_mask(self.children, is_child, name="present_children")
         return tf.RaggedTensor.from_row_lengths(present, lengths, "rows_of_children", False)
+
+
+def _present_first(numbers: tf.Tensor, is_present: tf.Tensor) -> tf.Tensor:
+    """Returns the numbers that are present in their order, then zeros: as many as before."""
+    size = tf.size(numbers)
+    places = tf.where(is_present, tf.cumsum(tf.cast(is_present, tf.int32)) - 1, size)
+    return tf.scatter_nd(places[:, tf.newaxis], numbers, [size + 1])[:-1]
 
 
 def as_indices(numbers: tf.Tensor) -> tf.Tensor:

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec.compiled.ops import has_rows, obstacles
+from kerasrec.compiled.ops import obstacles
 from tests.engine.helpers import (
     assert_same,
     assert_same_second,
@@ -15,6 +15,7 @@ from tests.engine.helpers import (
     run_within_xla,
     second_gradients_within_xla,
 )
+from tests.parameters import few_of
 from tests.programs import each
 
 
@@ -24,7 +25,6 @@ def takeable(program):
     graph = program.function.extended_graph(*program.inputs)
     outputs = graph.bodies[graph.entry].outputs
     found = obstacles(graph)
-    found += ["entries of rows"] * has_rows(graph)
     found += ["a table without a size" for node in graph.collects if node.size is None]
     found += ["a bool has no gradient"] * (outputs[0].types[0].dtype == tf.bool)
     if found:
@@ -180,9 +180,42 @@ def test_a_function_that_makes_no_calls_needs_no_number_of_calls():
     np.testing.assert_allclose(found, [4.0, 9.0])
 
 
-def test_room_for_no_calls_is_refused():
+def test_room_for_no_calls_or_entries_is_refused():
     with pytest.raises(kerasrec.TraceError, match="xla_calls is 0"):
         kerasrec.recursive(xla_calls=0)(lambda n: n)
+    with pytest.raises(kerasrec.TraceError, match="xla_row_length is 0"):
+        kerasrec.recursive(xla_row_length=0)(lambda n: n)
+
+
+ROWS = [[1, 2, 3], [], [4] * 40]
+
+
+def row_sums(**options):
+    """A function that reads a row of numbers in each call, the same ones again and again."""
+    rows = tf.ragged.constant(ROWS)
+
+    @kerasrec.recursive(**options)
+    def total(n, row):
+        squares = kerasrec.map_fn(lambda number: number * number, tf.gather(rows, row))
+        own = tf.reduce_sum(squares, axis=1)
+        return own + kerasrec.cond(n < 1, lambda: 0, lambda: total(n - 1, row))
+
+    return total
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", few_of([{}, {"xla_row_length": 40}]))
+def test_there_may_be_more_entries_than_calls(options):
+    total = row_sums(xla_calls=10, **options)
+    found = by_xla(total)(tf.constant([9, 3, 9]), tf.constant([0, 1, 2]))
+    np.testing.assert_array_equal(found, [10 * 14, 0, 10 * 40 * 16])
+
+
+@pytest.mark.slow
+def test_a_row_that_is_longer_than_was_said_gives_the_largest_integer():
+    total = row_sums(xla_calls=10, xla_row_length=20)
+    found = by_xla(total)(tf.constant([9]), tf.constant([0]))
+    np.testing.assert_array_equal(found, [np.iinfo(np.int32).max])
 
 
 def differentiated_twice(function, n, w):

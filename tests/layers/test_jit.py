@@ -7,13 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from kerasrec import TraceError
 from kerasrec.layers import ChildSumTreeLSTM, Recursive, RecursiveCell, TopDownTreeLSTM, TreeRNN
 from tests.layers.helpers import READY, random_children, with_random_weights
 from tests.layers.test_engine import inputs_of
 from tests.parameters import few_of
-
-TAKEN = sorted({*READY} - {"ChildSumTreeLSTM"})
 
 
 def model_of(name, takes_words, engine):
@@ -28,7 +25,7 @@ def model_of(name, takes_words, engine):
     return with_random_weights(keras.Model([x, children], outputs))
 
 
-CASES = [(name, takes_words) for name in TAKEN for takes_words in (True, False)]
+CASES = [(name, takes_words) for name in sorted(READY) for takes_words in (True, False)]
 
 
 @pytest.mark.slow
@@ -178,7 +175,7 @@ def compiled_model(layer):
 def test_what_xla_may_not_take_is_left_out_by_keras():
     for layer in (
         Recursive(ProductCell(), engine="compiled"),
-        ChildSumTreeLSTM(4, engine="compiled"),
+        ChildSumTreeLSTM(4, engine="compiled", shared_nodes=True),
         TreeRNN(4),
     ):
         with pytest.warns(UserWarning, match="doesn't support `jit_compile=True`"):
@@ -196,7 +193,29 @@ def test_a_cell_of_a_user_may_say_that_xla_takes_it():
     np.testing.assert_array_equal(model.predict((x, CHILDREN), verbose=0), [[30.0] * 4])
 
 
+def wide_trees():
+    """Two trees: a root with 30 children, of which one has children; and a chain."""
+    children = np.full([2, 40, 30], -1, np.int32)
+    children[0, 0] = np.arange(1, 31)
+    children[0, 9, :9] = np.arange(31, 40)
+    children[1, :39, 0] = np.arange(1, 40)
+    return children
+
+
 @pytest.mark.slow
-def test_children_in_rows_cannot_be_compiled():
-    with pytest.raises(TraceError, match=r"inside of what XLA compiles .* entries of rows"):
-        within_xla(ChildSumTreeLSTM(3), tf.ones([1, 5, 4]), CHILDREN)
+@pytest.mark.parametrize("shares_weights", few_of([False, True]))
+def test_any_number_of_children(shares_weights):
+    children, x = wide_trees(), tf.random.stateless_normal([2, 40, 4], [1, 2])
+    layer = ChildSumTreeLSTM(3)
+    if shares_weights:
+        layer = TopDownTreeLSTM(3, shares_weights=True)
+    layer.build(x.shape, children.shape)
+
+    def run(x, children):
+        with tf.GradientTape() as tape:
+            outputs = layer(x, children)
+        return outputs, *tape.gradient(outputs, layer.trainable_weights)
+
+    inside = tf.function(run, jit_compile=True, autograph=False)(x, children)
+    for mine, theirs in zip(inside, run(x, children), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-6)
