@@ -115,7 +115,9 @@ def _run_segment(
     ) -> tuple[tf.Tensor, Tensors, list[Tensors], tf.Tensor]:
         written: Buffers = dict(zip(buffers, tensors, strict=True))
         given = program, segment, start, count - start, written, sizes
-        block, taken = program.block_of(*given), sizes.width
+        block = program.block_of(*given)
+        # Not always the width: XLA drops a loop from 0 to 1 by constant steps of more than 1.
+        taken = tf.minimum(count - start, sizes.width)
         found_fitting = fitting(block, segment)
         if found_fitting is not None:
             taken = found_fitting

@@ -180,6 +180,40 @@ def test_a_function_that_makes_no_calls_needs_no_number_of_calls():
     np.testing.assert_allclose(found, [4.0, 9.0])
 
 
+@pytest.mark.parametrize("tokens", few_of([1, 2, 17]))
+def test_a_gradient_without_calls(tokens):
+    """XLA knows the number of turns here; it drops loops from 0 to 1 by steps of 16."""
+    weight = tf.Variable(3.0)
+    square = kerasrec.recursive(lambda n: weight * weight)
+
+    def gradient(n):
+        with tf.GradientTape() as tape:
+            y = square(n)
+        return tape.gradient(y, weight)
+
+    np.testing.assert_allclose(by_xla(gradient)(tf.range(tokens)), 6.0 * tokens)
+
+
+@pytest.mark.slow
+def test_a_gradient_in_a_function_that_calls_another():
+    weight = tf.Variable(3.0)
+
+    @kerasrec.recursive
+    def power(n):
+        return kerasrec.cond(n < 1, lambda: 1.0, lambda: weight * power(n - 1))
+
+    @kerasrec.recursive(xla_calls=5)
+    def scaled(n):
+        return weight * weight * power(n)
+
+    def gradient(n):
+        with tf.GradientTape() as tape:
+            y = scaled(n)
+        return tape.gradient(y, weight)
+
+    np.testing.assert_allclose(by_xla(gradient)(tf.constant([3])), 5 * 3.0**4)
+
+
 def test_room_for_no_calls_or_entries_is_refused():
     with pytest.raises(kerasrec.TraceError, match="xla_calls is 0"):
         kerasrec.recursive(xla_calls=0)(lambda n: n)

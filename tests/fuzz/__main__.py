@@ -50,6 +50,9 @@ def main() -> int:
         "--compiled", action="store_true", help="run all that it takes by the engine 'compiled'"
     )
     parser.add_argument(
+        "--within-xla", action="store_true", help="call inside of what XLA compiles as a whole"
+    )
+    parser.add_argument(
         "--typed",
         action="store_true",
         help="draw data types, values and what reads and makes them; goes with no other option "
@@ -58,7 +61,7 @@ def main() -> int:
     given = parser.parse_args()
     numbers = range(given.first, given.first + given.programs)
     if given.typed:
-        if given.relations or given.memo or given.compiled or given.known:
+        if given.relations or given.memo or given.compiled or given.within_xla or given.known:
             parser.error("--typed goes with --programs, --seed and --first alone")
         return int(typed_run.run(given.seed, numbers) > 0)
     np.seterr(all="ignore")
@@ -68,6 +71,8 @@ def main() -> int:
     def check(program: Program, options: Options, number: int) -> checks.Outcome:
         if given.compiled:
             options = checks.compiled(options)
+        if given.within_xla:
+            options = checks.within_xla(options)
         if given.memo:
             options = memoised(options)
         if given.relations:

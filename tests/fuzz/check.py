@@ -91,6 +91,11 @@ def compiled(options: Options) -> Options:
     )
 
 
+def within_xla(options: Options) -> Options:
+    """The same inside of a program that XLA compiles, without what is not taken there."""
+    return dataclasses.replace(compiled(options), way="within XLA")
+
+
 def check(program: Program, options: Options) -> Outcome:
     """Runs a program under some options and compares it with plain recursion.
 
@@ -108,8 +113,9 @@ def check(program: Program, options: Options) -> Outcome:
 
 
 def is_refused(error: Exception) -> bool:
-    """Whether `memo=True` does not take a program, as it says."""
-    return isinstance(error, kerasrec.TraceError) and "memo=True" in str(error)
+    """Whether `memo=True`, or XLA, does not take a program, as it says."""
+    says_so = "memo=True" in str(error) or "inside of what XLA compiles" in str(error)
+    return isinstance(error, kerasrec.TraceError) and says_so
 
 
 def _possible(program: Program, options: Options) -> Options:

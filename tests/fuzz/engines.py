@@ -51,7 +51,7 @@ class Options:
     Args:
         way: "traced", one trace of values and gradients together; "eager", called as a user does;
           "function", called in a tf.function that does not know how many tokens there are;
-          "interpreter".
+          "within XLA", called in a tf.function that XLA compiles as a whole; "interpreter".
         engine: as the decorator takes it; and the same for those below.
         parallel_tokens: see there.
         recompute: see there.
@@ -107,11 +107,20 @@ class Run:
             self._call = self._traced()
         elif options.way == "function":
             self._call = tf.function(self._called, autograph=False, reduce_retracing=True)
+        elif options.way == "within XLA":
+            self.function = self._function(xla_calls=self._most_calls())
+            self._call = tf.function(self._called, autograph=False, jit_compile=True)
         elif options.way == "eager":
             self._call = self._called
 
-    def _function(self) -> kerasrec.RecursiveFunction:
-        options = {
+    def _most_calls(self) -> int:
+        """How many calls a token leads to, itself among them."""
+        rows = range(len(self.program.rows))
+        found = (self.packed(arguments_of(self.program, [row])) for row in rows)
+        return max(self.function.run_trace(*arguments).num_calls for arguments in found)
+
+    def _function(self, **options: Any) -> kerasrec.RecursiveFunction:
+        options |= {
             name: getattr(self.options, name)
             for name in ("engine", "parallel_tokens", "recompute", "max_depth", "memo")
             if getattr(self.options, name) is not None
