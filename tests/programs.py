@@ -1376,6 +1376,38 @@ def plain_forest_tables(node, x):
 smooth(forest, plain_forest, i32(0, 9), f64(0.6, -0.4), plain_tables=plain_forest_tables)
 
 
+SPLITS = np.cumsum([0, 2, 0, 3, 1, 0, 4, 1, 0, 1, 2])
+TRAINED_ROWS = tf.constant(some(SPLITS[-1], seed=31))
+
+
+@kerasrec.recursive
+def trained_rows(node, x):
+    """Rows of numbers that have a gradient, in a branch that other tokens have no row for."""
+
+    def inside():
+        rows = tf.gather(tf.RaggedTensor.from_row_splits(TRAINED_ROWS, SPLITS), node)
+        own = kerasrec.map_fn(lambda number: tf.tanh(number * x), rows)
+        return tf.reduce_sum(own, axis=1) * x + trained_rows(node - 3, x * 0.9)
+
+    return kerasrec.cond(node < 0, lambda: tf.sin(x), inside)
+
+
+def plain_trained_rows(node, x):
+    if node < 0:
+        return tf.sin(x)
+    own = [tf.tanh(TRAINED_ROWS[at] * x) for at in range(SPLITS[node], SPLITS[node + 1])]
+    return tf.add_n([x * 0.0, *own]) * x + plain_trained_rows(node - 3, x * 0.9)
+
+
+smooth(
+    trained_rows,
+    plain_trained_rows,
+    i32(9, -1, 5, 2),
+    f64(0.6, 0.5, -0.4, 0.9),
+    sources=(TRAINED_ROWS,),
+)
+
+
 @kerasrec.recursive
 def grandchildren(node, x):
     """A map inside a map: rows of the entries of rows."""
