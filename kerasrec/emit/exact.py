@@ -78,6 +78,14 @@ def _extreme(node: Node, values: tf.Tensor, axes: tf.Tensor) -> list[tf.Tensor]:
     return [tf.where(has_nan, tf.constant(float("nan"), found.dtype), found)]
 
 
+def _place_of_extreme(node: Node, values: tf.Tensor, axis: tf.Tensor) -> list[tf.Tensor]:
+    """Skips NaN, as TensorFlow's own kernel does; XLA gives the place of the first NaN."""
+    if values.dtype.is_floating:
+        last = tf.constant(float("-inf" if node.op == "ArgMax" else "inf"), values.dtype)
+        values = tf.where(_is_nan(values), last, values)
+    return fire(node, [values, axis])
+
+
 def _sum(node: Node, values: tf.Tensor, axes: tf.Tensor) -> list[tf.Tensor]:
     """Sums so that no sum is -0, as in TensorFlow, which starts a sum with 0."""
     (found,) = fire(node, [values, axes])
@@ -185,6 +193,8 @@ def _gather(node: Node, table: tf.Tensor, indices: tf.Tensor, axis: tf.Tensor) -
 
 
 _FORMULAS: dict[str, Callable[..., list[tf.Tensor]]] = {
+    "ArgMax": _place_of_extreme,
+    "ArgMin": _place_of_extreme,
     "Cast": _cast,
     "Elu": _elu,
     "EluGrad": _elu_gradient,

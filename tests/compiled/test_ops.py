@@ -1,5 +1,7 @@
 """Ops and dtypes of bodies that XLA compiles: the same as by waves, or refused."""
 
+import itertools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -49,6 +51,24 @@ def test_activations_on_special_numbers():
     n = np.repeat(np.arange(len(ACTIVATIONS) + 1), len(rows))
     for mine, theirs in zip(*by_each_engine(make, x, n), strict=True):
         assert np.max(gap(mine.numpy(), theirs.numpy())) < 1e-6
+
+
+@pytest.mark.slow
+def test_places_of_the_largest_and_smallest_number_skip_nan():
+    def make(engine):
+        @kerasrec.recursive(engine=engine)
+        def places(x, n):
+            def here():
+                return tf.argmax(x, axis=1), tf.argmin(x, axis=1)
+
+            return kerasrec.cond(n < 1, here, lambda: places(x, n - 1))
+
+        return places
+
+    rows = np.array(list(itertools.product([np.nan, np.inf, -np.inf, 0.5, -1.0], repeat=3)))
+    with never_by_waves():
+        compiled = make("compiled")(rows, np.ones(len(rows), np.int32))
+    np.testing.assert_array_equal(compiled, make("waves")(rows, np.ones(len(rows), np.int32)))
 
 
 @pytest.mark.slow
