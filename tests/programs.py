@@ -1376,6 +1376,45 @@ def plain_forest_tables(node, x):
 smooth(forest, plain_forest, i32(0, 9), f64(0.6, -0.4), plain_tables=plain_forest_tables)
 
 
+@kerasrec.recursive
+def calls_in_three_branches(n, x):
+    """Calls of several branches wait together: those that were made later may stand first."""
+
+    def changed():
+        found, below = calls_in_three_branches(n - 2, x * 2.0)
+        return n - found, tf.maximum(below, 0.16)
+
+    def left_out():
+        calls_in_three_branches(n - 1, x + 1.0)
+        return n * n % 11, tf.sin(x)
+
+    def handed_on():
+        found, _ = calls_in_three_branches(n - 1, x)
+        return found, x * 3.0
+
+    which = tf.where(n <= 0, 0, 1 + (n + 3) % 4)
+    return kerasrec.switch(which, [lambda: (n, x), changed, left_out, handed_on])
+
+
+def plain_calls_in_three_branches(n, x):
+    if n <= 0:
+        return n, x
+    if n % 4 == 1:
+        found, below = plain_calls_in_three_branches(n - 2, x * 2.0)
+        return n - found, tf.maximum(below, 0.16)
+    if n % 4 == 2:
+        return n * n % 11, tf.sin(x)
+    return plain_calls_in_three_branches(n - 1, x)[0], x * 3.0
+
+
+smooth(
+    calls_in_three_branches,
+    plain_calls_in_three_branches,
+    i32(-1, 0, 3, -1, 0, 3, 3),
+    f64(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7),
+)
+
+
 SPLITS = np.cumsum([0, 2, 0, 3, 1, 0, 4, 1, 0, 1, 2])
 TRAINED_ROWS = tf.constant(some(SPLITS[-1], seed=31))
 

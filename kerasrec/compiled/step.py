@@ -10,7 +10,7 @@ from kerasrec.compiled.block import Block
 from kerasrec.compiled.fitting import fitting
 from kerasrec.compiled.frames import CALLS, RETURNS, Column
 from kerasrec.compiled.program import Program
-from kerasrec.compiled.rows import Sizes
+from kerasrec.compiled.rows import Rows, Sizes
 from kerasrec.emit.results import State
 from kerasrec.queues.buffers import BufferSpec
 from kerasrec.schedule.instructions import Return, Send, Wait
@@ -102,10 +102,17 @@ class Step:
         end -= head
         start = tf.maximum(end - width, 0)
         if walks.own(self.name) == key:
-            last = self._buffers["list", self.name, self.place][end - 1]
-            listed = self.program.frames.columns(self.name).index("listed")
-            start = tf.maximum(start, self._buffers["frame", self.name][last, listed])
+            start = tf.maximum(start, self._end_of_callers(start, end))
         return start, end - start
+
+    def _end_of_callers(self, start: tf.Tensor, end: tf.Tensor) -> tf.Tensor:
+        """Where the frames end in the list that may have called those from `start` to `end`."""
+        rows = Rows(self.sizes, self._buffers, self.program.done)
+        numbers = rows.read_block(("list", self.name, self.place), start)
+        listed = self.program.frames.columns(self.name).index("listed")
+        of_block = rows.read(("frame", self.name), numbers)[:, listed]
+        is_there = tf.range(self.sizes.width) < end - start
+        return tf.reduce_max(tf.where(is_there, of_block, 0))
 
     def _leave_what_does_not_fit(self) -> None:
         """Leaves frames in the queue whose entries of ragged rows have no room in the block."""
