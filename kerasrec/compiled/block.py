@@ -19,7 +19,7 @@ from kerasrec.compiled.entry_rows import EntryRows, entry_rows, look_up, places_
 from kerasrec.compiled.frames import Column
 from kerasrec.compiled.ops import failing
 from kerasrec.compiled.program import Program
-from kerasrec.compiled.reductions import is_reduction
+from kerasrec.compiled.reductions import axes_of, is_reduction
 from kerasrec.compiled.rows import Buffers, Rows, Sizes, beside, put
 from kerasrec.emit.exact import fire_alike
 from kerasrec.emit.registers import Registers
@@ -347,6 +347,9 @@ class Block(Registers):
                 tensor if value.is_shared else self._without_dead(tensor, value)
                 for value, tensor in zip(one.inputs, inputs, strict=True)
             ]
+        axes = axes_of(one.node) if one.node.op == "Sum" else None
+        if axes is not None:  # A gradient that broadcasts computes them; XLA must know them.
+            inputs[1] = tf.constant(axes, inputs[1].dtype)
         fails = failing(one, inputs, self.program.sizes_of_tables)
         if fails is not None:
             of_rows = [value for value in one.inputs if value in self._of_entries]

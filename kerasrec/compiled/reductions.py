@@ -32,11 +32,11 @@ def is_reduction(node: Node) -> bool:
     if node.op == "MatMul":
         get = node.operation.get_attr
         return bool(get("transpose_a")) and not get("transpose_b")
-    return node.op == "Sum" and 0 in (_axes(node) or ())
+    return node.op == "Sum" and 0 in (axes_of(node) or ())
 
 
-def _axes(node: Node) -> list[int] | None:
-    """The axes that an op sums over; None if they are not known.
+def axes_of(node: Node) -> list[int] | None:
+    """Returns the axes that an op sums over; None if they are not known.
 
     The gradient of an op that broadcasts computes them at run time: the axes where shapes differ.
     """
@@ -137,7 +137,7 @@ def unknown_sums(body: Body, left_out: Collection[Node]) -> Iterator[Node]:
 def keeps_rows(node: Node) -> bool:
     """Whether an op has a row of output for each row that it reads."""
     if node.op == "Sum":
-        axes = _axes(node)
+        axes = axes_of(node)
         return axes is not None and 0 not in axes
     return node.op in _IN_ROWS or _is_product_of_tokens(node)
 

@@ -1,10 +1,10 @@
 """Walked places: places whose frames are all there before the first of them runs.
 
-The frames of such a place are in a list. The list is walked from its end, since the calls of a frame
-come after it. So nothing has to record which frames are ready. A block must not contain both a frame
-and a frame that it has called. So it begins no earlier than with the first frame that was listed after
-all frames that may have called one of the block. Frames that were called earlier may be listed later,
-so this is asked of each frame, and not of the last one alone.
+The frames of such a place are in a list. The list is walked from its end, since the calls of a
+frame come after it. So nothing has to record which frames are ready. A block must not contain both
+a frame and a frame that it has called. So it begins no earlier than with the first frame that was
+listed after all frames that may have called one of the block. This is asked of each frame of the
+block, since frames that were called earlier may be listed later.
 """
 
 from __future__ import annotations

@@ -54,6 +54,23 @@ def test_activations_on_special_numbers():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("op", few_of([tf.math.xlogy, tf.math.xdivy]))
+def test_gradients_of_ops_that_compute_the_axes_that_they_broadcast(op):
+    def make(engine):
+        @kerasrec.recursive(engine=engine)
+        def computed(x, n):
+            return kerasrec.cond(n < 1, lambda: op(x, KERNEL[1] ** 2), lambda: computed(x, n - 1))
+
+        return computed
+
+    x = tf.constant([[0.5, 1.0, 2.0], [3.0, 0.0, 0.7]])
+    for mine, theirs in zip(*by_each_engine(make, x, [1, 2]), strict=True):
+        np.testing.assert_allclose(
+            tf.convert_to_tensor(mine), tf.convert_to_tensor(theirs), rtol=1e-5
+        )
+
+
+@pytest.mark.slow
 def test_places_of_the_largest_and_smallest_number_skip_nan():
     def make(engine):
         @kerasrec.recursive(engine=engine)
