@@ -14,8 +14,8 @@ from functools import singledispatchmethod
 
 import tensorflow as tf
 
-from kerasrec.compiled.entries import RAGGED_GATHER, RAGGED_RANGE, is_of_entries
-from kerasrec.compiled.entry_rows import EntryRows, entry_rows, look_up, places_in_table
+from kerasrec.compiled.entries import RAGGED_GATHER, is_of_entries
+from kerasrec.compiled.entry_rows import EntryRows, entry_rows, look_up
 from kerasrec.compiled.frames import Column
 from kerasrec.compiled.ops import failing
 from kerasrec.compiled.program import Program
@@ -355,12 +355,11 @@ class Block(Registers):
             of_rows = [value for value in one.inputs if value in self._of_entries]
             value = of_rows[0] if of_rows else None
             self.has_fault |= tf.reduce_any(fails & self.mask_of(value, one.node.region))
-        if one.node.op in (RAGGED_GATHER, RAGGED_RANGE):
+        if one.node.op == RAGGED_GATHER:
             assert self.rows.sizes.entries is not None
-            size, live = self.rows.sizes.entries, self.mask(one.node.region)
-            first, second, third = inputs
-            made = look_up if one.node.op == RAGGED_GATHER else places_in_table
-            *tensors, rows = made(first, second, third, live, size)
+            splits, values, index = inputs
+            size = self.rows.sizes.entries
+            *tensors, rows = look_up(splits, values, index, self.live, size)
             self._of_entries[one.outputs[1]] = rows
         else:
             tensors = self._fire(one, inputs)

@@ -21,8 +21,6 @@ from kerasrec.graph.values import Each, Node, Region, Value, each_of
 from kerasrec.trace.rows import SEGMENT_OPS
 
 RAGGED_GATHER = "RaggedGather"
-# In the gradient of the op above: the places of the entries that it has looked up.
-RAGGED_RANGE = "RaggedRange"
 _SAME_NUMBERS = frozenset({"Cast", "Identity", "EnsureShape"})
 _SAME_IDS = frozenset({"Cast", "Maximum", "Reshape"})
 _SHAPES = frozenset({"Shape", "ShapeN", "Size"})
@@ -64,10 +62,8 @@ def is_of_entries(value: Value) -> bool:
     node, shape = value.node, value.type.shape
     if value.type.kind is not Kind.WAVE or not shape or shape[0] is not None:
         return False
-    if isinstance(node, Leave | Rows):
-        return True
-    if node.op in (RAGGED_GATHER, RAGGED_RANGE):
-        return value.index == 1
+    if isinstance(node, Leave | Rows) or node.op == RAGGED_GATHER:
+        return node.op != RAGGED_GATHER or value.index == 1
     return node.op not in SEGMENT_OPS | _SHAPES and any(map(is_of_entries, node.inputs))
 
 
@@ -83,18 +79,6 @@ def _lookup_at(node: Node) -> Lookup | None:
     if not (splits.is_shared and values.is_shared) or index.type.kind is not Kind.TOKEN:
         return None
     return Lookup(splits, _source(index)) if index.type.shape == () else None
-
-
-def _range_of(node: Node) -> Lookup | None:
-    """The lookup of whose entries an op gives the places in the table, one after the other."""
-    if [value.node.op for value in node.inputs[:2]] != ["GatherV2", "GatherV2"]:
-        return None
-    (splits, first, *_), (ends, last, *_) = (value.node.inputs for value in node.inputs[:2])
-    (index, same) = (_source(value.node.inputs[0]) for value in (first, last))
-    is_cut = _cuts(ends.node, 1, None) and ends.node.inputs[0] == splits
-    step = tf.get_static_value(node.inputs[2].node.operation.outputs[0])  # type: ignore[attr-defined]
-    are_flat = [value.node.op for value in (first, last)] == ["Reshape", "Reshape"]
-    return Lookup(splits, index) if is_cut and are_flat and index == same and step == 1 else None
 
 
 def _source(value: Value) -> Value:
@@ -144,7 +128,6 @@ class Entries:
         self._lookups: dict[Value, Lookup] = {}
         self._splits: dict[Value, Lookup] = {}
         self._ids: set[Value] = set()
-        self._looked_up: set[tuple[Lookup, Region | None]] = set()
         self.known: set[Node] = set()
         self.special: set[Node] = set()
         self.refused: list[tuple[Node, str]] = []
@@ -192,14 +175,6 @@ class Entries:
             if found is None:
                 return "looks up rows that tokens do not share, or with another index than a number"
             self._splits[node.outputs[0]] = found
-            self._looked_up.add((found, node.region))
-            self._put(node, found, 1)
-            self.special.add(node)
-            return None
-        if node.op == RAGGED_RANGE:
-            found = _range_of(node)
-            if found is None or (found, node.region) not in self._looked_up:
-                return f"computes {node.op}"
             self._put(node, found, 1)
             self.special.add(node)
             return None

@@ -97,30 +97,6 @@ def look_up(
     rows = entry_rows(lengths, live, size)
     places = rows.spread(tf.cast(first, tf.int32)) + rows.offsets
     places = tf.where(rows.live, places, 0)
-    return _splits(lengths, live), tf.gather(values, places), rows
-
-
-def places_in_table(
-    starts: tf.Tensor, limits: tf.Tensor, step: tf.Tensor, live: tf.Tensor, size: tf.Tensor
-) -> tuple[tf.Tensor, tf.Tensor, EntryRows]:
-    """Returns the places of rows' entries in their table.
-
-    Args:
-        starts: Where the row of each frame begins, int `[width]`.
-        limits: Where it ends, int `[width]`.
-        step: One, since entries stand one after the other.
-        live: As for `look_up`.
-        size: As for `look_up`.
-
-    Returns:
-        As from the op RaggedRange, the splits, `[width + 1]`, and the places, `[entries]`; and the
-        places of the entries in the block.
-    """
-    rows = entry_rows(limits - starts, live, size)
-    places = rows.spread(starts) + tf.cast(rows.offsets, starts.dtype)
-    return _splits(limits - starts, live), places, rows
-
-
-def _splits(lengths: tf.Tensor, live: tf.Tensor) -> tf.Tensor:
-    ends = tf.cumsum(tf.where(live, lengths, tf.zeros_like(lengths)))
-    return tf.concat([tf.zeros([1], ends.dtype), ends], 0)
+    new = tf.cumsum(tf.where(live, lengths, tf.zeros_like(lengths)))
+    new = tf.concat([tf.zeros([1], new.dtype), new], 0)
+    return new, tf.gather(values, places), rows
