@@ -57,6 +57,7 @@ def compile_function(
         recomputes=options.recompute,
         xla_calls=options.xla_calls,
         xla_row_length=options.xla_row_length,
+        xla_entries=options.xla_entries,
         max_xla_sizes=options.max_xla_sizes,
         instances=instances,
     )
@@ -73,6 +74,7 @@ def lower(
     recomputes: bool = False,
     xla_calls: int | tf.Tensor | None = None,
     xla_row_length: int | tf.Tensor | None = None,
+    xla_entries: int | tf.Tensor | None = None,
     max_xla_sizes: int = EngineOptions.max_xla_sizes,
     instances: tuple[str, ...] = (),
 ) -> Program:
@@ -88,6 +90,7 @@ def lower(
         recomputes: whether the engine "compiled" keeps nothing for a gradient.
         xla_calls: as for `kerasrec.recursive`.
         xla_row_length: as for `kerasrec.recursive`.
+        xla_entries: as for `kerasrec.recursive`.
         max_xla_sizes: as for `kerasrec.recursive`.
         instances: the same; a pass divides the schedules among them.
     """
@@ -106,6 +109,6 @@ def lower(
         return schedule, optimize(build_blocks(forward_part(graph)), BLOCK_PASSES)
 
     options = EngineOptions(
-        engine, parallel_tokens, xla_calls, xla_row_length, max_xla_sizes, instances
+        engine, parallel_tokens, xla_calls, xla_row_length, xla_entries, max_xla_sizes, instances
     )
     return Program(derive(tagged), derive, in_blocks, limits, options)

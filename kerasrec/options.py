@@ -32,6 +32,7 @@ class Options:
     parallel_tokens: int | None = None
     xla_calls: int | tf.Tensor | None = None
     xla_row_length: int | tf.Tensor | None = None
+    xla_entries: int | tf.Tensor | None = None
     max_xla_sizes: int = EngineOptions.max_xla_sizes
     recompute: bool = False
     instances: Sequence[str] = ()
@@ -51,10 +52,10 @@ class Options:
                 f"xla_calls is {self.xla_calls}; it must be at least 1, for the call from outside, "
                 "or None."
             )
-        if isinstance(self.xla_row_length, int) and self.xla_row_length < 1:
-            raise TraceError(
-                f"xla_row_length is {self.xla_row_length}; it must be at least 1, or None."
-            )
+        for name in ("xla_row_length", "xla_entries"):
+            number = getattr(self, name)
+            if isinstance(number, int) and number < 1:
+                raise TraceError(f"{name} is {number}; it must be at least 1, or None.")
         self.instances = checked_instances(self.instances)
         if self.instances:
             self._check_that_waves_run()

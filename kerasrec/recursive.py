@@ -295,6 +295,7 @@ def recursive(
     parallel_tokens: int | None = ...,
     xla_calls: int | tf.Tensor | None = ...,
     xla_row_length: int | tf.Tensor | None = ...,
+    xla_entries: int | tf.Tensor | None = ...,
     max_xla_sizes: int = ...,
     recompute: bool = ...,
     instances: Sequence[str] = ...,
@@ -313,6 +314,7 @@ def recursive(
     parallel_tokens: int | None = None,
     xla_calls: int | tf.Tensor | None = None,
     xla_row_length: int | tf.Tensor | None = None,
+    xla_entries: int | tf.Tensor | None = None,
     max_xla_sizes: int = Options.max_xla_sizes,
     recompute: bool = False,
     instances: Sequence[str] = (),
@@ -388,6 +390,11 @@ def recursive(
           up inside such a program, in the form of `xla_calls`. With None there is room for a row of
           all entries of the table, which takes longer. If a row is longer, the result is NaN, or
           the largest integer.
+        xla_entries: The largest number of entries that the calls of one call from outside look up
+          in all inside such a program, in the form of `xla_calls`. With None there is room for as
+          many rows as calls, each of `xla_row_length`; if `xla_calls` is None, too, for all entries
+          of the table. Count the rows of calls that look a row up only in a branch that they do not
+          take, too.
         max_xla_sizes: The number of sizes for which XLA compiles a signature with
           engine="compiled"; all further sizes run in "waves". `num_xla_sizes` says how many it has
           compiled. Sizes are the numbers of tokens, of rows of tables, and of calls, each rounded
@@ -417,6 +424,7 @@ def recursive(
         parallel_tokens=parallel_tokens,
         xla_calls=xla_calls,
         xla_row_length=xla_row_length,
+        xla_entries=xla_entries,
         max_xla_sizes=max_xla_sizes,
         recompute=recompute,
         instances=instances,

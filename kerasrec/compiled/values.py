@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +10,7 @@ import tensorflow as tf
 
 from kerasrec.compiled.block import block_of
 from kerasrec.compiled.by_xla import by_xla
-from kerasrec.compiled.entries import lookup_of, tables_of_rows
+from kerasrec.compiled.entries import tables_of_rows
 from kerasrec.compiled.first import FirstSweep
 from kerasrec.compiled.hoisted import Sum, run_hoisted
 from kerasrec.compiled.known_sizes import KnownSizes
@@ -26,7 +25,7 @@ from kerasrec.emit.results import Outcome, State, Tensors
 from kerasrec.errors import TraceError
 from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.nodes import Collect
-from kerasrec.graph.values import Each, Value
+from kerasrec.graph.values import Value
 from kerasrec.queues.layout import Layout
 from kerasrec.schedule.schedule import Schedule
 from kerasrec.schedule.sections import AllTokens
@@ -41,10 +40,13 @@ class Bounds:
             one call for each row of a table of integers that the program reads.
         row_length: The largest number of entries in a row of ragged rows. None for all entries of
             the table.
+        entries: The largest number of entries that the calls of a root token look up in all. None
+            for a row of the largest length in each call.
     """
 
     calls: int | tf.Tensor | None = None
     row_length: int | tf.Tensor | None = None
+    entries: int | tf.Tensor | None = None
 
 
 class Values:
@@ -116,7 +118,11 @@ class Values:
         calls = bounds.calls if self.graph.inner_sites else 1
         if calls is not None:
             frames = tf.maximum(num_roots * calls, 1)
-            return frames if self._calls_all_entries else frames * self._row_length(bounds)
+            if not self._has_rows:
+                return frames
+            if bounds.entries is not None:
+                return tf.maximum(frames, num_roots * bounds.entries)
+            return frames * self._row_length(bounds)
         rows = self._rows_of_integers()
         if not rows:
             name = self.graph.entry
@@ -127,14 +133,6 @@ class Values:
                 "@kerasrec.recursive(xla_calls=...)."
             )
         return tf.reduce_max([1, num_roots, *rows])
-
-    @functools.cached_property
-    def _calls_all_entries(self) -> bool:
-        """Whether there are no more entries than calls, since each row's entries make a call."""
-        regions = (site.region for site in self.graph.inner_sites)
-        called = {(lookup_of(each), each.parent) for each in regions if isinstance(each, Each)}
-        entries = (each for found in self.layout.entries.values() for each in found)
-        return all((lookup_of(each), each.parent) in called for each in entries)
 
     def _row_length(self, bounds: Bounds) -> tf.Tensor:
         """The room for the entries of a row within bounds, an int32 scalar that XLA knows."""

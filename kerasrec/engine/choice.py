@@ -41,6 +41,7 @@ class EngineOptions:
     parallel_tokens: int | None = None
     xla_calls: int | tf.Tensor | None = None
     xla_row_length: int | tf.Tensor | None = None
+    xla_entries: int | tf.Tensor | None = None
     max_xla_sizes: int = 32
     instances: tuple[str, ...] = ()
 
@@ -155,7 +156,7 @@ def choose_within_xla(
             "jit_compile=True; in a layer, set self.supports_jit = False."
         )
     schedule, forward_only = in_blocks(graph)
-    bounds = Bounds(options.xla_calls, options.xla_row_length)
+    bounds = Bounds(options.xla_calls, options.xla_row_length, options.xla_entries)
     run = partial(RunWithinXla, schedule, forward_only, bounds)
     return EngineChoice("compiled", run, "in blocks, compiled by XLA with all around it", schedule)
 

@@ -46,7 +46,12 @@ class NodeTables:
             return {}
         nodes, arity = tf.shape(self.is_node)[1], tf.shape(self.children)[1]
         calls = 1 + arity * nodes if calls_missing else nodes
-        return {"xla_calls": calls, "xla_row_length": tf.maximum(arity, 1)}
+        # A node is an entry of one row.
+        return {
+            "xla_calls": calls,
+            "xla_row_length": tf.maximum(arity, 1),
+            "xla_entries": tf.maximum(nodes, 1),
+        }
 
     def rows(self) -> tf.RaggedTensor:
         """`children` without missing children, int32 `[size + 1, (children)]`."""

@@ -246,6 +246,21 @@ def test_there_may_be_more_entries_than_calls(options):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("options", few_of([{}, {"xla_row_length": 3, "xla_entries": 39}]))
+def test_calls_of_another_branch_may_have_rows_too(options):
+    rows = tf.ragged.constant([[3 * n + 1, 3 * n + 2, 3 * n + 3] for n in range(4)] + [[1] * 3] * 9)
+
+    @kerasrec.recursive(xla_calls=13, **options)
+    def count(node, depth):
+        def below():
+            return tf.reduce_sum(count(tf.gather(rows, node), depth - 1), axis=1)
+
+        return 1 + kerasrec.cond(depth < 1, lambda: 0, below)
+
+    np.testing.assert_array_equal(by_xla(count)(tf.constant([0]), tf.constant([2])), [13])
+
+
+@pytest.mark.slow
 def test_a_row_that_is_longer_than_was_said_gives_the_largest_integer():
     total = row_sums(xla_calls=10, xla_row_length=20)
     found = by_xla(total)(tf.constant([9]), tf.constant([0]))
