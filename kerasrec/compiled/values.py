@@ -111,7 +111,7 @@ class Values:
         Raises:
             TraceError: If the number of calls has no bound, and there is no table of integers.
         """
-        return self._run_in(arguments, self._capacity(num_rows(arguments[0]), bounds), bounds)
+        return self.run(arguments, self._capacity(num_rows(arguments[0]), bounds), bounds)
 
     def _capacity(self, num_roots: tf.Tensor, bounds: Bounds) -> tf.Tensor:
         """The room for frames, and for entries of rows, within bounds: an int32 scalar."""
@@ -152,18 +152,14 @@ class Values:
         ]
         return [num_rows(self._all_shared[value]) for value in tables]
 
-    def run(self, arguments: Tensors, capacity: tf.Tensor) -> State:
-        """Runs the program, with room for a number of frames.
+    def run(self, arguments: Tensors, capacity: tf.Tensor, bounds: Bounds | None = None) -> State:
+        """Runs the program, with room for a number of frames, and within bounds inside of XLA.
 
         Returns:
             A dict of `is_full`: whether there was not enough room; `has_fault`: whether an op
             failed, a call is too deep, or XLA has compiled for as many sizes as it may; and the
             values that `outcome` and a gradient read.
         """
-        return self._run_in(arguments, capacity, None)
-
-    def _run_in(self, arguments: Tensors, capacity: tf.Tensor, bounds: Bounds | None) -> State:
-        """As `run`, within bounds if there are any."""
         num_roots = num_rows(arguments[0])
         given = [padded(item, bucket(num_roots)) for item in arguments]
         sizes, fits = sizes_for(capacity), tf.constant(True)

@@ -10,7 +10,7 @@ import keras
 import tensorflow as tf
 
 from kerasrec.errors import or_nothing
-from kerasrec.layers.cell import KernelCell, RecursiveCell, call_cell
+from kerasrec.layers.cell import RecursiveCell, call_cell
 from kerasrec.layers.inputs import NodeInputs
 from kerasrec.layers.old_order import formerly_positional
 from kerasrec.layers.ragged import check_children, num_trees
@@ -230,8 +230,6 @@ class TopDown(Recursive):
                     "dimension, or the layer `arity=`, or `shares_weights=True`."
                 )
             self.cell.arity = children_shape[-1]
-            self.cell.supports_jit = isinstance(self.cell, KernelCell)
-            self.supports_jit = self.cell.supports_jit and self.engine == "compiled"
         super().build(x_shape, children_shape)
 
     def call(
