@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import tensorflow as tf
-
 from kerasrec.emit.limits import Limits
-from kerasrec.engine.choice import Engine, EngineOptions
+from kerasrec.engine.choice import EngineOptions
 from kerasrec.engine.instances import check_that_they_are_there
 from kerasrec.engine.program import Program
 from kerasrec.engine.scheduled import Scheduled
@@ -48,51 +46,27 @@ def compile_function(
     if instances:
         check_that_they_are_there(instances, tagged.entry)
         passes.append(partial(among_instances, devices=instances))
-    program = lower(
-        tagged,
-        limits,
-        options.engine,
-        options.parallel_tokens,
-        passes,
-        recomputes=options.recompute,
-        xla_calls=options.xla_calls,
-        xla_row_length=options.xla_row_length,
-        xla_entries=options.xla_entries,
-        max_xla_sizes=options.max_xla_sizes,
-        instances=instances,
-    )
+    program = lower(tagged, limits, options.of_engines(), passes, recomputes=options.recompute)
     return Compiled(signature, traced.graphs, tagged, program, traced.returns)
 
 
 def lower(
     tagged: TaggedGraph,
     limits: Limits,
-    engine: Engine = "auto",
-    parallel_tokens: int | None = None,
+    options: EngineOptions,
     passes: Sequence[Pass] = (),
     by_queues: bool = False,
     recomputes: bool = False,
-    xla_calls: int | tf.Tensor | None = None,
-    xla_row_length: int | tf.Tensor | None = None,
-    xla_entries: int | tf.Tensor | None = None,
-    max_xla_sizes: int = EngineOptions.max_xla_sizes,
-    instances: tuple[str, ...] = (),
 ) -> Program:
     """A tagged graph as a function of TensorFlow, with derivatives of any order.
 
     Args:
         tagged: the graph.
         limits: bounds on depth, width and memory.
-        engine: which engine is to run it.
-        parallel_tokens: how many tokens may run at once; None for all.
+        options: which engine is to run it, and how.
         passes: over the schedules.
         by_queues: whether a program of one round runs by queues, too, as those of several do.
         recomputes: whether the engine "compiled" keeps nothing for a gradient.
-        xla_calls: as for `kerasrec.recursive`.
-        xla_row_length: as for `kerasrec.recursive`.
-        xla_entries: as for `kerasrec.recursive`.
-        max_xla_sizes: as for `kerasrec.recursive`.
-        instances: the same; a pass divides the schedules among them.
     """
 
     def derive(graph: TaggedGraph) -> Scheduled:
@@ -108,7 +82,4 @@ def lower(
             return schedule, None
         return schedule, optimize(build_blocks(forward_part(graph)), BLOCK_PASSES)
 
-    options = EngineOptions(
-        engine, parallel_tokens, xla_calls, xla_row_length, xla_entries, max_xla_sizes, instances
-    )
     return Program(derive(tagged), derive, in_blocks, limits, options)

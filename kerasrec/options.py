@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal, TypeAlias, get_args
 
-import tensorflow as tf
-
-from kerasrec.engine.choice import ENGINES, Engine, EngineOptions
+from kerasrec.engine.choice import ENGINES, EngineOptions
 from kerasrec.engine.instances import checked_instances
 from kerasrec.errors import TraceError
 
@@ -16,7 +13,7 @@ MemoOption: TypeAlias = Literal[True, False, "batch"]
 
 
 @dataclass(kw_only=True, eq=False)
-class Options:
+class Options(EngineOptions):
     """What a recursive function is told besides its Python function; see `kerasrec.recursive`.
 
     Raises:
@@ -28,14 +25,7 @@ class Options:
     max_depth: int = 200_000
     max_width: int = 1 << 23
     max_memory: int | None = None
-    engine: Engine = "auto"
-    parallel_tokens: int | None = None
-    xla_calls: int | tf.Tensor | None = None
-    xla_row_length: int | tf.Tensor | None = None
-    xla_entries: int | tf.Tensor | None = None
-    max_xla_sizes: int = EngineOptions.max_xla_sizes
     recompute: bool = False
-    instances: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         if self.engine not in ENGINES:
@@ -64,6 +54,11 @@ class Options:
                 f"max_xla_sizes is {self.max_xla_sizes}; it must be at least 0, where waves run "
                 "all sizes."
             )
+
+    def of_engines(self) -> EngineOptions:
+        """Returns those that matter when an engine is chosen."""
+        names = [field.name for field in fields(EngineOptions)]
+        return EngineOptions(**{name: getattr(self, name) for name in names})
 
     def _check_that_waves_run(self) -> None:
         if self.engine not in ("auto", "waves"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, TypeAlias, get_args
@@ -33,7 +33,7 @@ Engine: TypeAlias = Literal["auto", "waves", "compiled", "scalar"]
 ENGINES = get_args(Engine)
 
 
-@dataclass(frozen=True)
+@dataclass(kw_only=True, eq=False)
 class EngineOptions:
     """The user's options for engines; see `kerasrec.recursive`."""
 
@@ -43,7 +43,7 @@ class EngineOptions:
     xla_row_length: int | tf.Tensor | None = None
     xla_entries: int | tf.Tensor | None = None
     max_xla_sizes: int = 32
-    instances: tuple[str, ...] = ()
+    instances: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ class Program:
 
     def by_waves(self) -> Program:
         """Returns the same program, always run by waves, without a bound on parallel tokens."""
-        waves = EngineOptions("waves")
+        waves = EngineOptions(engine="waves")
         return Program(self.first, self._derive, self._in_blocks, self.limits, waves)
 
     def within_xla(self) -> Program:

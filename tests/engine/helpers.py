@@ -12,6 +12,7 @@ import tensorflow as tf
 from kerasrec.compile import lower
 from kerasrec.datatypes.make import PREFIX as MADE
 from kerasrec.emit.limits import Limits
+from kerasrec.engine.choice import EngineOptions
 from kerasrec.engine.program import Program as Lowered
 from kerasrec.engine.shared import shared_tensors
 from kerasrec.graph.graph import TaggedGraph
@@ -78,12 +79,12 @@ def run_in_queues(program: Program) -> Run:
     return run_lowered(program, engine="waves", by_queues=True)
 
 
-def lowered(program: Program, recompute=False, passes=None, **options) -> Lowered:
-    """For an engine of one's choice; other options as for `kerasrec.compile.lower`."""
+def lowered(program: Program, recompute=False, passes=None, by_queues=False, **options) -> Lowered:
+    """For an engine of one's choice; other options are those of engines."""
     graph = program.function.tagged_graph(*program.inputs)
     limits = Limits(program.name, 100_000, 1 << 23, 1 << 40)
     passes = default_passes(recompute) if passes is None else passes
-    return lower(graph, limits, passes=passes, recomputes=recompute, **options)
+    return lower(graph, limits, EngineOptions(**options), passes, by_queues, recompute)
 
 
 def traced(program: Program, is_open: bool = False, **options) -> Callable:

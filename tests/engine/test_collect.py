@@ -7,6 +7,7 @@ import tensorflow as tf
 import kerasrec
 from kerasrec.compile import lower
 from kerasrec.emit.limits import Limits
+from kerasrec.engine.choice import EngineOptions
 from kerasrec.graph.interpreter import interpret
 
 
@@ -60,13 +61,14 @@ def test_called():
 
 @pytest.mark.many
 @pytest.mark.parametrize(
-    "options",
-    [{"engine": "waves"}, {"engine": "waves", "by_queues": True}, {"parallel_tokens": 3}],
+    "options, by_queues",
+    [({"engine": "waves"}, False), ({"engine": "waves"}, True), ({"parallel_tokens": 3}, False)],
     ids=["waves", "queues", "bounded"],
 )
-def test_by_every_engine(options):
+def test_by_every_engine(options, by_queues):
     graph = collatz.tagged_graph(*arguments())
-    program = lower(graph, Limits("collatz", 1000, 1000, 1 << 40), **options)
+    limits = Limits("collatz", 1000, 1000, 1 << 40)
+    program = lower(graph, limits, EngineOptions(**options), by_queues=by_queues)
     check(tf.function(lambda *given: program.run(given)[0].tables, autograph=False)(*arguments()))
 
 

@@ -16,6 +16,7 @@ import kerasrec
 from kerasrec.compile import lower
 from kerasrec.compiled.ops import obstacles
 from kerasrec.emit.limits import Limits
+from kerasrec.engine.choice import EngineOptions
 from kerasrec.engine.program import Program as Lowered
 from kerasrec.engine.shared import shared_tensors
 from kerasrec.graph.carried import tables_of_roots
@@ -229,10 +230,9 @@ class Run:
         return lower(
             self.function.tagged_graph(*self.packed(arguments_of(self.program, ()))),
             limits,
-            options.engine,
-            options.parallel_tokens,
+            EngineOptions(engine=options.engine, parallel_tokens=options.parallel_tokens),
             default_passes(options.recompute) if passes is None else passes,
-            False if options.in_queues else None,
+            by_queues=options.in_queues,
             recomputes=options.recompute,
         )
 

@@ -14,6 +14,7 @@ import tensorflow as tf
 import kerasrec
 from kerasrec.compile import lower
 from kerasrec.emit.limits import Limits
+from kerasrec.engine.choice import EngineOptions
 from kerasrec.schedule.build import build
 from kerasrec.schedule.instructions import HandOn, Return, Wait
 from kerasrec.transform.extend import extend
@@ -341,7 +342,7 @@ def test_entries_of_rows_that_only_the_gradient_keeps():
         return tf.reduce_sum(entries, axis=1)
 
     graph = total.tagged_graph(np.int32([0, 1, 2]), np.float32([[1], [2], [3]]))
-    program = lower(graph, Limits("total", 9, 9, 1 << 30), by_queues=True)
+    program = lower(graph, Limits("total", 9, 9, 1 << 30), EngineOptions(), by_queues=True)
 
     @tf.function(autograph=False)
     def gradient(x):
