@@ -79,10 +79,15 @@ def _extreme(node: Node, values: tf.Tensor, axes: tf.Tensor) -> list[tf.Tensor]:
 
 
 def _place_of_extreme(node: Node, values: tf.Tensor, axis: tf.Tensor) -> list[tf.Tensor]:
-    """Skips NaN, as TensorFlow's own kernel does; XLA gives the place of the first NaN."""
-    if values.dtype.is_floating:
-        last = tf.constant(float("-inf" if node.op == "ArgMax" else "inf"), values.dtype)
-        values = tf.where(_is_nan(values), last, values)
+    """Skips NaN, as TensorFlow's own kernel does; XLA gives the place of the first NaN.
+
+    The kernel begins with place 0 and the lowest finite number, or the highest for a minimum. So it
+    gives place 0 if all numbers are that number, infinities beyond it, or NaN.
+    """
+    if values.dtype.is_floating and node.op == "ArgMax":
+        values = tf.where(values > values.dtype.min, values, values.dtype.min)
+    elif values.dtype.is_floating:
+        values = tf.where(values < values.dtype.max, values, values.dtype.max)
     return fire(node, [values, axis])
 
 

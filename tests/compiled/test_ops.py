@@ -82,7 +82,9 @@ def test_places_of_the_largest_and_smallest_number_skip_nan():
 
         return places
 
-    rows = np.array(list(itertools.product([np.nan, np.inf, -np.inf, 0.5, -1.0], repeat=3)))
+    most = np.finfo(np.float64).max
+    numbers = [np.nan, np.inf, -np.inf, 0.5, most, -most]
+    rows = np.array(list(itertools.product(numbers, repeat=3)))
     with never_by_waves():
         compiled = make("compiled")(rows, np.ones(len(rows), np.int32))
     np.testing.assert_array_equal(compiled, make("waves")(rows, np.ones(len(rows), np.int32)))
