@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
+from kerasrec.emit.exact import not_empty
+
 
 @dataclass(frozen=True, eq=False)
 class EntryRows:
@@ -99,4 +101,4 @@ def look_up(
     places = tf.where(rows.live, places, 0)
     new = tf.cumsum(tf.where(live, lengths, tf.zeros_like(lengths)))
     new = tf.concat([tf.zeros([1], new.dtype), new], 0)
-    return new, tf.gather(values, places), rows
+    return new, tf.gather(not_empty(values), places), rows

@@ -188,13 +188,19 @@ def _cast_out_of_range(source: tf.DType, target: tf.DType) -> list[int]:
 
 
 def _gather(node: Node, table: tf.Tensor, indices: tf.Tensor, axis: tf.Tensor) -> list[tf.Tensor]:
-    """Pads an empty table before gathering: otherwise XLA's result lacks the axes of indices."""
     (operation,) = operations([node])
     is_of_rows = tf.get_static_value(operation.inputs[2]) == 0
-    if is_of_rows and not operation.get_attr("batch_dims") and not table.shape[0]:
-        is_empty = tf.cast(tf.equal(tf.shape(table)[0], 0), tf.int32)
-        table = tf.pad(table, [[0, is_empty], *[[0, 0]] * (table.shape.rank - 1)])
+    if is_of_rows and not operation.get_attr("batch_dims"):
+        table = not_empty(table)
     return fire(node, [table, indices, axis])
+
+
+def not_empty(table: tf.Tensor) -> tf.Tensor:
+    """Gives an empty table a row of zeros: XLA's gather from none lacks the axes of indices."""
+    if table.shape[0]:
+        return table
+    is_empty = tf.cast(tf.equal(tf.shape(table)[0], 0), tf.int32)
+    return tf.pad(table, [[0, is_empty], *[[0, 0]] * (table.shape.rank - 1)])
 
 
 _FORMULAS: dict[str, Callable[..., list[tf.Tensor]]] = {

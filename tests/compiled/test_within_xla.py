@@ -267,6 +267,17 @@ def test_a_row_that_is_longer_than_was_said_gives_the_largest_integer():
     np.testing.assert_array_equal(found, [np.iinfo(np.int32).max])
 
 
+@pytest.mark.slow
+def test_a_table_may_have_no_entries():
+    rows = tf.RaggedTensor.from_row_lengths(tf.zeros([0], tf.int32), [0, 0])
+
+    @kerasrec.recursive(xla_calls=1)
+    def size(node):
+        return 1 + tf.reduce_sum(size(tf.gather(rows, node)), axis=1)
+
+    np.testing.assert_array_equal(by_xla(size)(tf.constant([1, 0, 1])), [1, 1, 1])
+
+
 def differentiated_twice(function, n, w):
     with tf.GradientTape() as tape:
         tape.watch(w)

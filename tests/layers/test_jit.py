@@ -203,9 +203,12 @@ def wide_trees():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "children", [wide_trees(), np.zeros([2, 1, 0], np.int32)], ids=["wide", "leaves"]
+)
 @pytest.mark.parametrize("shares_weights", few_of([False, True]))
-def test_any_number_of_children(shares_weights):
-    children, x = wide_trees(), tf.random.stateless_normal([2, 40, 4], [1, 2])
+def test_any_number_of_children(shares_weights, children):
+    x = tf.random.stateless_normal([*children.shape[:2], 4], [1, 2])
     layer = ChildSumTreeLSTM(3)
     if shares_weights:
         layer = TopDownTreeLSTM(3, shares_weights=True)
