@@ -41,7 +41,8 @@ class Bounds:
         row_length: The largest number of entries in a row of ragged rows. None for all entries of
             the table.
         entries: The largest number of entries that the calls of a root token look up in all. None
-            for a row of the largest length in each call.
+            for a row of the largest length in each call, or for all entries of a table if `calls`
+            is None.
     """
 
     calls: int | tf.Tensor | None = None
@@ -84,9 +85,9 @@ class Values:
         self._shared, self._sizes_of_tables = self._inputs.tensors(shared)
         # Of tables of ragged rows, the places where rows begin, and the entries.
         bodies = self.graph.bodies.values()
-        tables = [table for body in bodies for table in tables_of_rows(body)]
-        self._splits = dict.fromkeys(splits for splits, _ in tables)
-        self._entries = dict.fromkeys(entries for _, entries in tables)
+        found = (table for body in bodies for table in tables_of_rows(body))
+        self._tables_of_rows = list(dict.fromkeys(found))
+        self._splits = dict.fromkeys(splits for splits, _ in self._tables_of_rows)
         self._has_rows = bool(self._splits)
         self._collected: dict[str, tf.Tensor] = {}
         self._has_fault = tf.constant(False)
@@ -116,14 +117,29 @@ class Values:
     def _capacity(self, num_roots: tf.Tensor, bounds: Bounds) -> tf.Tensor:
         """The room for frames, and for entries of rows, within bounds: an int32 scalar."""
         calls = bounds.calls if self.graph.inner_sites else 1
-        if calls is not None:
-            frames = tf.maximum(num_roots * calls, 1)
-            if not self._has_rows:
-                return frames
-            if bounds.entries is not None:
-                return tf.maximum(frames, num_roots * bounds.entries)
-            return frames * self._row_length(bounds)
+        frames = self._frames_by_tables(num_roots) if calls is None else num_roots * calls
+        if not self._has_rows:
+            return tf.maximum(frames, 1)
+        if bounds.entries is not None:
+            entries = num_roots * bounds.entries
+        elif calls is None:
+            entries = self._most_entries()
+        else:
+            entries = frames * self._row_length(bounds)
+        return tf.reduce_max([1, frames, entries])
+
+    def _frames_by_tables(self, num_roots: tf.Tensor) -> tf.Tensor:
+        """The room for one call for each row of the largest table of integers, int32.
+
+        Raises:
+            TraceError: If there is no such table.
+        """
         rows = self._rows_of_integers()
+        rows += [
+            num_rows(self._all_shared[splits]) - 1
+            for splits, entries in self._tables_of_rows
+            if entries.type.dtype.is_integer and splits in self._inputs.read_by_rows
+        ]
         if not rows:
             name = self.graph.entry
             raise TraceError(
@@ -132,13 +148,17 @@ class Values:
                 "Say how many calls one call from outside leads to at most, itself among them: "
                 "@kerasrec.recursive(xla_calls=...)."
             )
-        return tf.reduce_max([1, num_roots, *rows])
+        return tf.reduce_max([num_roots, *rows])
 
     def _row_length(self, bounds: Bounds) -> tf.Tensor:
         """The room for the entries of a row within bounds, an int32 scalar that XLA knows."""
-        tables = [tensor_of(value, self._all_shared) for value in self._entries]
-        longest = tf.reduce_max([1, *map(num_rows, tables)])
+        longest = tf.maximum(1, self._most_entries())
         return longest if bounds.row_length is None else tf.minimum(longest, bounds.row_length)
+
+    def _most_entries(self) -> tf.Tensor:
+        """The number of all entries of a table of ragged rows, the largest one, int32."""
+        tables = [tensor_of(entries, self._all_shared) for _, entries in self._tables_of_rows]
+        return tf.reduce_max(list(map(num_rows, tables)))
 
     def _rows_of_integers(self) -> Tensors:
         """The numbers of rows of tables of integers, which determine the calls.

@@ -261,6 +261,35 @@ def test_calls_of_another_branch_may_have_rows_too(options):
 
 
 @pytest.mark.slow
+def test_a_table_of_rows_says_how_many_calls_there_may_be():
+    def run(given):
+        @kerasrec.recursive
+        def size(node):
+            return 1 + tf.reduce_sum(size(tf.gather(given, node)), axis=1)
+
+        return size(tf.constant([0]))
+
+    children = tf.ragged.constant([[1, 2], [3], [], []], dtype=tf.int32)
+    np.testing.assert_array_equal(by_xla(run)(children), [4])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", few_of([{}, {"xla_entries": 90}]))
+def test_there_may_be_more_entries_than_rows_of_a_table_of_integers(options):
+    numbers, following = tf.constant([0.5] * 30 + [1.0] * 60), tf.Variable([1, -1])
+
+    @kerasrec.recursive(**options)
+    def total(node):
+        fixed = tf.stop_gradient(numbers)
+        rows = tf.RaggedTensor.from_row_splits(fixed, [0, 30, 90], validate=False)
+        own = kerasrec.map_fn(lambda x: x + 1.0, tf.gather(rows, node))
+        after = tf.gather(following, node)
+        return tf.reduce_sum(own, 1) + kerasrec.cond(after < 0, lambda: 0.0, lambda: total(after))
+
+    np.testing.assert_array_equal(by_xla(total)(tf.constant([0])), [30 * 1.5 + 60 * 2.0])
+
+
+@pytest.mark.slow
 def test_a_row_that_is_longer_than_was_said_gives_the_largest_integer():
     total = row_sums(xla_calls=10, xla_row_length=20)
     found = by_xla(total)(tf.constant([9]), tf.constant([0]))
