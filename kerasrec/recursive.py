@@ -388,13 +388,13 @@ def recursive(
           table, None raises a `TraceError` there.
         xla_row_length: The largest number of entries in a row of ragged rows that a function looks
           up inside such a program, in the form of `xla_calls`. With None there is room for a row of
-          all entries of the table, which takes longer. If a row is longer, the result is NaN, or
-          the largest integer.
+          all entries of the table, which takes longer. If there is no room for a row of the table,
+          the result is NaN, or the largest integer.
         xla_entries: The largest number of entries that the calls of one call from outside look up
           in all inside such a program, in the form of `xla_calls`. With None there is room for as
           many rows as calls, each of `xla_row_length`; if `xla_calls` is None, too, for all entries
-          of the table. Count the rows of calls that look a row up only in a branch that they do not
-          take, too.
+          of the table. Count a row even if a call looks it up only in a branch that it does not
+          take.
         max_xla_sizes: The number of sizes for which XLA compiles a signature with
           engine="compiled"; all further sizes run in "waves". `num_xla_sizes` says how many it has
           compiled. Sizes are the numbers of tokens, of rows of tables, and of calls, each rounded

@@ -47,11 +47,7 @@ class NodeTables:
         nodes, arity = tf.shape(self.is_node)[1], tf.shape(self.children)[1]
         calls = 1 + arity * nodes if calls_missing else nodes
         # A node is an entry of one row.
-        return {
-            "xla_calls": calls,
-            "xla_row_length": tf.maximum(arity, 1),
-            "xla_entries": tf.maximum(nodes, 1),
-        }
+        return {"xla_calls": calls, "xla_row_length": arity, "xla_entries": nodes}
 
     def rows(self) -> tf.RaggedTensor:
         """`children` without missing children, int32 `[size + 1, (children)]`."""
@@ -59,7 +55,7 @@ class NodeTables:
             return self.children
         is_child = self.children < tf.shape(self.children)[0] - 1
         lengths = tf.math.count_nonzero(is_child, 1, dtype=tf.int32)
-        if in_xla():  # Which needs a known number of them: what follows the last row is not read.
+        if in_xla():  # XLA must know their number. What follows the last row is not read.
             present = _present_first(tf.reshape(self.children, [-1]), tf.reshape(is_child, [-1]))
         else:
             present = tf.boolean_mask(self.children, is_child, name="present_children")
