@@ -356,10 +356,10 @@ class Block(Registers):
             value = of_rows[0] if of_rows else None
             self.has_fault |= tf.reduce_any(fails & self.mask_of(value, one.node.region))
         if one.node.op == RAGGED_GATHER:
-            assert self.rows.sizes.entries is not None
-            splits, values, index = inputs
-            size = self.rows.sizes.entries
-            *tensors, rows = look_up(splits, values, index, self.live, size)
+            assert self.rows.sizes.entries is not None and fails is not None
+            # Frames of other branches may look up a row in the table's padding, which is none.
+            live, size = self.live & ~fails, self.rows.sizes.entries
+            *tensors, rows = look_up(*inputs, live, size)
             self._of_entries[one.outputs[1]] = rows
         else:
             tensors = self._fire(one, inputs)

@@ -83,17 +83,14 @@ def look_up(
         splits: The splits of the table, int `[rows + 1]`.
         values: The entries of the table, `[entries of the table, ...]`.
         index: The row of each frame, int `[width]`.
-        live: Which rows are frames, bool `[width]`.
+        live: Which rows are frames whose row is in the table, bool `[width]`.
         size: The number of entries for which there is room, an int32 scalar.
 
     Returns:
         As from the op RaggedGather, the splits, `[width + 1]`, and the entries, `[entries, ...]`;
         and the places of the entries.
     """
-    # A row outside the table is an error, which is detected elsewhere.
-    is_inside = (index >= 0) & (tf.cast(index, tf.int32) < tf.shape(splits)[0] - 1)
-    index = tf.where(is_inside, index, tf.zeros_like(index))
-    live &= is_inside
+    index = tf.where(live, index, tf.zeros_like(index))
     first = tf.gather(splits, index)
     lengths = tf.gather(splits, index + 1) - first
     rows = entry_rows(lengths, live, size)

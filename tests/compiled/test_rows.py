@@ -135,3 +135,37 @@ def test_dead_rows_of_entries_count_for_nothing():
         found = by_entries("compiled")
     for one, two in zip(found, by_entries("waves"), strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_frames_of_a_branch_without_rows_look_none_up():
+    """Only some nodes have a row, as only some kinds of a data type have a list.
+
+    The table of five rows is padded to eight; the others would look up rows of the padding.
+    """
+    rows = [[5, 1], [6], [3, 7, 4], [], [6, 5]]
+
+    @tf.function(input_signature=[ROWS, NODES])
+    def run(children, roots):
+        @kerasrec.recursive(engine="compiled")
+        def value(node):
+            def of_row():
+                return tf.reduce_sum(value(tf.gather(children, node)), axis=1)
+
+            below = kerasrec.cond(node < len(rows), of_row, lambda: tf.constant(0.5, X.dtype))
+            return tf.sin(tf.gather(X, node) * (1.0 + below))
+
+        with tf.GradientTape() as tape:
+            y = value(roots)
+        return y, tf.convert_to_tensor(tape.gradient(y, X))
+
+    def plain_value(node):
+        below = sum(map(plain_value, rows[node])) if node < len(rows) else 0.5
+        return tf.sin(X[node] * (1.0 + below))
+
+    roots = [5, 0, 7, 2, 4]
+    with tf.GradientTape() as tape:
+        y = tf.stack(list(map(plain_value, roots)))
+    expected = y, tf.convert_to_tensor(tape.gradient(y, X))
+    for mine, theirs in zip(run(tf.ragged.constant(rows, tf.int32), roots), expected, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-9)
