@@ -359,7 +359,8 @@ class Block(Registers):
             assert self.rows.sizes.entries is not None and fails is not None
             # Frames of other branches may look up a row in the table's padding, which is none.
             live, size = self.live & ~fails, self.rows.sizes.entries
-            *tensors, rows = look_up(*inputs, live, size)
+            splits, values, index = inputs
+            *tensors, rows = look_up(splits, values, index, live, size)
             self._of_entries[one.outputs[1]] = rows
         else:
             tensors = self._fire(one, inputs)

@@ -56,14 +56,14 @@ def main() -> int:
         "--typed",
         action="store_true",
         help="draw data types, values and what reads and makes them; goes with no other option "
-        "than --programs, --seed and --first",
+        "than --programs, --seed, --first and --compiled",
     )
     given = parser.parse_args()
     numbers = range(given.first, given.first + given.programs)
     if given.typed:
-        if given.relations or given.memo or given.compiled or given.within_xla or given.known:
-            parser.error("--typed goes with --programs, --seed and --first alone")
-        return int(typed_run.run(given.seed, numbers) > 0)
+        if given.relations or given.memo or given.within_xla or given.known:
+            parser.error("--typed goes with --programs, --seed, --first and --compiled alone")
+        return int(typed_run.run(given.seed, numbers, given.compiled) > 0)
     np.seterr(all="ignore")
     if given.known:
         checks.KNOWN.clear()

@@ -11,13 +11,15 @@ import itertools
 import random
 import traceback
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 import tensorflow as tf
 
 import kerasrec
+from kerasrec.engine.choice import Engine
 from tests.fuzz.typed import Typed
 
 WEIGHT = 0.7
@@ -183,16 +185,13 @@ class Check:
         """By kerasrec."""
         weight = tf.Variable(np.float64(WEIGHT))
         space = {**self.classes, **BY_KERASREC, "w": weight}
-        space["recursive"] = kerasrec.recursive(**options)
+        space["recursive"] = partial(_recursive, **options)
         exec(self.typed.source, space)
         value, change = space["value"], space["change"]
 
-        def run(x: tf.Tensor, flat: list[tf.Tensor]) -> tuple:
-            moved = {
-                name: self.batch[name].with_flat_values(tensor)
-                for name, tensor in zip(self.moved, flat, strict=True)
-            }
-            items = self.schema.values({**self.batch, **moved})
+        def run(x: tf.Tensor, batch: dict[str, tf.RaggedTensor]) -> tuple:
+            flat = [batch[name].flat_values for name in self.moved]
+            items = self.schema.values(batch)
             made = change(items, x)
             found = [value(items, x), value(made, self.y)]
             totals = [tf.reduce_sum(item * self.cotangents) for item in found]
@@ -202,8 +201,10 @@ class Check:
                 self.schema.batch(made),
             )
 
-        flat = [self.batch[name].flat_values for name in self.moved]
-        found, gradients, made = tf.function(run, autograph=False)(tf.constant(self.x), flat)
+        # Of any size: the engine "compiled" pads tables whose size a graph does not know.
+        specs = [tf.TensorSpec([None], tf.float64), _of_any_size(self.batch)]
+        traced = tf.function(run, autograph=False, input_signature=specs)
+        found, gradients, made = traced(self.x, self.batch)
         slopes = []
         for gradient in gradients:
             of_weight, of_x, *of_batch = (
@@ -231,6 +232,21 @@ class Check:
         if not same(found.made, expected.made):
             lines.append(f"made: got {found.made}\n  expected {expected.made}")
         return lines
+
+
+def _recursive(function: Callable, engine: Engine = "auto", **options: Any) -> Any:
+    """`kerasrec.recursive`; only waves run `change`, which makes values of data types."""
+    engine = "auto" if function.__name__ == "change" else engine
+    return kerasrec.recursive(function, engine=engine, **options)
+
+
+def _of_any_size(batch: dict[str, tf.RaggedTensor]) -> dict[str, tf.RaggedTensorSpec]:
+    return {
+        name: tf.RaggedTensorSpec(
+            [None] * tensor.shape.rank, tensor.dtype, tensor.ragged_rank, tensor.row_splits.dtype
+        )
+        for name, tensor in batch.items()
+    }
 
 
 def as_lists(item: Any) -> Any:
@@ -266,14 +282,26 @@ def drawn(seed: int, number: int) -> tuple[Check, dict[str, Any]]:
     raise AssertionError
 
 
-def run(seed: int, numbers: Iterable[int]) -> int:
-    """Checks programs of a seed and reports those that differ; how many these are."""
+def run(seed: int, numbers: Iterable[int], compiled: bool) -> int:
+    """Checks programs of a seed and reports those that differ; how many these are.
+
+    Args:
+        seed: of the programs.
+        numbers: of the programs.
+        compiled: whether the engine "compiled" runs those that it takes.
+    """
     kinds: Counter = Counter()
     for number in numbers:
         check, options = drawn(seed, number)
+        if compiled:
+            recompute = options.get("recompute", False)
+            options = {"engine": "compiled", "recompute": recompute}
         try:
             found = check.differences(**options)
-        except Exception:
+        except Exception as error:
+            if "engine='compiled' cannot run" in str(error):
+                kinds["refused"] += 1
+                continue
             found = [traceback.format_exc(limit=-4)]
         kinds["differs" if found else "same"] += 1
         if found:
