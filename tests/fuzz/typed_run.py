@@ -202,7 +202,7 @@ class Check:
             )
 
         # Of any size: the engine "compiled" pads tables whose size a graph does not know.
-        specs = [tf.TensorSpec([None], tf.float64), _of_any_size(self.batch)]
+        specs = [tf.TensorSpec([None], tf.float64), self.schema.element_spec]
         traced = tf.function(run, autograph=False, input_signature=specs)
         found, gradients, made = traced(self.x, self.batch)
         slopes = []
@@ -238,15 +238,6 @@ def _recursive(function: Callable, engine: Engine = "auto", **options: Any) -> A
     """`kerasrec.recursive`; only waves run `change`, which makes values of data types."""
     engine = "auto" if function.__name__ == "change" else engine
     return kerasrec.recursive(function, engine=engine, **options)
-
-
-def _of_any_size(batch: dict[str, tf.RaggedTensor]) -> dict[str, tf.RaggedTensorSpec]:
-    return {
-        name: tf.RaggedTensorSpec(
-            [None] * tensor.shape.rank, tensor.dtype, tensor.ragged_rank, tensor.row_splits.dtype
-        )
-        for name, tensor in batch.items()
-    }
 
 
 def as_lists(item: Any) -> Any:
