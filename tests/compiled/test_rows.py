@@ -137,7 +137,7 @@ def test_dead_rows_of_entries_count_for_nothing():
         np.testing.assert_allclose(one, two, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.many
 def test_frames_of_a_branch_without_rows_look_none_up():
     """Only some nodes have a row, as only some kinds of a data type have a list.
 
