@@ -128,7 +128,7 @@ class Check:
         seed: of the program.
     """
 
-    def __init__(self, seed: str, most_calls: int = 400):
+    def __init__(self, seed: str, most_calls: int = 1000):
         self._most_calls = most_calls
         self.typed = Typed(seed)
         self.rng = np.random.default_rng(random.Random(seed).randrange(1 << 30))
@@ -137,7 +137,7 @@ class Check:
         exec(compile(self.typed.declared, "declared", "exec", dont_inherit=True), names)
         self.classes = names
         self.schema = kerasrec.Schema(names["Tree"])
-        count = self.typed.rng.randint(1, 4)
+        count = self.typed.rng.choice([1, 2, 4, 30])
         self.batch = self.schema.encode(self.typed.values(names, count))
         self.x, self.y, self.cotangents, self.direction_of_x = self.rng.normal(size=[4, count])
         self.moved = [name for name, tensor in self.batch.items() if tensor.dtype == tf.float64]
