@@ -56,7 +56,10 @@ class Options(EngineOptions):
             )
 
     def of_engines(self) -> EngineOptions:
-        """Returns those that matter when an engine is chosen."""
+        """Returns a copy of those that matter when an engine is chosen.
+
+        A program keeps it, and must not keep the function that keeps the program.
+        """
         names = [field.name for field in fields(EngineOptions)]
         return EngineOptions(**{name: getattr(self, name) for name in names})
 

@@ -84,7 +84,7 @@ def lowered(program: Program, recompute=False, passes=None, by_queues=False, **o
     graph = program.function.tagged_graph(*program.inputs)
     limits = Limits(program.name, 100_000, 1 << 23, 1 << 40)
     passes = default_passes(recompute) if passes is None else passes
-    return lower(graph, limits, EngineOptions(**options), passes, by_queues, recompute)
+    return lower(graph, limits, EngineOptions(**options), passes, by_queues, recomputes=recompute)
 
 
 def traced(program: Program, is_open: bool = False, **options) -> Callable:
