@@ -13,6 +13,7 @@ from benchmarks.process import Process
 from benchmarks.turns import Turns
 
 MODES = ("training", "inference")
+DEVICES = ("cpu", "gpu")
 
 
 def add_options(parser):
@@ -24,6 +25,9 @@ def add_options(parser):
     parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES)
     parser.add_argument(
         "--peers", nargs="+", choices=PEERS, help="each section has its own by default"
+    )
+    parser.add_argument(
+        "--device", choices=DEVICES, default="cpu", help="where peers compute; by default the CPU"
     )
     add_python(parser)
 
@@ -64,7 +68,7 @@ def peers_of(peers, case, values, compared, options, found):
         found: what `nothing` made; gets `versions` and `notes`.
     """
     model, _ = case
-    with Turns(peers, model, values, dict(options.python)) as turns:
+    with Turns(peers, model, values, dict(options.python), options.device) as turns:
         found["versions"] |= turns.versions()
         turns.compare(compared)
         yield turns

@@ -9,6 +9,11 @@ from benchmarks.process import Failed, Process
 REFERENCE = "eager"
 # Enough to compare on: the reference is slow.
 NUM_COMPARED_TREES = 10
+# By device. Several processes share the memory of a GPU.
+ENVIRONMENTS = {
+    "cpu": {"CUDA_VISIBLE_DEVICES": ""},
+    "gpu": {"TF_FORCE_GPU_ALLOW_GROWTH": "true", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"},
+}
 
 
 class Turns(contextlib.ExitStack):
@@ -20,16 +25,17 @@ class Turns(contextlib.ExitStack):
         names: of the peers.
         model, values: of all of them.
         pythons: paths of the Pythons of peers that need another one, by name.
+        device: "cpu" or "gpu", where they compute; the reference computes on the CPU.
     """
 
-    def __init__(self, names, model, values, pythons):
+    def __init__(self, names, model, values, pythons, device):
         super().__init__()
         self.problems = {}
         self._peers = {}
         for name in names:
             with self._noting(name):
-                self._peers[name] = self._start(name, model, values, pythons)
-        self._reference = self._start(REFERENCE, model, values, pythons)
+                self._peers[name] = self._start(name, model, values, pythons, device)
+        self._reference = self._start(REFERENCE, model, values, pythons, "cpu")
 
     def ask(self, method, *arguments, mode="training"):
         """What a method of the `TimedPeer` of each peer that has this mode returns, by name."""
@@ -94,8 +100,8 @@ class Turns(contextlib.ExitStack):
         _, *turns = [self.ask("steps", mode, batches, mode=mode) for _ in range(1 + num_turns)]
         return {name: [turn[name] for turn in turns] for name, _ in self._of(mode)}
 
-    def _start(self, name, model, values, pythons):
-        return self.enter_context(start_peer(name, model, values, pythons.get(name)))
+    def _start(self, name, model, values, pythons, device):
+        return self.enter_context(start_peer(name, model, values, pythons.get(name), device))
 
     @contextlib.contextmanager
     def _noting(self, name):
@@ -108,13 +114,13 @@ class Turns(contextlib.ExitStack):
                 self._peers.pop(name).close()
 
 
-def start_peer(name, model, values, python=None):
-    """A `TimedPeer` in a process of its own, which sees no GPU."""
+def start_peer(name, model, values, python=None, device="cpu"):
+    """A `TimedPeer` in a process of its own, which sees a GPU only if that is its device."""
     return Process(
         "benchmarks.timed_peer:TimedPeer",
         name,
         model,
         values,
         python=python,
-        environment={"CUDA_VISIBLE_DEVICES": "", **TUNING.get(name, {})},
+        environment={**ENVIRONMENTS[device], **TUNING.get(name, {})},
     )

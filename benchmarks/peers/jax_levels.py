@@ -18,6 +18,9 @@ from benchmarks.peers.jax_cells import CELLS
 from benchmarks.peers.levels import find_levels
 from benchmarks.peers.peer import Peer
 
+# On a GPU, as PyTorch does: products of float32 with all digits.
+jax.config.update("jax_default_matmul_precision", "highest")
+
 
 class JaxLevels(Peer):
     def __init__(self, model, values):

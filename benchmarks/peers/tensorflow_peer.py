@@ -6,6 +6,9 @@ import tensorflow as tf
 from benchmarks.model import LEARNING_RATE
 from benchmarks.peers.peer import Peer
 
+# On a GPU, as PyTorch does: products of float32 with all digits.
+tf.config.experimental.enable_tensor_float_32_execution(False)
+
 
 class TensorFlowPeer(Peer):
     """A subclass sets `trained`, the variables by name, and defines `loss(*inputs)`."""

@@ -6,14 +6,23 @@ from torch.nn import functional
 from benchmarks.model import weight_shapes
 
 
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def tensor(array):
+    """A NumPy array as a tensor on the device; on a CPU they share memory."""
+    return torch.from_numpy(array).to(DEVICE)
+
+
 class Cell:
     num_states = 1
 
     def __init__(self, model, values):
         self.units = values["output_kernel"].shape[0]
-        self.table = torch.tensor(values["table"])
+        self.table = torch.tensor(values["table"], device=DEVICE)
         self.trained = {
-            name: torch.tensor(values[name], requires_grad=True) for name in weight_shapes(model, 1)
+            name: torch.tensor(values[name], device=DEVICE, requires_grad=True)
+            for name in weight_shapes(model, 1)
         }
         for name, weight in self.trained.items():
             setattr(self, name, weight)

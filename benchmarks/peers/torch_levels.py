@@ -8,7 +8,7 @@ open, were slower: by a few hundredths in inference, by a fifth in training.
 import torch
 
 from benchmarks.peers.levels import find_levels
-from benchmarks.peers.torch_cells import nodes_loss
+from benchmarks.peers.torch_cells import nodes_loss, tensor
 from benchmarks.peers.torch_peer import TorchPeer
 
 
@@ -16,11 +16,11 @@ class TorchLevels(TorchPeer):
     def inputs(self, batch):
         levels = find_levels(batch)
         return (
-            torch.from_numpy(levels.tokens),
-            torch.from_numpy(levels.leaves),
-            [torch.from_numpy(inner) for inner in levels.inner],
+            tensor(levels.tokens),
+            tensor(levels.leaves),
+            [tensor(inner) for inner in levels.inner],
             levels.sizes,
-            torch.from_numpy(levels.labels).long(),
+            tensor(levels.labels).long(),
             batch.num_trees,
         )
 

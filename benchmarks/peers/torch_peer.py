@@ -10,7 +10,8 @@ from benchmarks.peers.torch_cells import CELLS
 class TorchPeer(Peer):
     """A subclass defines `compute_logits(*inputs)` and `loss(*inputs)`."""
 
-    optimizer_form = "fused"
+    # PyTorch has no fused Adagrad on GPUs.
+    optimizer_form = "foreach" if torch.cuda.is_available() else "fused"
 
     def __init__(self, model, values):
         self.cell = CELLS[model](model, values)
@@ -30,7 +31,7 @@ class TorchPeer(Peer):
         self.optimizer.zero_grad()
         loss = self.loss(*inputs)
         loss.backward()
-        gradients = {name: weight.grad.numpy() for name, weight in self.cell.trained.items()}
+        gradients = {name: weight.grad.cpu().numpy() for name, weight in self.cell.trained.items()}
         return loss.detach(), gradients
 
     def train(self, *inputs):
@@ -40,5 +41,9 @@ class TorchPeer(Peer):
         self.optimizer.step()
         return loss.detach()
 
+    def wait(self, results):
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+
     def weights(self):
-        return {name: weight.detach().numpy() for name, weight in self.cell.trained.items()}
+        return {name: weight.detach().cpu().numpy() for name, weight in self.cell.trained.items()}

@@ -2,7 +2,7 @@
 
 import torch
 
-from benchmarks.peers.torch_cells import nodes_loss
+from benchmarks.peers.torch_cells import DEVICE, nodes_loss, tensor
 from benchmarks.peers.torch_peer import TorchPeer
 
 
@@ -14,7 +14,7 @@ class TorchRecursion(TorchPeer):
             (tokens[is_node].tolist(), children[is_node].tolist())
             for tokens, children, _, is_node in zip(*batch, batch.is_node, strict=True)
         ]
-        return trees, torch.from_numpy(batch.labels[batch.is_node]).long()
+        return trees, tensor(batch.labels[batch.is_node]).long()
 
     def compute_logits(self, trees, labels):
         self.cell.start()
@@ -31,7 +31,7 @@ class TorchRecursion(TorchPeer):
         cell = self.cell
         # One look-up and one product for the words of a tree.
         leaves = [node for node, (left, _) in enumerate(children) if left < 0]
-        words = torch.tensor([tokens[node] for node in leaves])
+        words = torch.tensor([tokens[node] for node in leaves], device=DEVICE)
         rows = zip(*(state.split(1) for state in cell.leaf(cell.table[words])), strict=True)
         of_leaves = dict(zip(leaves, rows, strict=True))
         outputs = [None] * len(tokens)
