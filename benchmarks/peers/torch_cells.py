@@ -5,7 +5,6 @@ from torch.nn import functional
 
 from benchmarks.model import weight_shapes
 
-
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 

@@ -32,6 +32,14 @@ class FirstSweep:
         self.program = program
         self.layout, self.sizes = program.layout, program.sizes
         self.specs = program.buffer_specs(0)
+        places = len(self.layout.order)
+        self._scalars = {
+            "counts": len(self.layout.spaces),
+            "heads": places,
+            "tails": places,
+            "steps": len(program.components),
+            "fault": 1,
+        }
 
     def run(self, arguments: Tensors, num_roots: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Runs all frames, or as many as there is room for.
@@ -117,15 +125,28 @@ class FirstSweep:
             waiting = [self._waiting(state, key) > 0 for key in places]
             return tf.reduce_any(waiting) & ~self._is_full(state) & ~state["fault"]
 
-        found: State
-        (found,) = tf.while_loop(
-            goes_on,
-            lambda state: (run(state),),
-            (state,),
-            shape_invariants=(tf.nest.map_structure(open_rows, state),),
+        packed = self._packed(state)
+        found = tf.while_loop(
+            lambda *packed: goes_on(self._unpacked(*packed)),
+            lambda *packed: self._packed(run(self._unpacked(*packed))),
+            packed,
+            tf.nest.map_structure(open_rows, packed),
             parallel_iterations=1,
         )
-        return found
+        return self._unpacked(*found)
+
+    def _packed(self, state: State) -> tuple[State, tf.Tensor]:
+        """Packs the scalars of a state into a vector: XLA makes a kernel for each tensor."""
+        tensors = {name: state[name] for name in state if name not in self._scalars}
+        scalars = tf.nest.flatten([state[name] for name in self._scalars])
+        return tensors, tf.stack([tf.cast(one, tf.int32) for one in scalars])
+
+    def _unpacked(self, tensors: State, scalars: tf.Tensor) -> State:
+        """The state that was packed."""
+        left = iter(tf.unstack(scalars, sum(self._scalars.values())))
+        found = {name: [next(left) for _ in range(size)] for name, size in self._scalars.items()}
+        (fault,) = found.pop("fault")
+        return {**tensors, **found, "fault": fault > 0}
 
     def _is_full(self, state: State) -> tf.Tensor:
         return tf.reduce_any(tf.stack(state["counts"]) > self.sizes.capacity)

@@ -35,8 +35,9 @@ class LaterSweep(BlockSweep):
     def _pass_on(self, block: Block, segment: Segment) -> None:
         """Passes values to the frames that were called, or gradients to those that returned."""
         for one in block.sent:
-            mask, called = block.mask(one.region), block.called(one.sites, self.is_back)
+            called = block.called(one.sites, self.is_back)
+            rows = tf.concat(called, 0)
+            live = tf.tile(block.mask(one.region), [len(called)])
             for number, tensors in enumerate(block.passed(one)):
                 key = self.layout.input(one.sites[0].callee, self.sweep, number)
-                for rows, tensor in zip(called, tensors, strict=True):
-                    block.rows.pass_on(key, rows, tensor, mask)
+                block.rows.pass_on(key, rows, tf.concat(tensors, 0), live)

@@ -16,9 +16,11 @@ from kerasrec.private import compile_time, in_xla
 # frames wait for each other is seldom full, and one that is too narrow costs another turn of a
 # loop.
 _WIDTHS = ((0, 4), (256, 8), (1024, 16), (4096, 32), (16384, 64), (65536, 128))
-# The factor by which blocks are wider if all their frames are there beforehand. On a CPU, dead rows
-# of the last block take as long as live ones; on a GPU, the time depends on the number of turns.
-_WIDE, _WIDE_WITH_GPU = 4, 16
+# The factor by which blocks are wider on a GPU, which takes about as long for a wide block as for a
+# narrow one.
+_WIDER_ON_GPU = 16
+# The factor by which blocks are wider if all their frames are there beforehand.
+_WIDE = 4
 # The number of entries of ragged rows for each frame of a block: usually, and if some rows are
 # long.
 _ENTRIES, _MOST_ENTRIES = 2, 16
@@ -49,7 +51,9 @@ def padded(tensor: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
 def sizes_for(capacity: tf.Tensor) -> list[tf.Tensor]:
     """Returns the capacity, and the widths of usual and widest blocks, int32; see `rows.Sizes`."""
     width = tf.reduce_max([tf.where(capacity >= least, width, 0) for least, width in _WIDTHS])
-    sizes = [capacity, width, (_WIDE_WITH_GPU if has_gpu() else _WIDE) * width]
+    if has_gpu():
+        width *= _WIDER_ON_GPU
+    sizes = [capacity, width, _WIDE * width]
     return list(map(compile_time, sizes)) if in_xla() else sizes
 
 
