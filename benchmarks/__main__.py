@@ -42,7 +42,8 @@ def main():
     folder.mkdir(parents=True, exist_ok=True)
     for name in options.sections:
         section = SECTIONS[name]
-        found = {"machine": report.processors(), "repeats": options.repeats, **section.run(options)}
+        machine = report.processors() | (report.gpu() if options.device == "gpu" else {})
+        found = {"machine": machine, "repeats": options.repeats, **section.run(options)}
         text = page(name, found, section.markdown(found))
         (folder / f"{name}.json").write_text(json.dumps(found, indent=1), encoding="utf-8")
         (folder / f"{name}.md").write_text(text, encoding="utf-8")

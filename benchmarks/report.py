@@ -1,7 +1,9 @@
 """What every benchmark prints: a table, and what it ran on."""
 
+import contextlib
 import os
 import platform
+import subprocess
 from pathlib import Path
 
 
@@ -29,6 +31,15 @@ def processors():
         names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
         model = next(iter(names), model)
     return {"CPU": model or platform.machine(), "CPUs": os.cpu_count()}
+
+
+def gpu():
+    """The name of the first GPU, if NVIDIA's driver finds one."""
+    command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+    with contextlib.suppress(OSError):
+        names = subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
+        return {"GPU": name for name in names[:1]}
+    return {}
 
 
 def line(description):

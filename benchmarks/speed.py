@@ -9,7 +9,7 @@ from benchmarks.comparison import nothing, peers_of
 from benchmarks.medians import summary
 from benchmarks.model import MODELS, initial_values, weight_shapes
 from benchmarks.peer_rows import in_a_line
-from benchmarks.peers import PEERS
+from benchmarks.peers import GRAPHS, PEERS
 from benchmarks.process import Process
 from benchmarks.speed_report import draw, markdown
 
@@ -17,6 +17,20 @@ __all__ = ["add_options", "draw", "markdown", "run"]
 
 UNITS = (50, 150, 300, 1000)
 BATCH = (1, 10, 25, 64, 256)
+# By device, unless the command names some. On a GPU, those of whole batches that run there.
+PEERS_ON = {
+    "cpu": [name for name in PEERS if name != GRAPHS],
+    "gpu": [
+        "torch levels",
+        "torch by hand",
+        "jax levels",
+        "dense limit",
+        "kerasrec",
+        "kerasrec compiled",
+        "kerasrec within xla",
+        GRAPHS,
+    ],
+}
 
 
 def add_options(parser):
@@ -29,6 +43,9 @@ def add_options(parser):
         "--unsorted",
         action="store_true",
         help="speed where a batch has trees of any size, as they come, not of alike size",
+    )
+    parser.add_argument(
+        "--batches", type=int, help="so many batches of each size, those in the middle, not all"
     )
 
 
@@ -45,6 +62,8 @@ def run(options):
         found = nothing({**source.call("description"), "order": order})
         num_words = source.call("num_words")
         batches = {size: source.call("batches", size) for size in sizes}
+    if options.batches:
+        batches = {size: middle(found, options.batches) for size, found in batches.items()}
     models, units = (MODELS, UNITS) if options.all else (options.models, options.units)
     for model, number in itertools.product(models, units):
         _run_case(model, number, num_words, batches, options, found)
@@ -54,7 +73,7 @@ def run(options):
 def _run_case(model, units, num_words, batches, options, found):
     """Adds what one model of one size comes to."""
     case = f"{model}, {units} units"
-    peers = options.peers or list(PEERS)
+    peers = options.peers or PEERS_ON[options.device]
     fitting = {}
     for size, of_size in batches.items():
         nodes = max(batch.num_nodes for batch in of_size)
@@ -71,11 +90,19 @@ def _run_case(model, units, num_words, batches, options, found):
     values = initial_values(model, num_words, units)
     compared = fitting[max(fitting)][0]
     with peers_of(peers, (model, units), values, compared, options, found) as turns:
+        if options.device == "gpu":  # There XLA takes up to twenty seconds for a program.
+            turns.compile_all(options.modes, fitting)
         for mode, size in itertools.product(options.modes, fitting):
             seconds = turns.take(mode, fitting[size], options.repeats)
             row = {"model": model, "units": units, "mode": mode, "batch": size, **summary(seconds)}
             found["rows"].append(row)
             print(f"{case}, {mode}, batch {size}: {in_a_line(row)}", file=sys.stderr, flush=True)
+
+
+def middle(batches, number):
+    """So many batches, or all, of those in the middle."""
+    left_out = max(0, len(batches) - number)
+    return batches[left_out // 2 :][:number]
 
 
 def bytes_needed(model, units, num_nodes):

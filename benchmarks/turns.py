@@ -1,6 +1,8 @@
 """Peers, a process each, that take turns on the same batches."""
 
 import contextlib
+import itertools
+from concurrent.futures import ThreadPoolExecutor
 
 from benchmarks.agreement import disagreement
 from benchmarks.peers import TRAINING_ONLY, TUNING
@@ -86,10 +88,30 @@ class Turns(contextlib.ExitStack):
             with self._noting(name):
                 nodes = peer.call("add_batches", batch_size, batches)
                 num_trees[name], seconds[name] = nodes / nodes_per_tree, []
-        for _ in range(1 + num_turns):
+        self.ask("turn", mode, batch_size, mode=mode)
+        for _ in range(num_turns):
             for name, turn in self.ask("turn", mode, batch_size, mode=mode).items():
                 seconds[name].append(tuple(part / num_trees[name] for part in turn))
-        return {name: seconds[name][1:] for name, _ in self._of(mode)}
+        return {name: seconds[name] for name, _ in self._of(mode)}
+
+    def compile_all(self, modes, batches):
+        """Lets all peers at once run a turn of each mode and size, so that they compile together.
+
+        Args:
+            modes: names.
+            batches: by size.
+        """
+
+        def run(name):
+            peer = self._peers[name]
+            with self._noting(name):
+                for mode, (size, of_size) in itertools.product(modes, batches.items()):
+                    if mode == "training" or name not in TRAINING_ONLY:
+                        peer.call("add_batches", size, of_size)
+                        peer.call("turn", mode, size)
+
+        with ThreadPoolExecutor(len(self._peers) or 1) as threads:
+            list(threads.map(run, list(self._peers)))
 
     def steps(self, mode, batches, num_turns):
         """Lets each peer run all batches likewise, each of them timed by itself.

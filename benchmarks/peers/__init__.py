@@ -5,6 +5,7 @@ peer is says `peer.py`.
 """
 
 import importlib
+import os
 
 OURS = "kerasrec"
 TUNED = "kerasrec tuned"
@@ -30,12 +31,25 @@ PEERS = {
     "kerasrec recompute": "benchmarks.peers.tree_layer:RecomputingTreeLayer",
     "kerasrec compiled": "benchmarks.peers.tree_layer:CompiledTreeLayer",
     "kerasrec within xla": "benchmarks.peers.tree_layer:TreeLayerWithinXla",
+    "kerasrec cuda graphs": "benchmarks.peers.tree_layer:TreeLayerWithinXla",
 }
-OWN = (OURS, TUNED, VECTORS, "kerasrec recompute", "kerasrec compiled", "kerasrec within xla")
+GRAPHS = "kerasrec cuda graphs"
+OWN = (
+    OURS,
+    TUNED,
+    VECTORS,
+    "kerasrec recompute",
+    "kerasrec compiled",
+    "kerasrec within xla",
+    GRAPHS,
+)
 # In inference it is another peer.
 TRAINING_ONLY = ("torch by hand",)
 # Processes of tuned peers have one thread for each op, so that both cores run ops of their own.
 TUNING = {name: {"TF_NUM_INTRAOP_THREADS": "1"} for name in PEERS if name.endswith(" tuned")}
+# XLA puts whole loops into a CUDA graph, so that the GPU does not wait for the host in each turn.
+_LOOPS_IN_GRAPHS = "--xla_gpu_enable_command_buffer=+WHILE,+CONDITIONAL"
+TUNING[GRAPHS] = {"XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {_LOOPS_IN_GRAPHS}".strip()}
 
 
 def peer_class(name):

@@ -27,12 +27,15 @@ class TorchPeer(Peer):
         with torch.inference_mode():
             return self.compute_logits(*inputs)
 
+    def node_logits(self, batch, inputs):
+        return self.logits(*inputs).cpu().numpy()
+
     def gradients(self, *inputs):
         self.optimizer.zero_grad()
         loss = self.loss(*inputs)
         loss.backward()
         gradients = {name: weight.grad.cpu().numpy() for name, weight in self.cell.trained.items()}
-        return loss.detach(), gradients
+        return loss.detach().cpu(), gradients
 
     def train(self, *inputs):
         self.optimizer.zero_grad()
