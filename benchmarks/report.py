@@ -36,9 +36,9 @@ def processors():
 def gpu():
     """The name of the first GPU, if NVIDIA's driver finds one."""
     command = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
-    with contextlib.suppress(OSError):
-        names = subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
-        return {"GPU": name for name in names[:1]}
+    with contextlib.suppress(OSError, ValueError):
+        name, *_ = subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
+        return {"GPU": name}
     return {}
 
 

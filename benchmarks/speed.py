@@ -90,8 +90,8 @@ def _run_case(model, units, num_words, batches, options, found):
     values = initial_values(model, num_words, units)
     compared = fitting[max(fitting)][0]
     with peers_of(peers, (model, units), values, compared, options, found) as turns:
-        if options.device == "gpu":  # There XLA takes up to twenty seconds for a program.
-            turns.compile_all(options.modes, fitting)
+        if options.device == "gpu":
+            turns.compile_all(fitting)
         for mode, size in itertools.product(options.modes, fitting):
             seconds = turns.take(mode, fitting[size], options.repeats)
             row = {"model": model, "units": units, "mode": mode, "batch": size, **summary(seconds)}

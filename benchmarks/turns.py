@@ -5,7 +5,7 @@ import itertools
 from concurrent.futures import ThreadPoolExecutor
 
 from benchmarks.agreement import disagreement
-from benchmarks.peers import TRAINING_ONLY, TUNING
+from benchmarks.peers import MODES, TRAINING_ONLY, TUNING
 from benchmarks.process import Failed, Process
 
 REFERENCE = "eager"
@@ -33,6 +33,7 @@ class Turns(contextlib.ExitStack):
     def __init__(self, names, model, values, pythons, device):
         super().__init__()
         self.problems = {}
+        self._on_gpu = device == "gpu"
         self._peers = {}
         for name in names:
             with self._noting(name):
@@ -62,12 +63,14 @@ class Turns(contextlib.ExitStack):
         batch = batch.first(NUM_COMPARED_TREES)
         expected = self._reference.call("computed", batch)
         self._reference.close()
-        for name, peer in list(self._peers.items()):
-            with self._noting(name):
-                computed = peer.call("computed", batch)
-                problem = computed and disagreement(computed, expected)
-                if problem:
-                    raise Failed(problem)
+
+        def check(peer):
+            computed = peer.call("computed", batch)
+            problem = computed and disagreement(computed, expected)
+            if problem:
+                raise Failed(problem)
+
+        self._each(check)
 
     def take(self, mode, batches, num_turns):
         """Lets each peer run all batches, one peer after another, and again.
@@ -94,24 +97,31 @@ class Turns(contextlib.ExitStack):
                 seconds[name].append(tuple(part / num_trees[name] for part in turn))
         return {name: seconds[name] for name, _ in self._of(mode)}
 
-    def compile_all(self, modes, batches):
-        """Lets all peers at once run a turn of each mode and size, so that they compile together.
+    def compile_all(self, batches):
+        """Lets peers take a training step of each size, and predict, before any of them is timed.
+
+        On a GPU, they do so at once: XLA takes up to twenty seconds for a program, on one core.
 
         Args:
-            modes: names.
             batches: by size.
         """
 
-        def run(name):
-            peer = self._peers[name]
-            with self._noting(name):
-                for mode, (size, of_size) in itertools.product(modes, batches.items()):
-                    if mode == "training" or name not in TRAINING_ONLY:
-                        peer.call("add_batches", size, of_size)
-                        peer.call("turn", mode, size)
+        def run(peer):
+            for mode, (size, of_size) in itertools.product(MODES, batches.items()):
+                peer.call("add_batches", size, of_size)
+                peer.call("turn", mode, size)
 
-        with ThreadPoolExecutor(len(self._peers) or 1) as threads:
-            list(threads.map(run, list(self._peers)))
+        self._each(run)
+
+    def _each(self, run):
+        """Calls a function with each peer; on a GPU with all at once."""
+
+        def one(name):
+            with self._noting(name):
+                run(self._peers[name])
+
+        with ThreadPoolExecutor(len(self._peers) or 1 if self._on_gpu else 1) as threads:
+            list(threads.map(one, list(self._peers)))
 
     def steps(self, mode, batches, num_turns):
         """Lets each peer run all batches likewise, each of them timed by itself.
