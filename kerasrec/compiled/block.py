@@ -243,7 +243,7 @@ class Block(Registers):
         return mask
 
     def fill(self, tables: dict[str, tf.Tensor]) -> None:
-        """Adds the values of COLLECT nodes to rows of their tables; dead rows add to the last."""
+        """Adds the values of COLLECT nodes to rows of their tables; dead rows add to none."""
         for node in (one.node for one in self.reduced):
             if not isinstance(node, Collect):
                 continue
@@ -251,8 +251,9 @@ class Block(Registers):
             size = tf.cast(self.get(node.size), index.dtype)  # type: ignore[arg-type]
             mask, is_inside = self.mask(node.region), (index >= 0) & (index < size)
             self.has_fault |= tf.reduce_any(mask & ~is_inside)
-            dead = self.program.rows_of_tables[node.name]
-            places = tf.expand_dims(tf.where(mask & is_inside, tf.cast(index, tf.int32), dead), 1)
+            nowhere = self.program.rows_of_tables[node.name]
+            rows = tf.where(mask & is_inside, tf.cast(index, tf.int32), nowhere)
+            places = tf.expand_dims(rows, 1)
             add = tf.tensor_scatter_nd_add
             tables[node.name] = put(tables[node.name], places, in_float32(value), add)
 

@@ -114,13 +114,15 @@ class Program:
         return {key: self.sizes.empty(spec.dtype, spec.shape) for key, spec in specs.items()}
 
     def empty_tables(self) -> dict[str, tf.Tensor]:
-        """Tables of zeros by name; their last row is for dead rows.
+        """Tables of zeros by name, of at least one row, since TensorFlow adds to no empty table.
 
         Rows are summed in float32 if they are half-precision.
         """
         types = self.layout.graph.table_types
         return {
-            name: tf.zeros([rows + 1, *(types[name].shape or ())], wide(types[name].dtype))
+            name: tf.zeros(
+                [tf.maximum(rows, 1), *(types[name].shape or ())], wide(types[name].dtype)
+            )
             for name, rows in self.rows_of_tables.items()
         }
 

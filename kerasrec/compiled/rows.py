@@ -2,8 +2,10 @@
 
 XLA needs sizes that are known when it compiles. So every buffer has room for a fixed number of
 frames, the *capacity*, and each step takes a block of a fixed number of rows, the *width*. Rows of
-a block that hold no frame are dead. They write to a row of their own, the last one, which nobody
-reads.
+a block that hold no frame are dead. They read a row of their own, the last one, and write outside
+of the buffer: XLA leaves out what is written there. So no two rows of a block write to one place,
+which a GPU does slowly, above all in half precision: it writes half a word by trying until nobody
+else has changed the word meanwhile.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ class Sizes:
 
     @property
     def dead(self) -> tf.Tensor:
-        """The row to which dead rows write, after the last block, an int32 scalar."""
+        """The row that dead rows read, after the last block, an int32 scalar."""
         rows = self.capacity + self.widest
         return rows if self.most_entries is None else rows + self.most_entries
 
@@ -54,6 +56,11 @@ class Sizes:
     def rows(self) -> tf.Tensor:
         """The number of rows of a buffer, an int32 scalar."""
         return self.dead + 1
+
+    @property
+    def nowhere(self) -> tf.Tensor:
+        """A row that is outside of the buffers, to which dead rows write, an int32 scalar."""
+        return self.rows
 
     @property
     def tokens(self) -> tf.Tensor:
@@ -100,7 +107,7 @@ class Rows:
 
     def write(self, key: Hashable, rows: tf.Tensor, values: tf.Tensor, live: tf.Tensor) -> None:
         """Replaces live rows: `rows` int32 `[n]`, `values` `[n, ...]`, `live` bool `[n]`."""
-        places = tf.expand_dims(tf.where(live, rows, self.sizes.dead), 1)
+        places = tf.expand_dims(tf.where(live, rows, self.sizes.nowhere), 1)
         self.written[key] = put(self.written[key], places, values)
 
     def pass_on(self, key: Hashable, rows: tf.Tensor, values: tf.Tensor, live: tf.Tensor) -> None:
@@ -109,7 +116,7 @@ class Rows:
 
     def subtract_one(self, key: Hashable, rows: tf.Tensor, live: tf.Tensor) -> None:
         """Subtracts 1 from rows, once for each live row that names them."""
-        places = tf.expand_dims(tf.where(live, rows, self.sizes.dead), 1)
+        places = tf.expand_dims(tf.where(live, rows, self.sizes.nowhere), 1)
         buffer = self.written[key]
         self.written[key] = tf.tensor_scatter_nd_sub(buffer, places, tf.ones_like(rows))
 
@@ -147,7 +154,7 @@ def put(
     values: tf.Tensor,
     scatter: Callable[..., tf.Tensor] = tf.tensor_scatter_nd_update,
 ) -> tf.Tensor:
-    """Returns a buffer with rows replaced, or added to.
+    """Returns a buffer with rows replaced, or added to; XLA leaves out rows that it does not have.
 
     Args:
         buffer: The buffer, `[rows, ...]`.
