@@ -8,10 +8,11 @@ import sys
 from benchmarks.medians import of_groups
 from benchmarks.model import MODELS, initial_values
 from benchmarks.peer_rows import title
-from benchmarks.peers import MODES, PEERS
+from benchmarks.peers import PEERS
 from benchmarks.process import Process
 from benchmarks.turns import Turns
 
+MODES = ("training", "inference")
 DEVICES = ("cpu", "gpu")
 
 

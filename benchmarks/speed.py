@@ -91,7 +91,7 @@ def _run_case(model, units, num_words, batches, options, found):
     compared = fitting[max(fitting)][0]
     with peers_of(peers, (model, units), values, compared, options, found) as turns:
         if options.device == "gpu":
-            turns.compile_all(fitting)
+            turns.compile_all(options.modes, fitting)
         for mode, size in itertools.product(options.modes, fitting):
             seconds = turns.take(mode, fitting[size], options.repeats)
             row = {"model": model, "units": units, "mode": mode, "batch": size, **summary(seconds)}

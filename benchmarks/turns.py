@@ -5,7 +5,7 @@ import itertools
 from concurrent.futures import ThreadPoolExecutor
 
 from benchmarks.agreement import disagreement
-from benchmarks.peers import MODES, TRAINING_ONLY, TUNING
+from benchmarks.peers import TRAINING_ONLY, TUNING
 from benchmarks.process import Failed, Process
 
 REFERENCE = "eager"
@@ -64,7 +64,7 @@ class Turns(contextlib.ExitStack):
         expected = self._reference.call("computed", batch)
         self._reference.close()
 
-        def check(peer):
+        def check(_, peer):
             computed = peer.call("computed", batch)
             problem = computed and disagreement(computed, expected)
             if problem:
@@ -97,28 +97,30 @@ class Turns(contextlib.ExitStack):
                 seconds[name].append(tuple(part / num_trees[name] for part in turn))
         return {name: seconds[name] for name, _ in self._of(mode)}
 
-    def compile_all(self, batches):
-        """Lets peers take a training step of each size, and predict, before any of them is timed.
+    def compile_all(self, modes, batches):
+        """Lets each peer take a turn of each mode and size, before any of them is timed.
 
         On a GPU, they do so at once: XLA takes up to twenty seconds for a program, on one core.
 
         Args:
+            modes: names.
             batches: by size.
         """
 
-        def run(peer):
-            for mode, (size, of_size) in itertools.product(MODES, batches.items()):
-                peer.call("add_batches", size, of_size)
-                peer.call("turn", mode, size)
+        def run(name, peer):
+            for mode, (size, of_size) in itertools.product(modes, batches.items()):
+                if mode == "training" or name not in TRAINING_ONLY:
+                    peer.call("add_batches", size, of_size)
+                    peer.call("turn", mode, size)
 
         self._each(run)
 
     def _each(self, run):
-        """Calls a function with each peer; on a GPU with all at once."""
+        """Calls a function with the name of each peer and the peer; on a GPU with all at once."""
 
         def one(name):
             with self._noting(name):
-                run(self._peers[name])
+                run(name, self._peers[name])
 
         with ThreadPoolExecutor(len(self._peers) or 1 if self._on_gpu else 1) as threads:
             list(threads.map(one, list(self._peers)))

@@ -43,7 +43,6 @@ OWN = (
     "kerasrec within xla",
     GRAPHS,
 )
-MODES = ("training", "inference")
 # In inference it is another peer.
 TRAINING_ONLY = ("torch by hand",)
 # Processes of tuned peers have one thread for each op, so that both cores run ops of their own.

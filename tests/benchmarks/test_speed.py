@@ -128,3 +128,35 @@ def test_whole_command(monkeypatch, tmp_path, capsys):
     assert all(row["times"]["eager"] > 0 for row in rows)
     assert (tmp_path / "speed.md").read_text(encoding="utf-8") in capsys.readouterr().out
     assert (tmp_path / "speed-TreeRNN-3.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_on_a_gpu_all_peers_compile_before_any_is_timed(monkeypatch):
+    started = []
+
+    def start_peer(name, *given):
+        started.append((name, given[-1]))
+        return FakePeer(name)
+
+    monkeypatch.setattr(turns, "start_peer", start_peer)
+    monkeypatch.setattr(speed, "Process", FakeSource)
+    command_line = ["benchmarks", "--batch", "2", "64", "--repeats", "1", "--device", "gpu"]
+    command_line += ["--peers", "kerasrec", "iterative", "torch by hand"]
+    monkeypatch.setattr(sys, "argv", command_line)
+    found = speed.run(command.parse_options())
+    assert started == [
+        ("kerasrec", "gpu"),
+        ("iterative", "gpu"),
+        ("torch by hand", "gpu"),
+        (turns.REFERENCE, "cpu"),
+    ]
+    # The peer that fails does so in inference, which is compiled at first.
+    assert found["notes"] == ["TreeLSTM, 150 units, iterative: its process ended with code -9."]
+    first, *_ = found["rows"]
+    # After a turn of each mode and size, and one more of this mode and size: the sixth.
+    assert first["peers"]["kerasrec"]["seconds"] == [6 / 4]
+
+
+def test_few_batches_are_those_in_the_middle():
+    assert speed.middle([1, 2, 3, 4], 1) == [2]
+    assert speed.middle([1, 2, 3, 4], 2) == [2, 3]
+    assert speed.middle([1, 2], 3) == [1, 2]

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
+from kerasrec.compiled import padding
 from kerasrec.compiled.ops import obstacles
 from kerasrec.compiled.padding import bucket, padded
 from tests.compiled import helpers
@@ -39,6 +40,22 @@ def test_every_program(compilable, never_by_waves):
 def test_what_is_not_kept_is_computed_again(compilable, never_by_waves):
     found = run_lowered(compilable, engine="compiled", recompute=True)
     assert_same(found, run_plain(compilable))
+
+
+@pytest.mark.slow
+@each(few=["child_sum"], many=["gated_tree"])
+def test_blocks_as_wide_as_on_a_gpu(compilable, never_by_waves, monkeypatch):
+    """Nearly all of their rows are dead, since these programs have few calls."""
+    monkeypatch.setattr(padding, "has_gpu", lambda: True)
+    assert_same(run_lowered(compilable, engine="compiled"), run_plain(compilable))
+
+
+@pytest.mark.many
+def test_blocks_are_wider_on_a_gpu(monkeypatch):
+    capacity, width, widest = padding.sizes_for(tf.constant(1024))
+    monkeypatch.setattr(padding, "has_gpu", lambda: True)
+    on_gpu = padding.sizes_for(tf.constant(1024))
+    np.testing.assert_array_equal(on_gpu, [capacity, 16 * width, 16 * widest])
 
 
 @each(few=[], many=[])
