@@ -160,7 +160,7 @@ class Entries:
             return self._refusal_of_op(node)
         if isinstance(node, Accumulate) and len(node.inputs) > 1:
             found = {self._lookups.get(value) for value in node.inputs}
-            return None if len(found) == 1 else "sums up entries of rows beside other values"
+            return None if len(found) == 1 else "adds gradients to a table of ragged rows"
         return "passes entries of rows on" if self._reads(node) else None
 
     def _refusal_of_enter(self, node: Enter) -> str | None:

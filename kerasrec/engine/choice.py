@@ -15,6 +15,7 @@ from kerasrec.compiled.ops import obstacles as compiled_obstacles
 from kerasrec.compiled.run import CompiledRun
 from kerasrec.compiled.values import Bounds
 from kerasrec.compiled.within import RunWithinXla
+from kerasrec.emit.host import has_gpu
 from kerasrec.emit.limits import Limits
 from kerasrec.emit.results import Given, Outcome, Tensors
 from kerasrec.engine.bounded import BoundedRun
@@ -101,6 +102,8 @@ def choose(program: Scheduled, in_blocks: InBlocks, options: EngineOptions) -> E
         reason = f"at most {parallel_tokens:,} tokens at once"
         return EngineChoice("waves", bounded, reason, program.schedule)
     reason = "as the decorator says" if engine == "waves" else f"because {found[0]}"
+    if engine == "auto" and has_gpu() and not _obstacles_of_compiled(program.graph, options):
+        reason += "; on a GPU, engine='compiled' is faster once XLA has compiled it"
     return EngineChoice("waves", program.run, reason, program.schedule)
 
 

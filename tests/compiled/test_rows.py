@@ -169,3 +169,41 @@ def test_frames_of_a_branch_without_rows_look_none_up():
     expected = y, tf.convert_to_tensor(tape.gradient(y, X))
     for mine, theirs in zip(run(tf.ragged.constant(rows, tf.int32), roots), expected, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-9)
+
+
+ENTRIES, STARTS = tf.Variable([0.3, -0.2, 0.5, 0.1]), tf.constant([0, 2, 2, 4])
+PLACES = tf.RaggedTensor.from_row_splits(tf.range(4), STARTS)
+
+
+def of_trained_rows(node):
+    return tf.gather(tf.RaggedTensor.from_row_splits(tf.convert_to_tensor(ENTRIES), STARTS), node)
+
+
+def of_places(node):
+    return kerasrec.map_fn(lambda place: tf.gather(ENTRIES, place), tf.gather(PLACES, node))
+
+
+@pytest.mark.many
+@pytest.mark.parametrize("rows_of", [of_trained_rows, of_places])
+def test_a_gradient_of_ragged_floats_is_refused_and_what_the_page_says_instead_is_not(rows_of):
+    def run(engine):
+        @kerasrec.recursive(engine=engine)
+        def total(node, x):
+            def inner():
+                numbers = kerasrec.map_fn(lambda number: tf.tanh(number * x), rows_of(node))
+                return tf.reduce_sum(numbers, axis=1) + total(node - 1, 0.5 * x)
+
+            return kerasrec.cond(node < 0, lambda: x, inner)
+
+        with tf.GradientTape() as tape:
+            found = total([2, 1], [1.0, -2.0])
+        return found, tf.convert_to_tensor(tape.gradient(found, ENTRIES))
+
+    wanted = run("waves")
+    if rows_of is of_trained_rows:
+        with pytest.raises(kerasrec.TraceError, match="adds gradients to a table of ragged rows"):
+            run("compiled")
+    else:
+        for mine, theirs in zip(run("compiled"), wanted, strict=True):
+            np.testing.assert_allclose(mine, theirs, rtol=1e-6)
+    assert np.any(wanted[1])

@@ -3,7 +3,9 @@
 import pytest
 import tensorflow as tf
 
+import kerasrec
 from kerasrec.emit import host
+from kerasrec.engine import choice
 from tests.engine.helpers import assert_same, run_lowered, run_plain, traced
 from tests.programs import each
 
@@ -50,3 +52,21 @@ def test_an_op_with_a_device_keeps_it(a_gpu):
             assert tf.range(3).op.device == "/device:CPU:1"
         assert tf.range(3).op.device == host.HOST
         assert not tf.random.uniform([3]).op.device
+
+
+def test_the_plan_says_what_is_faster_on_a_gpu(monkeypatch):
+    @kerasrec.recursive
+    def halved(x):
+        return kerasrec.cond(x[:, 0] < 1.0, lambda: x, lambda: halved(0.5 * x))
+
+    @kerasrec.recursive
+    def asserted(x):
+        tf.debugging.assert_less(x, 9.0)
+        return kerasrec.cond(x[:, 0] < 1.0, lambda: x, lambda: asserted(0.5 * x))
+
+    x, compiled = tf.ones([1, 2]), "on a GPU, engine='compiled' is faster"
+    assert compiled not in halved.execution_plan(x).summary
+    monkeypatch.setattr(choice, "has_gpu", lambda: True)
+    halved.clear_cache()
+    assert compiled in halved.execution_plan(x).summary
+    assert compiled not in asserted.execution_plan(x).summary
