@@ -57,8 +57,8 @@ class Sum:
         first = self.node.inputs[0]
         mask = tf.repeat(block.mask_of(first, self.node.region), rows_of_token(first))
         ranks = tf.cumsum(tf.cast(mask, tf.int32))
-        last = tf.shape(rows[0])[0] - 1
-        places = tf.expand_dims(tf.where(mask, count + ranks - 1, last), 1)
+        nowhere = tf.shape(rows[0])[0]
+        places = tf.expand_dims(tf.where(mask, count + ranks - 1, nowhere), 1)
         pairs = zip(rows, values, strict=True)
         found = [put(old, places, new) for old, new in pairs]
         return [count + ranks[-1], *found]
