@@ -21,6 +21,7 @@ from benchmarks import (
     speed,
     startup,
 )
+from benchmarks.peers import GRAPHS
 
 # A section is a module with `add_options(parser)`, `run(options)`, which finds what JSON can hold,
 # and `markdown(found)` and `draw(found)`, which show it.
@@ -57,7 +58,8 @@ def main():
             figure.savefig(folder / f"{name}-{figure_name}.png", dpi=150)
 
 
-def parse_options():
+def parse_options(arguments=None):
+    """The options of the command; of given arguments, or of those that the process has."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("sections", nargs="*", default=list(SECTIONS), help=", ".join(SECTIONS))
     parser.add_argument("--out", metavar="FOLDER", default="runs/benchmarks")
@@ -68,10 +70,12 @@ def parse_options():
     comparison.add_options(parser)
     for section in SECTIONS.values():
         section.add_options(parser)
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     for name in options.sections:
         if name not in SECTIONS:
             parser.error(f"no section is called {name}; there are {', '.join(SECTIONS)}")
+    if GRAPHS in (options.peers or ()) and options.device == "cpu":
+        parser.error(f"{GRAPHS} takes part with --device gpu only")
     return options
 
 

@@ -26,13 +26,14 @@ def add_options(parser):
     parser.add_argument(
         "--peers", nargs="+", choices=PEERS, help="each section has its own by default"
     )
+    add_processes(parser)
+
+
+def add_processes(parser):
+    """Adds the options of the processes of peers."""
     parser.add_argument(
         "--device", choices=DEVICES, default="cpu", help="where peers compute; by default the CPU"
     )
-    add_python(parser)
-
-
-def add_python(parser):
     parser.add_argument(
         "--python",
         metavar="PEER=PATH",

@@ -92,10 +92,14 @@ def by_mode(rows, **options):
             yield name, of_mode, Panels(f"{title(case)}, {mode}", of_mode, **options)
 
 
+# Of the lines of the forms of kerasrec after the first three.
+DASHES = ((5, 1, 1, 1, 1, 1), (5, 1, 5, 1, 1, 1), (1, 1), (5, 5))
+
+
 def style(peer):
     """A peer looks alike in all figures; kerasrec and the limit are black."""
     for names, lines in (
-        (OWN, ("-", "--", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (5, 1, 5, 1, 1, 1)), (0, (1, 1)))),
+        (OWN, ("-", "--", "-.", *((0, dashes) for dashes in DASHES))),
         (LIMITS, (":", (0, (1, 4)))),
     ):
         if peer in names:

@@ -17,7 +17,7 @@ __all__ = ["add_options", "draw", "markdown", "run"]
 
 UNITS = (50, 150, 300, 1000)
 BATCH = (1, 10, 25, 64, 256)
-# By device, unless the command names some. On a GPU, those of whole batches that run there.
+# By device, unless the command names some. On a GPU, those that run whole batches there.
 PEERS_ON = {
     "cpu": [name for name in PEERS if name != GRAPHS],
     "gpu": [
@@ -45,7 +45,7 @@ def add_options(parser):
         help="speed where a batch has trees of any size, as they come, not of alike size",
     )
     parser.add_argument(
-        "--batches", type=int, help="so many batches of each size, those in the middle, not all"
+        "--batches", type=int, help="only so many batches of each size, from the middle of all"
     )
 
 

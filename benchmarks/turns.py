@@ -100,7 +100,7 @@ class Turns(contextlib.ExitStack):
     def compile_all(self, modes, batches):
         """Lets each peer take a turn of each mode and size, before any of them is timed.
 
-        On a GPU, they do so at once: XLA takes up to twenty seconds for a program, on one core.
+        On a GPU, they do so at once: XLA takes 10 to 20 seconds for a program, on one core.
 
         Args:
             modes: names.

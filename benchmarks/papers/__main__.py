@@ -55,7 +55,7 @@ def parse_options():
     parser.add_argument("--repeats", type=int, default=3, help="timed turns of each peer")
     parser.add_argument("--quick", action="store_true", help="small sizes only, to try it out")
     parser.add_argument("--units", type=int, help="of all models, in place of the papers'")
-    comparison.add_python(parser)
+    comparison.add_processes(parser)
     options = parser.parse_args()
     for name in options.names:
         if name not in SECTIONS:

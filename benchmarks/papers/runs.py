@@ -3,6 +3,7 @@
 import argparse
 
 from benchmarks import report
+from benchmarks.__main__ import parse_options
 
 # The papers state none; Jeong et al. took what the models' first papers have. Socher et al. (2013)
 # found 25 to 35 units best for TreeRNN and RNTN; Tai et al. (2015) have 150.
@@ -21,16 +22,11 @@ def run(section, options, model, **choices):
     Returns:
         What the section found.
     """
-    chosen = {"modes": ("training", "inference"), "all": False, "data": options.data, **choices}
+    given = {name: getattr(options, name) for name in ("data", "repeats", "python", "device")}
     units = options.units or UNITS[model]
+    defaults = vars(parse_options([]))
     return section.run(
-        argparse.Namespace(
-            models=[model],
-            units=[units],
-            repeats=options.repeats,
-            python=options.python,
-            **chosen,
-        )
+        argparse.Namespace(**{**defaults, **given, "models": [model], "units": [units], **choices})
     )
 
 

@@ -4,8 +4,8 @@ XLA needs sizes that are known when it compiles. So every buffer has room for a 
 frames, the *capacity*, and each step takes a block of a fixed number of rows, the *width*. Rows of
 a block that hold no frame are dead. They read a row of their own, the last one, and write outside
 of the buffer: XLA leaves out what is written there. So no two rows of a block write to one place,
-which a GPU does slowly, above all in half precision: it writes half a word by trying until nobody
-else has changed the word meanwhile.
+which a GPU does slowly, above all in half precision: it changes half a word by a compare-and-swap
+loop, which repeats while other threads change the same word.
 """
 
 from __future__ import annotations

@@ -4,9 +4,11 @@ import argparse
 import re
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
+from benchmarks import __main__ as benchmarks_command
 from benchmarks import depth
 from benchmarks.papers import __main__ as command
 from benchmarks.papers import (
@@ -22,7 +24,7 @@ from benchmarks.papers import (
 from benchmarks.papers.tables import NOT_RUN, table
 
 PAGE = Path(__file__).parents[2] / "benchmarks" / "papers.md"
-OPTIONS = argparse.Namespace(quick=False, data=None, repeats=1, units=None, python=[])
+OPTIONS = argparse.Namespace(quick=False, data=None, repeats=1, units=None, python=[], device="cpu")
 
 
 def found(model, batch, peers):
@@ -146,3 +148,16 @@ def test_all_calls_of_the_table_are_run():
         for arguments in calls.calls.CALLS[name]
     }
     assert titles == set(kostopoulou.TABLE_1)
+
+
+def test_a_section_gets_all_options_of_its_command():
+    section = mock.Mock()
+    runs.run(section, OPTIONS, "TreeLSTM", batch=[2])
+    (chosen,) = section.run.call_args.args
+    assert vars(chosen) == {
+        **vars(benchmarks_command.parse_options([])),
+        "models": ["TreeLSTM"],
+        "units": [150],
+        "batch": [2],
+        "repeats": 1,
+    }

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks import speed, turns
+from benchmarks import figures, speed, turns
 from benchmarks.agreement import disagreement
 from benchmarks.batch import Batch
+from benchmarks.peers import LIMITS, OWN, PEERS
 from benchmarks.process import Failed
 from tests.benchmarks.fake_peers import RIGHT, FakePeer
 
@@ -108,6 +109,13 @@ def test_figures_are_drawn(found):
     (figure,) = speed.draw(found).values()
     assert [axes.get_title() for axes in figure.axes] == ["training", "inference"]
     assert len(figure.axes[0].lines) == 4
+
+
+def test_each_form_has_a_line_of_its_own():
+    pytest.importorskip("matplotlib")
+    own = [str(figures.style(name)) for name in (*OWN, *LIMITS)]
+    assert len({*own}) == len(own)
+    assert all(map(figures.style, PEERS))
 
 
 def test_what_does_not_fit_into_memory_is_said(monkeypatch, found):

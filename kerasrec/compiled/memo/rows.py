@@ -26,13 +26,15 @@ class RowsOfCalls(Rows):
     def pass_on(self, key: Hashable, rows: tf.Tensor, values: tf.Tensor, live: tf.Tensor) -> None:
         """Adds live values to rows, int32 `[n]`, since a call may have several callers."""
         values = tf.where(beside(live, values), values, tf.zeros_like(values))
-        self._add(key, tf.expand_dims(rows, 1), self._rows_of(values))
+        is_live = tf.reduce_any(self._rows_of(live), 1)
+        places = tf.where(is_live, rows, self.sizes.nowhere)
+        self._add(key, tf.expand_dims(places, 1), self._rows_of(values))
 
     def add_tokens(
         self, key: Hashable, places: tf.Tensor, values: tf.Tensor, live: tf.Tensor
     ) -> None:
         """Adds live values to tokens: `places` int32 `[n, 2]` (row, copy), `values` `[n, ...]`."""
-        values = tf.where(beside(live, values), values, tf.zeros_like(values))
+        places = tf.where(tf.expand_dims(live, 1), places, self.sizes.nowhere)
         self._add(key, places, values)
 
     def _add(self, key: Hashable, places: tf.Tensor, values: tf.Tensor) -> None:
