@@ -46,12 +46,13 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
             keeping them. That takes less memory and more time; gradients are the same.
         engine: The way to run the recursion. "waves" runs all tree nodes that are ready at once;
             "auto" chooses it. "compiled" runs them in blocks, in loops that XLA compiles; results
-            are the same up to rounding. It may be faster for one tree with small states on a CPU,
-            and is slower for many trees: compare with `python -m benchmarks speed --peers kerasrec
-            "kerasrec compiled"`. XLA compiles once for each size, rounded up to a power of two, in
-            two to five seconds. A gradient without `training=True` runs the layer again. With
-            "compiled", `model.compile(jit_compile=True)` compiles the whole training step with XLA,
-            once for each shape of a batch; but not with `shared_nodes`.
+            are the same up to rounding. On a GPU it may be several times as fast. On a CPU it may
+            be faster for one tree with small states, and is slower for many trees: compare with
+            `python -m benchmarks speed --peers kerasrec "kerasrec compiled"`. XLA compiles once for
+            each size, rounded up to a power of two, in two to five seconds. A gradient without
+            `training=True` runs the layer again. With "compiled", `model.compile(jit_compile=True)`
+            compiles the whole training step with XLA, once for each shape of a batch; but not with
+            `shared_nodes`.
         embedding: A Keras layer from words, int `[words]`, to inputs, `[words, features]`, such as
           `keras.layers.Embedding`. Each different word of a batch is looked up once. Words that are
           read must be below the `input_dim` of an `Embedding`, even if that is the first layer of a
