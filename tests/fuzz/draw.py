@@ -87,7 +87,7 @@ def num_calls(program: Program) -> int:
     evaluator = Evaluator(program)
     try:
         evaluator.run_rows()
-    except TooLongError:
+    except (TooLongError, RecursionError):  # Plain recursion nests as deeply as the calls do.
         return NUM_CALLS + 1
     return evaluator.num_calls
 
