@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks import report
 from benchmarks.hlo_text import KINDS, parts
 from benchmarks.model import MODELS, initial_values
-from benchmarks.process import Process
+from benchmarks.process import NO_GPU, Process
 from benchmarks.trees import TreeSource
 
 PEER = "kerasrec compiled"
@@ -37,7 +37,7 @@ def programs(model, values, batch):
     """
     with tempfile.TemporaryDirectory() as folder:
         environment = {
-            "CUDA_VISIBLE_DEVICES": "",
+            **NO_GPU,
             "XLA_FLAGS": f"--xla_dump_to={folder} --xla_dump_hlo_as_text",
         }
         arguments = ("benchmarks.timed_peer:TimedPeer", PEER, model, values)

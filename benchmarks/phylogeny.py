@@ -15,7 +15,7 @@ from benchmarks import report
 from benchmarks.medians import summary
 from benchmarks.peers import LIMITS, OURS
 from benchmarks.phylogeny_case import derivative, log_likelihoods, make_case
-from benchmarks.process import Failed, Process
+from benchmarks.process import NO_GPU, Failed, Process
 from benchmarks.rounds import MODES
 
 PROGRAMS = "benchmarks.phylogeny_programs"
@@ -79,7 +79,7 @@ def measure(case, repeats, names=(*RUNNERS, *DENSE), pythons=None):
                     {**RUNNERS, **DENSE}[name],
                     {"lengths": case.lengths},
                     python=(pythons or {}).get(name.split()[0]),
-                    environment={"CUDA_VISIBLE_DEVICES": ""},
+                    environment=NO_GPU,
                 )
             except Failed as failed:
                 problems[name] = str(failed)

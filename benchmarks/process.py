@@ -13,6 +13,8 @@ import traceback
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+# The environment in which a framework sees no GPU.
+NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
 
 
 class Failed(Exception):

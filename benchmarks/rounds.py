@@ -13,7 +13,7 @@ import statistics
 import numpy as np
 
 from benchmarks import report
-from benchmarks.process import Failed, Process
+from benchmarks.process import NO_GPU, Failed, Process
 from benchmarks.rounds_cases import make_case, make_weights
 from benchmarks.rounds_plain import derivative, expected
 
@@ -68,7 +68,7 @@ class Runners(contextlib.ExitStack):
                     factory,
                     weights,
                     python=pythons.get(name),
-                    environment={"CUDA_VISIBLE_DEVICES": ""},
+                    environment=NO_GPU,
                 )
             except Failed as failed:
                 self.problems[name] = str(failed)

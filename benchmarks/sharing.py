@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks import report
 from benchmarks.memory import peak_memory
 from benchmarks.peers import OURS
-from benchmarks.process import Failed, Process
+from benchmarks.process import NO_GPU, Failed, Process
 from benchmarks.rounds import MODES, add_options
 from benchmarks.sharing_cases import Edits, Inside
 
@@ -144,7 +144,7 @@ def _started(factory, argument, name, pythons):
         factory,
         argument,
         python=pythons.get(name.split()[0]),
-        environment={"CUDA_VISIBLE_DEVICES": ""},
+        environment=NO_GPU,
     )
 
 

@@ -11,7 +11,7 @@ import statistics
 
 from benchmarks import report
 from benchmarks.comparison import nothing
-from benchmarks.process import Process
+from benchmarks.process import NO_GPU, Process
 from benchmarks.start import BATCH_SIZE
 
 
@@ -28,7 +28,7 @@ def run(options):
             with Process(
                 "importlib:import_module",
                 "benchmarks.start",
-                environment={"CUDA_VISIBLE_DEVICES": ""},
+                environment=NO_GPU,
             ) as start:
                 turns.append(start.call("seconds", units))
                 found["versions"] |= {"kerasrec": start.call("versions")}

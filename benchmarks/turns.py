@@ -6,14 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 from benchmarks.agreement import disagreement
 from benchmarks.peers import TRAINING_ONLY, TUNING
-from benchmarks.process import Failed, Process
+from benchmarks.process import NO_GPU, Failed, Process
 
 REFERENCE = "eager"
 # Enough to compare on: the reference is slow.
 NUM_COMPARED_TREES = 10
 # By device. Several processes share the memory of a GPU.
 ENVIRONMENTS = {
-    "cpu": {"CUDA_VISIBLE_DEVICES": ""},
+    "cpu": NO_GPU,
     "gpu": {"TF_FORCE_GPU_ALLOW_GROWTH": "true", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"},
 }
 
@@ -49,11 +49,7 @@ class Turns(contextlib.ExitStack):
         return answers
 
     def _of(self, mode):
-        return [
-            (name, peer)
-            for name, peer in self._peers.items()
-            if mode == "training" or name not in TRAINING_ONLY
-        ]
+        return [(name, peer) for name, peer in self._peers.items() if has_mode(name, mode)]
 
     def versions(self):
         return self.ask("versions")
@@ -91,11 +87,10 @@ class Turns(contextlib.ExitStack):
             with self._noting(name):
                 nodes = peer.call("add_batches", batch_size, batches)
                 num_trees[name], seconds[name] = nodes / nodes_per_tree, []
-        self.ask("turn", mode, batch_size, mode=mode)
-        for _ in range(num_turns):
+        for _ in range(1 + num_turns):
             for name, turn in self.ask("turn", mode, batch_size, mode=mode).items():
                 seconds[name].append(tuple(part / num_trees[name] for part in turn))
-        return {name: seconds[name] for name, _ in self._of(mode)}
+        return {name: seconds[name][1:] for name, _ in self._of(mode)}
 
     def compile_all(self, modes, batches):
         """Lets each peer take a turn of each mode and size, before any of them is timed.
@@ -109,7 +104,7 @@ class Turns(contextlib.ExitStack):
 
         def run(name, peer):
             for mode, (size, of_size) in itertools.product(modes, batches.items()):
-                if mode == "training" or name not in TRAINING_ONLY:
+                if has_mode(name, mode):
                     peer.call("add_batches", size, of_size)
                     peer.call("turn", mode, size)
 
@@ -146,6 +141,11 @@ class Turns(contextlib.ExitStack):
             self.problems[name] = str(failed)
             if name in self._peers:
                 self._peers.pop(name).close()
+
+
+def has_mode(name, mode):
+    """Whether a peer takes part in a mode."""
+    return mode == "training" or name not in TRAINING_ONLY
 
 
 def start_peer(name, model, values, python=None, device="cpu"):

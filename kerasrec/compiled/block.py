@@ -251,11 +251,9 @@ class Block(Registers):
             size = tf.cast(self.get(node.size), index.dtype)  # type: ignore[arg-type]
             mask, is_inside = self.mask(node.region), (index >= 0) & (index < size)
             self.has_fault |= tf.reduce_any(mask & ~is_inside)
-            nowhere = tf.shape(tables[node.name])[0]
-            rows = tf.where(mask & is_inside, tf.cast(index, tf.int32), nowhere)
-            places = tf.expand_dims(rows, 1)
-            add = tf.tensor_scatter_nd_add
-            tables[node.name] = put(tables[node.name], places, in_float32(value), add)
+            places = tf.expand_dims(tf.cast(index, tf.int32), 1)
+            live, add = mask & is_inside, tf.tensor_scatter_nd_add
+            tables[node.name] = put(tables[node.name], places, in_float32(value), live, add)
 
     @singledispatchmethod
     def _run(self, one: Instruction) -> None:

@@ -20,6 +20,9 @@ from kerasrec.emit.arrays import open_rows
 from kerasrec.emit.results import State, Tensors
 from kerasrec.schedule.sections import Component, Place
 
+# The integers of a state, and whether an op has failed.
+_SCALARS = ("counts", "heads", "tails", "steps", "fault")
+
 
 class FirstSweep:
     """The first sweep.
@@ -32,14 +35,6 @@ class FirstSweep:
         self.program = program
         self.layout, self.sizes = program.layout, program.sizes
         self.specs = program.buffer_specs(0)
-        places = len(self.layout.order)
-        self._scalars = {
-            "counts": len(self.layout.spaces),
-            "heads": places,
-            "tails": places,
-            "steps": len(program.components),
-            "fault": 1,
-        }
 
     def run(self, arguments: Tensors, num_roots: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Runs all frames, or as many as there is room for.
@@ -125,28 +120,28 @@ class FirstSweep:
             waiting = [self._waiting(state, key) > 0 for key in places]
             return tf.reduce_any(waiting) & ~self._is_full(state) & ~state["fault"]
 
-        packed = self._packed(state)
+        like = {name: state[name] for name in _SCALARS}
+        number = len(tf.nest.flatten(like))
+
+        def packed(state: State) -> tuple[State, tf.Tensor]:
+            """Packs the scalars into a vector, since XLA makes a kernel for each tensor."""
+            tensors = {name: state[name] for name in state if name not in _SCALARS}
+            scalars = tf.nest.flatten({name: state[name] for name in _SCALARS})
+            return tensors, tf.stack([tf.cast(one, tf.int32) for one in scalars])
+
+        def unpacked(tensors: State, scalars: tf.Tensor) -> State:
+            found = tf.nest.pack_sequence_as(like, tf.unstack(scalars, number))
+            return {**tensors, **found, "fault": found["fault"] > 0}
+
+        begin = packed(state)
         found = tf.while_loop(
-            lambda *packed: goes_on(self._unpacked(*packed)),
-            lambda *packed: self._packed(run(self._unpacked(*packed))),
-            packed,
-            tf.nest.map_structure(open_rows, packed),
+            lambda *now: goes_on(unpacked(*now)),
+            lambda *now: packed(run(unpacked(*now))),
+            begin,
+            tf.nest.map_structure(open_rows, begin),
             parallel_iterations=1,
         )
-        return self._unpacked(*found)
-
-    def _packed(self, state: State) -> tuple[State, tf.Tensor]:
-        """Packs the scalars of a state into a vector: XLA makes a kernel for each tensor."""
-        tensors = {name: state[name] for name in state if name not in self._scalars}
-        scalars = tf.nest.flatten([state[name] for name in self._scalars])
-        return tensors, tf.stack([tf.cast(one, tf.int32) for one in scalars])
-
-    def _unpacked(self, tensors: State, scalars: tf.Tensor) -> State:
-        """The state that was packed."""
-        left = iter(tf.unstack(scalars, sum(self._scalars.values())))
-        found = {name: [next(left) for _ in range(size)] for name, size in self._scalars.items()}
-        (fault,) = found.pop("fault")
-        return {**tensors, **found, "fault": fault > 0}
+        return unpacked(*found)
 
     def _is_full(self, state: State) -> tf.Tensor:
         return tf.reduce_any(tf.stack(state["counts"]) > self.sizes.capacity)

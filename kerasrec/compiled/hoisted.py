@@ -57,10 +57,9 @@ class Sum:
         first = self.node.inputs[0]
         mask = tf.repeat(block.mask_of(first, self.node.region), rows_of_token(first))
         ranks = tf.cumsum(tf.cast(mask, tf.int32))
-        nowhere = tf.shape(rows[0])[0]
-        places = tf.expand_dims(tf.where(mask, count + ranks - 1, nowhere), 1)
+        places = tf.expand_dims(count + ranks - 1, 1)
         pairs = zip(rows, values, strict=True)
-        found = [put(old, places, new) for old, new in pairs]
+        found = [put(old, places, new, mask) for old, new in pairs]
         return [count + ranks[-1], *found]
 
     def found(self, tensors: Tensors) -> Tensors:

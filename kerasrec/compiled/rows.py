@@ -58,11 +58,6 @@ class Sizes:
         return self.dead + 1
 
     @property
-    def nowhere(self) -> tf.Tensor:
-        """A row that is outside of the buffers, to which dead rows write, an int32 scalar."""
-        return self.rows
-
-    @property
     def tokens(self) -> tf.Tensor:
         """The number of tokens that the rows of a buffer serve, an int32 scalar."""
         return self.rows if self.copies is None else self.rows * self.copies
@@ -107,8 +102,7 @@ class Rows:
 
     def write(self, key: Hashable, rows: tf.Tensor, values: tf.Tensor, live: tf.Tensor) -> None:
         """Replaces live rows: `rows` int32 `[n]`, `values` `[n, ...]`, `live` bool `[n]`."""
-        places = tf.expand_dims(tf.where(live, rows, self.sizes.nowhere), 1)
-        self.written[key] = put(self.written[key], places, values)
+        self.written[key] = put(self.written[key], tf.expand_dims(rows, 1), values, live)
 
     def pass_on(self, key: Hashable, rows: tf.Tensor, values: tf.Tensor, live: tf.Tensor) -> None:
         """Passes values to frames, which have one caller each; arguments as for `write`."""
@@ -116,9 +110,8 @@ class Rows:
 
     def subtract_one(self, key: Hashable, rows: tf.Tensor, live: tf.Tensor) -> None:
         """Subtracts 1 from rows, once for each live row that names them."""
-        places = tf.expand_dims(tf.where(live, rows, self.sizes.nowhere), 1)
-        buffer = self.written[key]
-        self.written[key] = tf.tensor_scatter_nd_sub(buffer, places, tf.ones_like(rows))
+        places, ones = tf.expand_dims(rows, 1), tf.ones_like(rows)
+        self.written[key] = put(self.written[key], places, ones, live, tf.tensor_scatter_nd_sub)
 
     def read_block(
         self, key: Hashable, start: tf.Tensor, number: tf.Tensor | None = None
@@ -152,19 +145,22 @@ def put(
     buffer: tf.Tensor,
     places: tf.Tensor,
     values: tf.Tensor,
+    live: tf.Tensor,
     scatter: Callable[..., tf.Tensor] = tf.tensor_scatter_nd_update,
 ) -> tf.Tensor:
-    """Returns a buffer with rows replaced, or added to; XLA leaves out rows that it does not have.
+    """Returns a buffer with rows replaced, or added to.
 
     Args:
         buffer: The buffer, `[rows, ...]`.
         places: The places of rows, int32 `[n, 1]`, or of parts of rows, int32 `[n, 2]`.
         values: The values, `[n, ...]`.
+        live: Which places are written, bool `[n]`.
         scatter: The TensorFlow op that replaces the rows or adds to them.
     """
     if 0 in values.shape[1:]:
         return buffer  # TensorFlow refuses to scatter rows without numbers.
-    return scatter(buffer, places, values)
+    outside = tf.shape(buffer)[0]  # XLA leaves out what is written there.
+    return scatter(buffer, tf.where(tf.expand_dims(live, 1), places, outside), values)
 
 
 def beside(mask: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:

@@ -27,20 +27,18 @@ class RowsOfCalls(Rows):
         """Adds live values to rows, int32 `[n]`, since a call may have several callers."""
         values = tf.where(beside(live, values), values, tf.zeros_like(values))
         is_live = tf.reduce_any(self._rows_of(live), 1)
-        places = tf.where(is_live, rows, self.sizes.nowhere)
-        self._add(key, tf.expand_dims(places, 1), self._rows_of(values))
+        self._add(key, tf.expand_dims(rows, 1), self._rows_of(values), is_live)
 
     def add_tokens(
         self, key: Hashable, places: tf.Tensor, values: tf.Tensor, live: tf.Tensor
     ) -> None:
         """Adds live values to tokens: `places` int32 `[n, 2]` (row, copy), `values` `[n, ...]`."""
-        places = tf.where(tf.expand_dims(live, 1), places, self.sizes.nowhere)
-        self._add(key, places, values)
+        self._add(key, places, values, live)
 
-    def _add(self, key: Hashable, places: tf.Tensor, values: tf.Tensor) -> None:
+    def _add(self, key: Hashable, places: tf.Tensor, values: tf.Tensor, live: tf.Tensor) -> None:
         buffer = self.written[key]
         values = tf.cast(values, buffer.dtype)
-        self.written[key] = put(buffer, places, values, tf.tensor_scatter_nd_add)
+        self.written[key] = put(buffer, places, values, live, tf.tensor_scatter_nd_add)
 
     def _tokens_of(self, rows: tf.Tensor) -> tf.Tensor:
         return in_line(rows)
