@@ -140,14 +140,9 @@ class TopDown(Recursive):
         return_state: Whether to return the root's states, as given, in addition to the output.
         recompute: Whether the backward pass computes the values inside cells again instead of
             keeping them. That takes less memory and more time; gradients are the same.
-        engine: The way to run the recursion. "waves" runs all tree nodes that are ready at once;
-            "auto" chooses it. "compiled" runs them in blocks, in loops that XLA compiles; results
-            are the same up to rounding. On a GPU it may be several times as fast. On a CPU it may
-            be faster for one tree with small states, and is slower for many trees: compare with
-            `python -m benchmarks speed --peers kerasrec "kerasrec compiled"`. XLA compiles once for
-            each size, rounded up to a power of two, in two to five seconds. A gradient without
-            `training=True` runs the layer again. With "compiled", `model.compile(jit_compile=True)`
-            compiles the whole training step with XLA, once for each shape of a batch.
+        engine: The way to run the recursion: "waves", which "auto" chooses, or "compiled", in loops
+            that XLA compiles. Results are the same up to rounding. `Recursive` says when "compiled"
+            is faster, and how XLA compiles the whole training step.
         embedding: A Keras layer such as `keras.layers.Embedding`. If it is given, `x` contains
             words, and each different word of a batch is looked up once. See `Recursive`.
         instances: Names of devices. Each computes a part of the tree nodes that are ready at once.
