@@ -229,18 +229,22 @@ class Block(Registers):
         Returns:
             Which frames return, bool `[width]`.
         """
+        written = [one for one in returns if one not in self.program.shared_results]
+        if written:
+            self._write_results(written, sweep)
+        return _any_of([self.mask(one.region) for one in returns])
+
+    def _write_results(self, returns: Sequence[Return], sweep: int) -> None:
         masks = [self.mask(one.region) for one in returns]
-        mask = functools.reduce(tf.logical_or, masks)
         for number, values in enumerate(zip(*(one.values for one in returns), strict=True)):
             *others, found = map(self.get, values)
             for own, tensor in zip(masks, others, strict=False):
                 found = tf.where(beside(own, tensor), tensor, found)
-            key = self.layout.output(self.body, sweep, number)
+            key, mask = self.layout.output(self.body, sweep, number), _any_of(masks)
             if sweep % 2 or not self.layout.has_tail_calls(self.body):
                 self.write_own(key, found, mask)
             else:
                 self.rows.write(key, self.rows_of_results(), found, mask)
-        return mask
 
     def fill(self, tables: dict[str, tf.Tensor]) -> None:
         """Adds the values of COLLECT nodes to rows of their tables; dead rows add to none."""
@@ -397,6 +401,10 @@ class Block(Registers):
             return tensor
         mask = self.mask_of(value, value.region)
         return tf.where(beside(mask, tensor), tensor, tf.zeros_like(tensor))
+
+
+def _any_of(masks: Sequence[tf.Tensor]) -> tf.Tensor:
+    return functools.reduce(tf.logical_or, masks)
 
 
 def block_of(

@@ -11,13 +11,15 @@ import tensorflow as tf
 
 from kerasrec.compiled.frames import Frames
 from kerasrec.compiled.rows import Buffers, Sizes
+from kerasrec.compiled.shared_results import shared_results
 from kerasrec.compiled.walks import Walks
+from kerasrec.graph.fire import fire
 from kerasrec.graph.graph import present
 from kerasrec.graph.values import Value
 from kerasrec.half_precision import wide
 from kerasrec.queues.buffers import BufferSpec
 from kerasrec.queues.layout import Layout
-from kerasrec.schedule.instructions import Save
+from kerasrec.schedule.instructions import Return, Save
 from kerasrec.schedule.sections import Component, Place, Section
 from kerasrec.schedule.turns import fed_by
 
@@ -69,6 +71,11 @@ class Program:
         """The values kept for each call."""
         return Frames(self.layout, self.walks)
 
+    @functools.cached_property
+    def shared_results(self) -> dict[Return, dict[Hashable, Value]]:
+        """The branches whose results the buffers begin with."""
+        return shared_results(self.layout)
+
     @property
     def components(self) -> tuple[Component, ...]:
         """All places, by component, as they run; see `turns.py`."""
@@ -110,8 +117,14 @@ class Program:
         }
 
     def empty(self, specs: Mapping[Hashable, BufferSpec]) -> Buffers:
-        """Buffers of zeros."""
-        return {key: self.sizes.empty(spec.dtype, spec.shape) for key, spec in specs.items()}
+        """Buffers of zeros, or of results that are given beforehand."""
+        found = {key: self.sizes.empty(spec.dtype, spec.shape) for key, spec in specs.items()}
+        for values in self.shared_results.values():
+            for key in values.keys() & found.keys():
+                value = values[key]
+                row = fire(value.node, [])[0] if value.node.op == "Const" else self.shared[value]
+                found[key] = tf.broadcast_to(row, tf.shape(found[key]))
+        return found
 
     def empty_tables(self) -> dict[str, tf.Tensor]:
         """Tables of zeros by name, of at least one row, since TensorFlow adds to no empty table.

@@ -12,6 +12,7 @@ from kerasrec.compiled.frames import CALLS, RETURNS, Column
 from kerasrec.compiled.program import Program
 from kerasrec.compiled.rows import Rows, Sizes
 from kerasrec.emit.results import State
+from kerasrec.private import update_slice
 from kerasrec.queues.buffers import BufferSpec
 from kerasrec.schedule.instructions import Return, Send, Wait
 from kerasrec.schedule.sections import Place
@@ -75,8 +76,7 @@ class Step:
         """Records the block for later sweeps: its place in a component, its start and its count."""
         step = self.steps[component]
         row = tf.stack([at, self.start, self.count])[tf.newaxis]
-        place = step[tf.newaxis, tf.newaxis]
-        self.traces[component] = tf.tensor_scatter_nd_update(self.traces[component], place, row)
+        self.traces[component] = update_slice(self.traces[component], row, step)
         self.steps[component] = step + 1
 
     def state(self) -> State:
