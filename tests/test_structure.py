@@ -45,6 +45,7 @@ SHARED = {
     "autograph",
     "errors",
     "half_precision",
+    "host",
     "int_range",
     "lower_case",
     "private",

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from kerasrec.compiled.by_xla import by_xla
 from kerasrec.compiled.hoisted import Sum, run_hoisted
+from kerasrec.compiled.kept import restored
 from kerasrec.compiled.padding import bucket, padded
 from kerasrec.compiled.shared import SharedInputs
 from kerasrec.compiled.values import Values
@@ -53,9 +54,9 @@ class Gradient:
             ]
             for sweep, tensors in zip(self._sweeps.values(), given, strict=True)
         ]
-        names = ("sizes", "done", "counts", "tails", "steps")
-        state = {name: kept[name] for name in names}
-        found = self._run(state, num_roots, inputs, self._shared, self._sizes_of_tables)
+        state = {name: kept[name] for name in ("sizes", "done", "numbers")}
+        numbers = tf.stack([num_roots, *self._sizes_of_tables])
+        found = self._run(state, numbers, inputs, self._shared)
         sums = Sums()
         for one, tensors in zip(self._sums, found["sums"], strict=True):
             if isinstance(one.node, Accumulate):
@@ -73,12 +74,16 @@ class Gradient:
     def _compiled(
         self,
         kept: State,
-        num_roots: tf.Tensor,
+        numbers: tf.Tensor,
         given: list[Tensors],
         shared: Tensors,
-        sizes_of_tables: Tensors,
     ) -> State:
         values = self._values
+        num_roots, *sizes_of_tables = tf.unstack(numbers)
+        done = restored(kept["done"], list(values.dtypes.values()))
+        (of_values,) = restored(kept["numbers"], [tf.int32])
+        flat = tf.unstack(of_values, len(tf.nest.flatten(values.numbers)))
+        counts, tails, steps = tf.nest.pack_sequence_as(values.numbers, flat)
         first = [tensor for tensors in given for tensor in tensors][:1]
         roots = tf.range(tf.shape(first[0])[0] if first else bucket(num_roots))
         program = values.program(
@@ -86,10 +91,10 @@ class Gradient:
             tf.shape(roots)[0],
             self._inputs.known(shared),
             dict(zip(self._inputs.tables, sizes_of_tables, strict=True)),
-            done=dict(zip(values.keys, kept["done"], strict=True)),
-            counts=dict(zip(values.layout.spaces, kept["counts"], strict=True)),
-            tails=dict(zip(values.layout.order, kept["tails"], strict=True)),
-            steps=kept["steps"],
+            done=dict(zip(values.dtypes, done, strict=True)),
+            counts=dict(zip(values.layout.spaces, counts, strict=True)),
+            tails=dict(zip(values.layout.order, tails, strict=True)),
+            steps=steps,
         )
         is_root = roots < num_roots
         self._sums, found = [], []

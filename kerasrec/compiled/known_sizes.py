@@ -36,20 +36,15 @@ class KnownSizes:
             table_handle=table, keys=key, default_value=tf.constant(-1, tf.int64)
         )
 
-        def is_new() -> tf.Tensor:
-            has_room = tf.raw_ops.LookupTableSizeV2(table_handle=table) < self._most
-
-            def keep() -> tf.Tensor:
-                kept = tf.raw_ops.LookupTableInsertV2(
-                    table_handle=table, keys=key, values=tf.zeros([], tf.int64)
-                )
-                # In the graph of a gradient, TensorFlow drops ops on which no result depends.
-                with tf.control_dependencies([kept]):
-                    return tf.constant(True)
-
-            return tf.cond(has_room, keep, lambda: tf.constant(False))
-
-        return tf.cond(found < 0, is_new, lambda: tf.constant(True))
+        is_new = found < 0
+        has_room = tf.raw_ops.LookupTableSizeV2(table_handle=table) < self._most
+        new = tf.fill([tf.cast(is_new & has_room, tf.int32)], key)
+        added = tf.raw_ops.LookupTableInsertV2(
+            table_handle=table, keys=new, values=tf.zeros_like(new)
+        )
+        # In the graph of a gradient, TensorFlow drops ops on which no result depends.
+        with tf.control_dependencies([added]):
+            return ~is_new | has_room
 
     def __len__(self) -> int:
         """The number of sizes."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from kerasrec.emit.host import has_gpu
+from kerasrec.host import has_gpu
 from kerasrec.private import compile_time, in_xla
 
 # The number of frames in a block, by the number of frames for which there is room. A block whose

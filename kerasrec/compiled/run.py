@@ -25,6 +25,7 @@ from kerasrec.emit.limits import Limits
 from kerasrec.emit.results import Given, Outcome, State, Tensors
 from kerasrec.emit.run import ScheduleRun
 from kerasrec.graph.values import Value
+from kerasrec.host import integers_on_host
 from kerasrec.private import not_inlined
 from kerasrec.schedule.schedule import Schedule
 
@@ -68,29 +69,36 @@ class CompiledRun:
 
     def forward(self, arguments: Tensors) -> Outcome:
         """Runs sweep 0 on flat arguments, `[tokens, ...]` each."""
+        with integers_on_host():
+            return self._forward(arguments)
+
+    def _forward(self, arguments: Tensors) -> Outcome:
         self.arguments = arguments
         num_roots = num_rows(arguments[0])
         schedule, keeps = self.forward_only or self.schedule, self.forward_only is None
         values = self.values_of(schedule, self.limits, self.shared, keeps, self.known)
         self._values = values
         found = self._found = self._run_values(arguments)
-        self._has_failed = found["is_full"] | found["has_fault"]
 
         def waves() -> Outcome:
             return self._in_waves().forward(arguments)
 
-        return unless_failed(self._has_failed, lambda: values.outcome(found, num_roots), waves)
+        return unless_failed(self._has_failed(), lambda: values.outcome(found, num_roots), waves)
 
     def _run_values(self, arguments: Tensors) -> State:
         """Runs the values, with more room if there was not enough; see `Values.run`."""
         values, most = self._values, self._most_frames()
+
+        def is_full(state: State) -> tf.Tensor:
+            return state["failures"][0] > 0
+
         num_roots = num_rows(arguments[0])
         capacity = tf.minimum(values.first_capacity(num_roots), most)
         first = values.run(arguments, capacity)
 
         def with_more_room() -> State:
             def goes_on(state: State, capacity: tf.Tensor) -> tf.Tensor:
-                return state["is_full"] & (capacity < most)
+                return is_full(state) & (capacity < most)
 
             def go_on(state: State, capacity: tf.Tensor) -> tuple[State, tf.Tensor]:
                 capacity = tf.where(capacity > most // _GROWTH, most, capacity * _GROWTH)
@@ -102,11 +110,15 @@ class CompiledRun:
             )
             return state
 
-        found: State = tf.cond(first["is_full"], not_inlined(with_more_room), lambda: first)
+        found: State = tf.cond(is_full(first), not_inlined(with_more_room), lambda: first)
         return found
 
     def backward(self, given: Given, shared: dict[Value, tf.Tensor]) -> Outcome:
         """Runs the other sweeps; the arguments are those of `ScheduleRun.backward`."""
+        with integers_on_host():
+            return self._backward(given, shared)
+
+    def _backward(self, given: Given, shared: dict[Value, tf.Tensor]) -> Outcome:
         if self.forward_only is not None:
             again = copy.copy(self)
             again.forward_only = None
@@ -123,7 +135,11 @@ class CompiledRun:
         def compiled() -> Outcome:
             return gradient.run(self._found, given, num_roots)
 
-        return unless_failed(self._has_failed, compiled, waves)
+        return unless_failed(self._has_failed(), compiled, waves)
+
+    def _has_failed(self) -> tf.Tensor:
+        """Whether waves must run the program, a bool scalar; in whichever graph is being built."""
+        return tf.reduce_any(self._found["failures"] > 0)
 
     def _in_waves(self) -> ScheduleRun:
         """Makes a run by waves."""

@@ -13,6 +13,7 @@ from kerasrec.compiled.by_xla import by_xla
 from kerasrec.compiled.entries import tables_of_rows
 from kerasrec.compiled.first import FirstSweep
 from kerasrec.compiled.hoisted import Sum, run_hoisted
+from kerasrec.compiled.kept import kept
 from kerasrec.compiled.known_sizes import KnownSizes
 from kerasrec.compiled.later import LaterSweep
 from kerasrec.compiled.padding import bucket, num_rows, padded, sizes_for, sizes_for_entries
@@ -76,7 +77,10 @@ class Values:
         self.schedule = schedule
         self.graph: TaggedGraph = schedule.graph
         self.layout = Layout(schedule)
-        self.keys: list[Hashable] = []  # Of the buffers that are kept; known after tracing.
+        # Known after tracing: the buffers that are kept, with their dtypes, and the numbers of
+        # frames by space, of frames by place, and of blocks by component.
+        self.dtypes: dict[Hashable, tf.DType] = {}
+        self.numbers: list[Tensors] = []
         self._max_depth = limits.max_depth
         self._keeps = keeps
         self._known = known
@@ -176,9 +180,9 @@ class Values:
         """Runs the program, with room for a number of frames, and within bounds inside of XLA.
 
         Returns:
-            A dict of `is_full`: whether there was not enough room; `has_fault`: whether an op
-            failed, a call is too deep, or XLA has compiled for as many sizes as it may; and the
-            values that `outcome` and a gradient read.
+            A dict of `failures`, int32 `[2]`: whether there was not enough room; and whether an op
+            failed, a call is too deep, or XLA has compiled for as many sizes as it may. The other
+            values are those that `outcome` and a gradient read.
         """
         num_roots = num_rows(arguments[0])
         given = [padded(item, bucket(num_roots)) for item in arguments]
@@ -211,15 +215,18 @@ class Values:
             fits: Whether the run is possible with these sizes; otherwise there is a fault.
         """
         rows = [bucket(size) for size in self._collected.values()]
-        inputs = sizes, num_roots, given, self._shared, self._sizes_of_tables, rows
+        numbers = tf.stack([num_roots, *self._sizes_of_tables])
+        inputs = sizes, numbers, given, self._shared, rows
+        has_fault = self._has_fault
         if self._known is None:
             found: State = self._run(*inputs)
-            found["has_fault"] |= ~fits
+            has_fault |= ~fits
         else:
             padded_inputs = [*tf.nest.flatten(given), *self._shared]
             is_admitted = fits & self._known.admit(padded_inputs, tf.stack([*sizes, *rows]))
             found = tf.cond(is_admitted, lambda: self._run(*inputs), lambda: self._nothing(inputs))
-        return {**found, "sizes": sizes, "has_fault": found["has_fault"] | self._has_fault}
+        failures = tf.maximum(found["failures"], tf.cast([False, has_fault], tf.int32))
+        return {**found, "sizes": sizes, "failures": failures}
 
     def program(
         self,
@@ -256,7 +263,7 @@ class Values:
             return tf.zeros([size or 0 for size in tensor.shape], tensor.dtype)
 
         found = self._run.get_concrete_function(*inputs).structured_outputs
-        return {**tf.nest.map_structure(empty, found), "has_fault": tf.constant(True)}
+        return {**tf.nest.map_structure(empty, found), "failures": tf.constant([0, 1])}
 
     def outcome(self, found: State, num_roots: tf.Tensor) -> Outcome:
         """Returns the results of the program, without padding."""
@@ -273,12 +280,12 @@ class Values:
     def _compiled(
         self,
         sizes: Tensors,
-        num_roots: tf.Tensor,
+        numbers: tf.Tensor,
         given: Any,
         shared: Tensors,
-        sizes_of_tables: Tensors,
         rows_of_tables: Tensors,
     ) -> State:
+        num_roots, *sizes_of_tables = tf.unstack(numbers)
         program = self.program(
             sizes,
             self._padded_roots(given),
@@ -295,15 +302,15 @@ class Values:
                 self._sums += sums
                 found += tensors
                 has_fault |= fails
-        self.keys = list(program.done) if self._keeps else []
+        done = program.done if self._keeps else {}
+        self.dtypes = {key: tensor.dtype for key, tensor in done.items()}
+        counts, tails = program.counts.values(), program.tails.values()
+        self.numbers = [list(counts), list(tails), program.steps]
         return {
-            "is_full": is_full,
-            "has_fault": has_fault,
+            "failures": tf.cast([is_full, has_fault], tf.int32),
             "outputs": program.outputs(0),
             "tables": list(program.tables.values()),
             "sums": found,
-            "done": [program.done[key] for key in self.keys],
-            "counts": list(program.counts.values()),
-            "tails": list(program.tails.values()),
-            "steps": program.steps,
+            "done": kept(list(done.values())),
+            "numbers": kept([tf.stack(tf.nest.flatten(self.numbers))]),
         }

@@ -53,7 +53,7 @@ class RunWithinXla:
         values = Values(self.forward_only or self.schedule, self.limits, self.shared, keeps, None)
         self._values = values
         self._found = values.run_within(arguments, self.bounds)
-        self._has_failed = self._found["is_full"] | self._found["has_fault"]
+        self._has_failed = tf.reduce_any(self._found["failures"] > 0)
         return unless(self._has_failed, values.outcome(self._found, num_roots))
 
     def backward(self, given: Given, shared: dict[Value, tf.Tensor]) -> Outcome:

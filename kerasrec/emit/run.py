@@ -11,7 +11,6 @@ import tensorflow as tf
 
 from kerasrec.emit.arrays import num_rows
 from kerasrec.emit.barriers import with_open_tokens
-from kerasrec.emit.host import integers_on_host
 from kerasrec.emit.limits import Limits
 from kerasrec.emit.prepared import with_prepared
 from kerasrec.emit.registers import Registers
@@ -19,6 +18,7 @@ from kerasrec.emit.results import Given, Outcome, Tensors
 from kerasrec.emit.sums import Sums
 from kerasrec.graph.graph import TaggedGraph, order_of
 from kerasrec.graph.values import Value
+from kerasrec.host import integers_on_host
 from kerasrec.schedule.schedule import Schedule
 from kerasrec.schedule.sections import Loop, Section
 

@@ -15,7 +15,6 @@ from kerasrec.compiled.ops import obstacles as compiled_obstacles
 from kerasrec.compiled.run import CompiledRun
 from kerasrec.compiled.values import Bounds
 from kerasrec.compiled.within import RunWithinXla
-from kerasrec.emit.host import has_gpu
 from kerasrec.emit.limits import Limits
 from kerasrec.emit.results import Given, Outcome, Tensors
 from kerasrec.engine.bounded import BoundedRun
@@ -23,6 +22,7 @@ from kerasrec.engine.scheduled import Scheduled
 from kerasrec.errors import TraceError
 from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.values import Value
+from kerasrec.host import has_gpu
 from kerasrec.scalar.run import ScalarRun, gradient_obstacles, obstacles
 from kerasrec.schedule.schedule import Schedule
 

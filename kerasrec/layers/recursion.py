@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import tensorflow as tf
 from kerasrec.engine.execution_plan import ExecutionPlan
 from kerasrec.errors import or_nothing
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
+from kerasrec.host import integers_on_host
 from kerasrec.layers.cell import RecursiveCell, call_cell, is_ready_made
 from kerasrec.layers.held import MadeOnce
 from kerasrec.layers.inputs import NodeInputs, leaf_of, look_up, num_words_of
@@ -171,18 +173,19 @@ class Recursion:
     ) -> tuple[list[tf.Tensor], Any, tf.Tensor]:
         """Runs one use, like `__call__`, with a list that gets its stages."""
         (drop, input_drop) = (factors[0] if factors else None for factors in drops)
-        with tf.control_dependencies([] if in_xla() else check_sizes(x, children)):
-            x = tf.identity(x)
-        words, rules = self._words_to_check(x)
-        with tf.name_scope("trees"):
-            trees = tables_of(
-                children, words, rules, self._cell.arity, self._options.get("memo", False)
-            )
         is_ragged = isinstance(x, tf.RaggedTensor)
-        # As many rows as nodes in all, and a row of outputs for each.
-        rows = x.values if is_ragged else tf.reshape(x, [-1, *x.shape[2:]], "inputs")
-        inputs = self._inputs(rows, trees, input_drop)
-        table_size = tf.size(trees.is_node, name="table_size") if return_sequences else None
+        with contextlib.nullcontext() if in_xla() else integers_on_host():
+            with tf.control_dependencies([] if in_xla() else check_sizes(x, children)):
+                x = tf.identity(x)
+            words, rules = self._words_to_check(x)
+            with tf.name_scope("trees"):
+                trees = tables_of(
+                    children, words, rules, self._cell.arity, self._options.get("memo", False)
+                )
+            # As many rows as nodes in all, and a row of outputs for each.
+            rows = x.values if is_ragged else tf.reshape(x, [-1, *x.shape[2:]], "inputs")
+            inputs = self._inputs(rows, trees, input_drop)
+            table_size = tf.size(trees.is_node, name="table_size") if return_sequences else None
         options = dict(self._options)
         if options["engine"] == "compiled" and not training:
             options["recompute"] = True

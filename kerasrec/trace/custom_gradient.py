@@ -7,6 +7,7 @@ the graph.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -35,7 +36,9 @@ def custom_gradient(function: Callable[..., Differentiated]) -> Callable[..., li
         flat = tf.nest.flatten(results, expand_composites=True)
         # Cotangents reach the inputs only through these ops. In a saved model the ops stop them, so
         # that a loaded model has no gradient, rather than one of zeros.
-        gates = [tf.stop_gradient(tensor) for tensor in tensors]
+        # Integers have no gradient, and would be copied to a GPU for nothing.
+        gated = [_may_have_gradient(tensor) for tensor in tensors]
+        gates = [tf.stop_gradient(one) for one in itertools.compress(tensors, gated)]
         hidden = tf.identity_n([*map(tf.stop_gradient, flat), *gates])
 
         def of_op(
@@ -43,7 +46,7 @@ def custom_gradient(function: Callable[..., Differentiated]) -> Callable[..., li
         ) -> list[tf.Tensor | tf.IndexedSlices | None]:
             given = cotangents[: len(flat)]
             packed = tf.nest.pack_sequence_as(results, given, expand_composites=True)
-            return [None] * len(flat) + list(gradient(*packed))
+            return [None] * len(flat) + list(itertools.compress(gradient(*packed), gated))
 
         set_gradient(hidden[0].op, of_op)
         for gate in gates:
@@ -51,6 +54,10 @@ def custom_gradient(function: Callable[..., Differentiated]) -> Callable[..., li
         return tf.nest.pack_sequence_as(results, hidden[: len(flat)], expand_composites=True)
 
     return call
+
+
+def _may_have_gradient(tensor: tf.Tensor) -> bool:
+    return not (tensor.dtype.is_integer or tensor.dtype.is_bool)
 
 
 def _pass(_: tf.Operation, cotangent: tf.Tensor) -> tf.Tensor:

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec.emit import host
+from kerasrec import host
 from kerasrec.engine import choice
 from tests.engine.helpers import assert_same, run_lowered, run_plain, traced
 from tests.programs import each

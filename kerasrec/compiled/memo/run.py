@@ -16,10 +16,10 @@ from kerasrec.compiled.rows import Sizes
 from kerasrec.compiled.run import CompiledRun
 from kerasrec.compiled.values import Values
 from kerasrec.emit.barriers import with_open_tokens
-from kerasrec.emit.host import integers_on_host
 from kerasrec.emit.prepared import with_prepared
 from kerasrec.emit.results import State, Tensors
 from kerasrec.emit.run import ScheduleRun
+from kerasrec.host import integers_on_host
 from kerasrec.memo.calls import CallFinder, Calls
 from kerasrec.memo.run import MemoRun
 from kerasrec.schedule.linkage import groups_of

@@ -13,6 +13,8 @@ from contextlib import AbstractContextManager
 import tensorflow as tf
 
 HOST = "/device:CPU:0"
+# The dtype of integers that are kept on the GPU; see `compiled/kept.py`.
+ON_GPU = tf.uint32
 
 
 def integers_on_host() -> AbstractContextManager[None]:
@@ -33,5 +35,9 @@ def has_gpu() -> bool:
 
 def _device(operation: tf.Operation) -> str:
     tensors = [*operation.inputs, *operation.outputs]
-    is_on_host = all(one.dtype.is_integer or one.dtype.is_bool for one in tensors)
-    return HOST if is_on_host and tensors and not operation.device else operation.device
+    is_on_host = tensors and all(_is_for_host(one.dtype) for one in tensors)
+    return HOST if is_on_host and not operation.device else operation.device
+
+
+def _is_for_host(dtype: tf.DType) -> bool:
+    return dtype != ON_GPU and bool(dtype.is_integer or dtype.is_bool)
