@@ -19,7 +19,8 @@ from kerasrec.graph.values import Value
 from kerasrec.half_precision import wide
 from kerasrec.queues.buffers import BufferSpec
 from kerasrec.queues.layout import Layout
-from kerasrec.schedule.instructions import Return, Save
+from kerasrec.schedule.instructions import Fire, Return, Save
+from kerasrec.schedule.passes.move_again import MOVES
 from kerasrec.schedule.sections import Component, Place, Section
 from kerasrec.schedule.turns import fed_by
 
@@ -82,10 +83,23 @@ class Program:
         return self.layout.queues[0].components
 
     def sizes_for(self, component: Component) -> Sizes:
-        """The sizes of a component's blocks; they are widest if all frames are there beforehand."""
+        """The sizes of a component's blocks.
+
+        They are widest if all frames are there beforehand, or if dead rows cost little.
+        """
         fed = fed_by(self.layout.queues[0].segments)
         is_fed = any(not fed[key].isdisjoint(component) for key in component)
-        return self.sizes if is_fed else self.sizes.wide
+        is_light = all(self._is_light(*key) for key in component)
+        return self.sizes if is_fed and not is_light else self.sizes.wide
+
+    def _is_light(self, body: str, place: int) -> bool:
+        """Whether a place, in all sweeps, only computes integers and moves numbers."""
+        segments = (self.layout.segment(body, sweep, place) for sweep in self.layout.queues)
+        ops = [one for item in segments for one in item.instructions if isinstance(one, Fire)]
+        return all(
+            one.node.op in MOVES or not any(value.type.dtype.is_floating for value in one.outputs)
+            for one in ops
+        )
 
     def buffer_specs(self, sweep: int) -> dict[Hashable, BufferSpec]:
         """Returns the specs of the buffers that the queues of a sweep fill."""

@@ -11,8 +11,9 @@ from kerasrec.schedule.instructions import Fire, Instruction, Item, Save
 from kerasrec.schedule.link import at_use_of
 from kerasrec.schedule.schedule import Schedule
 
-_MOVES = frozenset({"ConcatV2", "ExpandDims", "GatherV2", "Identity", "Pack", "Reshape", "Slice"})
-_MOVES |= {"Split", "SplitV", "Squeeze", "StridedSlice", "Transpose", "Unpack"}
+# Ops that only move numbers.
+MOVES = frozenset({"ConcatV2", "ExpandDims", "GatherV2", "Identity", "Pack", "Reshape", "Slice"})
+MOVES |= {"Split", "SplitV", "Squeeze", "StridedSlice", "Transpose", "Unpack"}
 
 
 def move_again(schedule: Schedule) -> Schedule:
@@ -25,7 +26,7 @@ def move_again(schedule: Schedule) -> Schedule:
     at_use = at_use_of(schedule)
     edits: dict[Instruction, list[Instruction]] = {}
     for _, _, one in schedule.instructions():
-        if not isinstance(one, Fire) or one.at_use or one.node.op not in _MOVES:
+        if not isinstance(one, Fire) or one.at_use or one.node.op not in MOVES:
             continue
         kept = [value for value in one.outputs if value in saved]
         more = [item for item in _sources(one, at_use) if item not in saved]
