@@ -17,12 +17,12 @@ from kerasrec.compiled.values import Bounds
 from kerasrec.compiled.within import RunWithinXla
 from kerasrec.emit.limits import Limits
 from kerasrec.emit.results import Given, Outcome, Tensors
+from kerasrec.engine.advice import advice
 from kerasrec.engine.bounded import BoundedRun
 from kerasrec.engine.scheduled import Scheduled
 from kerasrec.errors import TraceError
 from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.values import Value
-from kerasrec.host import has_gpu
 from kerasrec.scalar.run import ScalarRun, gradient_obstacles, obstacles
 from kerasrec.schedule.schedule import Schedule
 
@@ -102,8 +102,9 @@ def choose(program: Scheduled, in_blocks: InBlocks, options: EngineOptions) -> E
         reason = f"at most {parallel_tokens:,} tokens at once"
         return EngineChoice("waves", bounded, reason, program.schedule)
     reason = "as the decorator says" if engine == "waves" else f"because {found[0]}"
-    if engine == "auto" and has_gpu() and not _obstacles_of_compiled(program.graph, options):
-        reason += "; on a GPU, engine='compiled' is faster once XLA has compiled it"
+    if engine == "auto":
+        more = advice(program.graph, not _obstacles_of_compiled(program.graph, options))
+        reason += f"; {more}" if more else ""
     return EngineChoice("waves", program.run, reason, program.schedule)
 
 
