@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-_OF_ROWS = tf.TensorShape([None])
+OF_ROWS = tf.TensorShape([None])
 
 
 def array_of(spec: tf.TensorSpec, size: tf.Tensor | None = None) -> tf.TensorArray:
@@ -25,12 +25,28 @@ def array_of(spec: tf.TensorSpec, size: tf.Tensor | None = None) -> tf.TensorArr
     )
 
 
-def divided(
-    tensor: tf.Tensor, sizes: tf.Tensor, shape: tf.TensorShape = _OF_ROWS
-) -> tf.TensorArray:
+def divided(tensor: tf.Tensor, sizes: tf.Tensor, shape: tf.TensorShape = OF_ROWS) -> tf.TensorArray:
     """Divides the rows of a tensor among the waves: `sizes` says how many each wave gets."""
     array = array_of(tf.TensorSpec(shape, tensor.dtype), tf.size(sizes))
     return array.split(tensor, sizes)
+
+
+class Slices:
+    """The rows of a tensor, divided among the waves like those of `divided`, and read from there.
+
+    TensorFlow keeps the elements of arrays on a GPU, if there is one, and a slice of integers on
+    the host; see `host.py`.
+    """
+
+    def __init__(self, tensor: tf.Tensor, sizes: tf.Tensor):
+        self._tensor = tensor
+        self._sizes = sizes
+        self._starts = tf.cumsum(sizes, exclusive=True)
+
+    def read(self, wave: tf.Tensor) -> tf.Tensor:
+        """Returns the rows of a wave."""
+        start = tf.gather(self._starts, wave)
+        return self._tensor[start : start + tf.gather(self._sizes, wave)]
 
 
 def num_rows(tensor: tf.Tensor) -> tf.Tensor:

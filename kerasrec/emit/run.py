@@ -61,7 +61,7 @@ class ScheduleRun:
         sums = Sums()
         with integers_on_host():
             outputs = self._sweep(0, arguments, sums)
-        return Outcome({0: outputs}, sums.tables())
+            return Outcome({0: outputs}, sums.tables())
 
     def backward(self, given: Given, shared: dict[Value, tf.Tensor]) -> Outcome:
         """Runs all sweeps after the first; may be called several times after `forward`.

@@ -42,7 +42,8 @@ class State(NamedTuple):
             that goes up, results of the tokens that it has called.
         arrays: The values that the waves so far have saved.
         totals: The sums that they have added up, in float32 where the values are half-precision.
-        memory: The bytes kept so far, an int64 scalar; an empty list except in the first loop.
+        memory: The bits of `bytes_kept`, int32 `[2]`, since a loop carries int32 on the host, and
+            int64 on a GPU.
     """
 
     wave: tf.Tensor
@@ -50,6 +51,11 @@ class State(NamedTuple):
     arrays: list[tf.TensorArray]
     totals: Tensors
     memory: Tensors
+
+    @property
+    def bytes_kept(self) -> Tensors:
+        """The bytes kept so far, an int64 scalar; an empty list except in the first loop."""
+        return [tf.bitcast(bits, tf.int64) for bits in self.memory]
 
     @property
     def width(self) -> tf.Tensor:
@@ -143,14 +149,14 @@ class LoopRun:
             carry,
             [array_of(_spec(save), self.num_waves) for _, save in self._all(Save)],
             [in_float32(tf.zeros(item.shape or (), item.dtype)) for item in types],
-            [tf.constant(0, tf.int64)] if self._is_first else [],
+            [tf.constant([0, 0])] if self._is_first else [],
         )
         invariants = State(
             tf.TensorShape([]),
             {name: [node.types[0].tensor_shape() for node in carried[name]] for name in carry},
             [tf.TensorShape(None)] * len(start.arrays),
             [item.tensor_shape() for item in types],
-            [tf.TensorShape([])] * len(start.memory),
+            [tf.TensorShape([2])] * len(start.memory),
         )
         return start, invariants
 
@@ -161,7 +167,7 @@ class LoopRun:
     def _goes_on(self, state: State) -> tf.Tensor:
         if self._is_first:
             waiting = state.width
-            return (waiting > 0) & self.limits.allow(state.wave, waiting, *state.memory)
+            return (waiting > 0) & self.limits.allow(state.wave, waiting, *state.bytes_kept)
         return state.wave >= 0 if self._is_up else state.wave < self.num_waves
 
     def _turn(self, state: State) -> State:
@@ -190,7 +196,7 @@ class LoopRun:
             carry,
             [array.write(state.wave, found[name].get(save.item)) for (name, save), array in saves],
             [total + in_float32(more) for total, more in zip(state.totals, reduced, strict=True)],
-            [memory + self._bytes_kept(found) for memory in state.memory],
+            [tf.bitcast(kept + self._bytes_kept(found), tf.int32) for kept in state.bytes_kept],
         )
 
     def _give(self, found: dict[str, WaveRegisters], state: State) -> Carry:

@@ -54,7 +54,7 @@ class WaveRun(ScheduleRun):
     def _check_limits(self, end: State) -> None:
         """Fails if the first loop was stopped; later loops wait for this check."""
         tag = partial(call_path, self.graph, self.store, end.wave, end.carry)
-        (memory,) = end.memory
+        (memory,) = end.bytes_kept
         check = self.limits.check(self.graph, end.wave, end.width, memory, tag)
         with tf.control_dependencies([check]):
             self.num_waves = tf.identity(end.wave)

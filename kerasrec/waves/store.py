@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from kerasrec.emit.arrays import divided, joined
+from kerasrec.emit.arrays import OF_ROWS, Slices, divided, joined
 from kerasrec.graph.values import Region
+from kerasrec.host import has_gpu
 from kerasrec.schedule.instructions import Item, Save, Tokens, region_of
 
 
@@ -20,7 +21,7 @@ class WaveStore:
     """Saved items: the elements of waves, and tensors for the tokens of all waves."""
 
     def __init__(self) -> None:
-        self._waves: dict[Item, tf.TensorArray] = {}
+        self._waves: dict[Item, tf.TensorArray | Slices] = {}
         self._all_tokens: dict[Item, tf.Tensor] = {}
         self._sizes: dict[Tokens, tf.Tensor] = {}
         self._lengths: dict[Item, tf.Tensor] = {}
@@ -56,10 +57,10 @@ class WaveStore:
         if isinstance(item, Region):
             sizes, inside = self.sizes(tokens), Tokens(body, item)
             first = tf.gather(self._ends(tokens) - sizes, self._waves_of(inside))
-            self._waves[item] = divided(tensor - first, self.sizes(inside))
+            self._waves[item] = _divided(tensor - first, self.sizes(inside))
         else:
             shape = item.type.tensor_shape()
-            self._waves[item] = divided(tensor, self.sizes(tokens), shape)
+            self._waves[item] = _divided(tensor, self.sizes(tokens), shape)
 
     def load(self, item: Item, wave: tf.Tensor | None) -> tf.Tensor:
         """Returns an item for one wave, or for the tokens of all waves if `wave` is None."""
@@ -109,3 +110,12 @@ class WaveStore:
                 found = tf.gather(outer, self._all_tokens[region])
             self._wave_of_tokens[tokens] = found
         return self._wave_of_tokens[tokens]
+
+
+def _divided(
+    tensor: tf.Tensor, sizes: tf.Tensor, shape: tf.TensorShape = OF_ROWS
+) -> tf.TensorArray | Slices:
+    """Divides rows among the waves, in a form that loops can read without a copy to the host."""
+    if has_gpu() and tensor.dtype == tf.int32:
+        return Slices(tensor, sizes)
+    return divided(tensor, sizes, shape)

@@ -60,14 +60,28 @@ def test_loops_and_branches():
     assert all(often != copies.OFTEN for often, *_ in found)
 
 
-@pytest.mark.many
-@pytest.mark.parametrize("mode", ["training", "inference"])
-def test_a_compiled_tree_layer_waits_for_whether_it_failed(mode):
+def in_tree_layer(peer, mode):
+    """The copies to the host in a tree layer, and in its gradient."""
     source = TreeSource(None, 2)
     values = "TreeLSTM", initial_values("TreeLSTM", source.num_words(), 4)
     batch, *_ = source.batches(2)
-    graph = copies.step_of("kerasrec compiled", mode, values, batch)
-    of_layer = [one for one in copies.copies(graph) if one.often == copies.OFTEN and one.to_host]
-    shapes = [tuple(one.tensor.shape) for one in of_layer if one.reader == copies.END]
+    found = copies.copies(copies.step_of(peer, mode, values, batch))
+    around = ("Tensordot", "SparseSoftmax")  # The output layer and the loss.
+    return [one for one in found if one.to_host and not any(name in one.reader for name in around)]
+
+
+@pytest.mark.many
+@pytest.mark.parametrize("mode", ["training", "inference"])
+def test_a_compiled_tree_layer_waits_for_whether_it_failed(mode):
+    found = [one for one in in_tree_layer("kerasrec compiled", mode) if one.often == copies.OFTEN]
+    assert {one.reader for one in found} == {copies.END}
     sparse = [(), (None,), (), (None,)]  # How many rows, and which: gradients of two tables.
+    shapes = [tuple(one.tensor.shape) for one in found]
     assert shapes == ([(2,), *sparse] if mode == "training" else [(2,)])
+
+
+@pytest.mark.many
+@pytest.mark.parametrize("mode", ["training", "inference"])
+def test_waves_of_a_tree_layer_wait_for_the_nodes_of_all_waves(mode):
+    (only,) = in_tree_layer("kerasrec", mode)
+    assert (only.often, only.tensor.op.type) == (copies.OFTEN, "TensorListConcatV2")
