@@ -20,7 +20,8 @@ ON_GPU = tf.uint32
 def integers_on_host() -> AbstractContextManager[None]:
     """Returns a context in which ops that read and write only integers and bools run on the host.
 
-    This includes loops. An op that was given a device keeps it. Without a GPU, nothing is placed.
+    This includes loops, and leaves out ops on uint32. An op that was given a device keeps it.
+    Without a GPU, nothing is placed.
     """
     if not has_gpu():
         return contextlib.nullcontext()

@@ -93,7 +93,12 @@ class Program:
         return self.sizes if is_fed and not is_light else self.sizes.wide
 
     def _is_light(self, body: str, place: int) -> bool:
-        """Whether a place, in all sweeps, only computes integers and moves numbers."""
+        """Whether a place, in all sweeps, only computes integers and moves numbers.
+
+        Places with ragged rows also compare each of their entries with each frame of the block.
+        """
+        if self.layout.entries[body]:
+            return False
         segments = (self.layout.segment(body, sweep, place) for sweep in self.layout.queues)
         ops = [one for item in segments for one in item.instructions if isinstance(one, Fire)]
         return all(

@@ -86,15 +86,14 @@ def look_up(
 
 def _embedded(embedding: keras.layers.Layer, words: tf.Tensor) -> tf.Tensor:
     """The vectors of words, `[words, features]`; a TraceError if the embedding adds a loss."""
-    with (
-        without_losses(
-            embedding,
-            f"The embedding {embedding.name} adds a loss, by `add_loss` or by the "
-            "`activity_regularizer` of a layer in it, which cannot leave the tree layer. Apply it "
-            "before the tree layer, to all words, or use an `embeddings_regularizer`.",
-        ),
-        tf.device(None),
-    ):  # A layer of the user's places its ops itself.
+    refused = without_losses(
+        embedding,
+        f"The embedding {embedding.name} adds a loss, by `add_loss` or by the "
+        "`activity_regularizer` of a layer in it, which cannot leave the tree layer. Apply it "
+        "before the tree layer, to all words, or use an `embeddings_regularizer`.",
+    )
+    # What places integers on the host stops at a layer of the user's.
+    with refused, tf.device(None):
         return embedding(words)
 
 

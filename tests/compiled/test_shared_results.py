@@ -7,6 +7,8 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
+from kerasrec.compiled.shared_results import shared_results
+from kerasrec.queues.layout import Layout
 from tests.compiled.helpers import never_by_waves
 from tests.parameters import few_of
 
@@ -51,6 +53,8 @@ def recursive(plain, **options):
 )
 def test_shared_results_and_others_in_one_buffer(plain, options):
     function, weights = recursive(plain, **options), [FIRST, SECOND]
+    schedule = function.execution_plan(NUMBERS).schedule
+    assert len(shared_results(Layout(schedule))) == 1  # Of two such branches.
     with never_by_waves(), tf.GradientTape() as tape:
         values = function(NUMBERS)
         loss = tf.reduce_sum(tf.square(values))
