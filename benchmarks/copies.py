@@ -5,11 +5,9 @@
 A copy to the host waits for all that the GPU has been told to do before. The command goes through
 the graph of a step, with TensorFlow's own list of kernels: an op with a kernel for GPUs runs there,
 unless it is placed elsewhere, and each kernel says which of its tensors it wants on the host.
-TensorFlow simplifies a graph before it runs it, so a real step makes fewer copies than are counted
-here, at most.
+TensorFlow simplifies a graph before it runs it, so a real step makes no more copies than these.
 """
 
-import argparse
 import collections
 from typing import NamedTuple
 from unittest import mock
@@ -18,9 +16,8 @@ import tensorflow as tf
 from tensorflow.python.framework import kernels
 
 from benchmarks import report
-from benchmarks.model import MODELS, initial_values
+from benchmarks.one_step import add_mode, parser_of, values_and_batches
 from benchmarks.peers import peer_class
-from benchmarks.trees import TreeSource
 
 PEERS = ("kerasrec", "kerasrec compiled")
 OFTEN, LOOP, SELDOM = "once a step", "in each turn of a loop", "if a condition holds"
@@ -71,11 +68,11 @@ def copies(graph, often=OFTEN, on_host=False):
             if is_data and is_copied and (tensor.ref(), to_host) not in found:
                 found.add((tensor.ref(), to_host))
                 yield Copy(often, to_host, tensor, operation.name)
+        if place.is_compiled:
+            yield from _of_compiled(operation, often)
+            continue
         for held in graphs_held(operation):
-            if place.is_compiled:
-                yield from _of_compiled(operation, often)
-            else:
-                yield from copies(held, _how_often(operation, held, often), place.is_on_host)
+            yield from copies(held, _how_often(operation, held, often), place.is_on_host)
 
 
 def graphs_held(operation):
@@ -207,16 +204,11 @@ def step_of(peer, mode, values, batch):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--model", choices=MODELS, default="TreeLSTM")
-    parser.add_argument("--mode", choices=["training", "inference"], default="training")
-    parser.add_argument("--batch", type=int, default=25)
-    parser.add_argument("--units", type=int, default=150)
+    parser = parser_of(__doc__)
+    add_mode(parser)
     parser.add_argument("--list", action="store_true", help="name each copy")
     arguments = parser.parse_args()
-    source = TreeSource(None, arguments.batch)
-    values = initial_values(arguments.model, source.num_words(), arguments.units)
-    batch, *_ = source.batches(arguments.batch)
+    values, (batch, *_) = values_and_batches(arguments)
     rows = []
     for peer in PEERS:
         graph = step_of(peer, arguments.mode, (arguments.model, values), batch)

@@ -5,16 +5,14 @@
 prints a table of the program of the values and of that of the gradient.
 """
 
-import argparse
 import re
 import tempfile
 from pathlib import Path
 
 from benchmarks import report
 from benchmarks.hlo_text import KINDS, parts
-from benchmarks.model import MODELS, initial_values
+from benchmarks.one_step import parser_of, values_and_batches
 from benchmarks.process import NO_GPU, Process
-from benchmarks.trees import TreeSource
 
 PEER = "kerasrec compiled"
 PROGRAMS = ("values", "gradient")
@@ -60,14 +58,8 @@ def rows(texts):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--model", choices=MODELS, default="TreeLSTM")
-    parser.add_argument("--batch", type=int, default=25)
-    parser.add_argument("--units", type=int, default=150)
-    arguments = parser.parse_args()
-    source = TreeSource(None, arguments.batch)
-    values = initial_values(arguments.model, source.num_words(), arguments.units)
-    batch, *_ = source.batches(arguments.batch)
+    arguments = parser_of(__doc__).parse_args()
+    values, (batch, *_) = values_and_batches(arguments)
     print(f"{report.line({**vars(arguments), **report.machine()})}\n")
     report.print_table(COLUMNS, rows(programs(arguments.model, values, batch)))
 

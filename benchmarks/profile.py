@@ -8,7 +8,6 @@ counts twice. The last row is the time in which none of these ops runs: the exec
 ones, and the call. An empty `tf.function` is timed, too.
 """
 
-import argparse
 import collections
 import glob
 import re
@@ -18,9 +17,8 @@ import time
 import tensorflow as tf
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
-from benchmarks.model import MODELS, initial_values
+from benchmarks.one_step import add_mode, parser_of, values_and_batches
 from benchmarks.peers import peer_class
-from benchmarks.trees import TreeSource
 
 PARTS = {
     "trees": "tree tables and their checks",
@@ -36,17 +34,12 @@ PARTS = {
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--model", choices=MODELS, default="TreeLSTM")
-    parser.add_argument("--mode", choices=["training", "inference"], default="training")
-    parser.add_argument("--batch", type=int, default=25)
-    parser.add_argument("--units", type=int, default=150)
+    parser = parser_of(__doc__)
+    add_mode(parser)
     parser.add_argument("--data", metavar="DIR", help="read trees from DIR/train.txt, as in SST")
     arguments = parser.parse_args()
-    source = TreeSource(arguments.data, arguments.batch)
     model, mode = arguments.model, arguments.mode
-    values = initial_values(model, source.num_words(), arguments.units)
-    batches = source.batches(arguments.batch)
+    values, batches = values_and_batches(arguments, arguments.data)
     for name in ("kerasrec", "dense limit"):
         peer = peer_class(name)(model, values)
         inputs = [peer.inputs(batch) for batch in batches]

@@ -230,13 +230,8 @@ class Block(Registers):
             Which frames return, bool `[width]`.
         """
         written = [one for one in returns if one not in self.program.shared_results]
-        if written:
-            self._write_results(written, sweep)
-        return _any_of([self.mask(one.region) for one in returns])
-
-    def _write_results(self, returns: Sequence[Return], sweep: int) -> None:
-        masks = [self.mask(one.region) for one in returns]
-        for number, values in enumerate(zip(*(one.values for one in returns), strict=True)):
+        masks = [self.mask(one.region) for one in written]
+        for number, values in enumerate(zip(*(one.values for one in written), strict=True)):
             *others, found = map(self.get, values)
             for own, tensor in zip(masks, others, strict=False):
                 found = tf.where(beside(own, tensor), tensor, found)
@@ -245,6 +240,7 @@ class Block(Registers):
                 self.write_own(key, found, mask)
             else:
                 self.rows.write(key, self.rows_of_results(), found, mask)
+        return _any_of([self.mask(one.region) for one in returns])
 
     def fill(self, tables: dict[str, tf.Tensor]) -> None:
         """Adds the values of COLLECT nodes to rows of their tables; dead rows add to none."""

@@ -15,6 +15,7 @@ import tensorflow as tf
 from kerasrec.compiled.frames import Column
 from kerasrec.compiled.program import Program
 from kerasrec.compiled.rows import Rows
+from kerasrec.compiled.scalars import stacked, unstacked
 from kerasrec.compiled.step import Step
 from kerasrec.emit.arrays import open_rows
 from kerasrec.emit.results import State, Tensors
@@ -121,16 +122,13 @@ class FirstSweep:
             return tf.reduce_any(waiting) & ~self._is_full(state) & ~state["fault"]
 
         like = {name: state[name] for name in _SCALARS}
-        number = len(tf.nest.flatten(like))
 
         def packed(state: State) -> tuple[State, tf.Tensor]:
-            """Packs the scalars into a vector, since XLA makes a kernel for each tensor."""
             tensors = {name: state[name] for name in state if name not in _SCALARS}
-            scalars = tf.nest.flatten({name: state[name] for name in _SCALARS})
-            return tensors, tf.stack([tf.cast(one, tf.int32) for one in scalars])
+            return tensors, stacked({name: state[name] for name in _SCALARS})
 
         def unpacked(tensors: State, scalars: tf.Tensor) -> State:
-            found = tf.nest.pack_sequence_as(like, tf.unstack(scalars, number))
+            found = unstacked(scalars, like)
             return {**tensors, **found, "fault": found["fault"] > 0}
 
         begin = packed(state)

@@ -8,6 +8,7 @@ from kerasrec.compiled.by_xla import by_xla
 from kerasrec.compiled.hoisted import Sum, run_hoisted
 from kerasrec.compiled.kept import restored
 from kerasrec.compiled.padding import bucket, padded
+from kerasrec.compiled.scalars import stacked, unstacked
 from kerasrec.compiled.shared import SharedInputs
 from kerasrec.compiled.values import Values
 from kerasrec.emit.results import Given, Outcome, State, Tensors
@@ -55,7 +56,7 @@ class Gradient:
             for sweep, tensors in zip(self._sweeps.values(), given, strict=True)
         ]
         state = {name: kept[name] for name in ("sizes", "done", "numbers")}
-        numbers = tf.stack([num_roots, *self._sizes_of_tables])
+        numbers = stacked([num_roots, *self._sizes_of_tables])
         found = self._run(state, numbers, inputs, self._shared)
         sums = Sums()
         for one, tensors in zip(self._sums, found["sums"], strict=True):
@@ -82,8 +83,7 @@ class Gradient:
         num_roots, *sizes_of_tables = tf.unstack(numbers)
         done = restored(kept["done"], list(values.dtypes.values()))
         (of_values,) = restored(kept["numbers"], [tf.int32])
-        flat = tf.unstack(of_values, len(tf.nest.flatten(values.numbers)))
-        counts, tails, steps = tf.nest.pack_sequence_as(values.numbers, flat)
+        counts, tails, steps = unstacked(of_values, values.numbers)
         first = [tensor for tensors in given for tensor in tensors][:1]
         roots = tf.range(tf.shape(first[0])[0] if first else bucket(num_roots))
         program = values.program(

@@ -13,7 +13,7 @@ from kerasrec.compiled.frames import Frames
 from kerasrec.compiled.rows import Buffers, Sizes
 from kerasrec.compiled.shared_results import shared_results
 from kerasrec.compiled.walks import Walks
-from kerasrec.graph.fire import fire
+from kerasrec.emit.prepared import tensor_of
 from kerasrec.graph.graph import present
 from kerasrec.graph.values import Value
 from kerasrec.half_precision import wide
@@ -140,8 +140,7 @@ class Program:
         found = {key: self.sizes.empty(spec.dtype, spec.shape) for key, spec in specs.items()}
         for values in self.shared_results.values():
             for key in values.keys() & found.keys():
-                value = values[key]
-                row = fire(value.node, [])[0] if value.node.op == "Const" else self.shared[value]
+                row = tensor_of(values[key], self.shared)
                 found[key] = tf.broadcast_to(row, tf.shape(found[key]))
         return found
 

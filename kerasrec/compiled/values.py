@@ -19,6 +19,7 @@ from kerasrec.compiled.later import LaterSweep
 from kerasrec.compiled.padding import bucket, num_rows, padded, sizes_for, sizes_for_entries
 from kerasrec.compiled.program import Program
 from kerasrec.compiled.rows import Sizes
+from kerasrec.compiled.scalars import stacked
 from kerasrec.compiled.shared import SharedInputs
 from kerasrec.emit.limits import Limits
 from kerasrec.emit.prepared import tensor_of
@@ -215,7 +216,7 @@ class Values:
             fits: Whether the run is possible with these sizes; otherwise there is a fault.
         """
         rows = [bucket(size) for size in self._collected.values()]
-        numbers = tf.stack([num_roots, *self._sizes_of_tables])
+        numbers = stacked([num_roots, *self._sizes_of_tables])
         inputs = sizes, numbers, given, self._shared, rows
         has_fault = self._has_fault
         if self._known is None:
@@ -225,7 +226,7 @@ class Values:
             padded_inputs = [*tf.nest.flatten(given), *self._shared]
             is_admitted = fits & self._known.admit(padded_inputs, tf.stack([*sizes, *rows]))
             found = tf.cond(is_admitted, lambda: self._run(*inputs), lambda: self._nothing(inputs))
-        failures = tf.maximum(found["failures"], tf.cast([False, has_fault], tf.int32))
+        failures = tf.maximum(found["failures"], stacked([False, has_fault]))
         return {**found, "sizes": sizes, "failures": failures}
 
     def program(
@@ -307,10 +308,10 @@ class Values:
         counts, tails = program.counts.values(), program.tails.values()
         self.numbers = [list(counts), list(tails), program.steps]
         return {
-            "failures": tf.cast([is_full, has_fault], tf.int32),
+            "failures": stacked([is_full, has_fault]),
             "outputs": program.outputs(0),
             "tables": list(program.tables.values()),
             "sums": found,
             "done": kept(list(done.values())),
-            "numbers": kept([tf.stack(tf.nest.flatten(self.numbers))]),
+            "numbers": kept([stacked(self.numbers)]),
         }

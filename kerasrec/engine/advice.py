@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 import tensorflow as tf
 
@@ -17,16 +18,16 @@ _SMALL = 1 << 18
 _THREADS = "TF_NUM_INTRAOP_THREADS"
 
 
-def advice(graph: TaggedGraph, is_compilable: bool) -> str:
+def advice(graph: TaggedGraph, is_compilable: Callable[[], bool]) -> str:
     """Returns what may make a program faster on this machine; empty if nothing is known.
 
     Args:
         graph: The program.
-        is_compilable: Whether the engine "compiled" can run it.
+        is_compilable: Returns whether the engine "compiled" can run it.
     """
     if has_gpu():
         faster = "on a GPU, engine='compiled' is faster once XLA has compiled it"
-        return faster if is_compilable else ""
+        return faster if is_compilable() else ""
     is_chosen = tf.config.threading.get_intra_op_parallelism_threads() or _THREADS in os.environ
     if is_chosen or (os.cpu_count() or 1) == 1 or not 0 < _largest_weight(graph) <= _SMALL:
         return ""

@@ -103,7 +103,7 @@ def choose(program: Scheduled, in_blocks: InBlocks, options: EngineOptions) -> E
         return EngineChoice("waves", bounded, reason, program.schedule)
     reason = "as the decorator says" if engine == "waves" else f"because {found[0]}"
     if engine == "auto":
-        more = advice(program.graph, not _obstacles_of_compiled(program.graph, options))
+        more = advice(program.graph, lambda: not _obstacles_of_compiled(program.graph, options))
         reason += f"; {more}" if more else ""
     return EngineChoice("waves", program.run, reason, program.schedule)
 

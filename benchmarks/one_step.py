@@ -1,0 +1,29 @@
+"""What commands that look into one step of a model share: their options, weights and batches."""
+
+import argparse
+
+from benchmarks.model import MODELS, initial_values
+from benchmarks.trees import TreeSource
+
+MODES = ("training", "inference")
+
+
+def parser_of(documentation):
+    """A parser with the options of a model and a batch."""
+    parser = argparse.ArgumentParser(description=documentation.split("\n")[0])
+    parser.add_argument("--model", choices=MODELS, default="TreeLSTM")
+    parser.add_argument("--batch", type=int, default=25)
+    parser.add_argument("--units", type=int, default=150)
+    return parser
+
+
+def add_mode(parser):
+    """Adds the option for what a step does."""
+    parser.add_argument("--mode", choices=MODES, default=MODES[0])
+
+
+def values_and_batches(arguments, directory=None):
+    """The weights of the model, and batches of trees of a directory, or of random ones."""
+    source = TreeSource(directory, arguments.batch)
+    values = initial_values(arguments.model, source.num_words(), arguments.units)
+    return values, source.batches(arguments.batch)
