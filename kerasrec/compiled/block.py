@@ -83,13 +83,33 @@ class Block(Registers):
         super().__post_init__()
         self.layout = self.program.layout
         self.in_turns: dict[Value, Tensors] = {}
-        self.has_fault = tf.constant(False)
+        # Where ops have failed: among tokens, and among entries of ragged rows.
+        self._failed: dict[bool, tf.Tensor] = {}
         # The number of entries of each region to which the block gives numbers.
         self.counts: dict[Hashable, tf.Tensor] | None = None
         self._entries: dict[Each, EntryRows] = {}
         self._first_entries: dict[Each, tf.Tensor] = {}
         # For values that are rows of entries and belong to no token.
         self._of_entries: dict[Value, EntryRows] = {}
+
+    @property
+    def has_fault(self) -> tf.Tensor:
+        """Whether an op has failed, a bool scalar."""
+        return _any_of([tf.constant(False), *map(tf.reduce_any, self._failed.values())])
+
+    def fail(self, where: tf.Tensor, region: Region | None, value: Value | None = None) -> None:
+        """Notes where something fails.
+
+        Args:
+            where: For each token of the region, whether it fails, bool; what it says of others does
+                not matter.
+            region: The region.
+            value: A value that has a row for each of those tokens; it may be rows of entries.
+        """
+        is_of_entries = value in self._of_entries or each_of(region) is not None
+        found = where & self.mask_of(value, region)
+        known = self._failed.get(is_of_entries)
+        self._failed[is_of_entries] = found if known is None else known | found
 
     def mask(self, region: Region | None) -> tf.Tensor:
         """The rows that are tokens of a region, bool `[width]`; `[entries]` within ragged rows."""
@@ -207,6 +227,8 @@ class Block(Registers):
             return [self._passed(value.node) for value in one.values]
         if isinstance(one, Load) and isinstance(one.item, Value):
             key = ("value", one.item)
+            if one.item in self.program.columns:
+                return [self.frames()[self.program.columns[one.item]]]
             if one.by_frame:
                 return [self.read_own(key, one.item.region)]
             return [self.rows.read_block(key, self.start)]
@@ -214,7 +236,7 @@ class Block(Registers):
 
     def keep(self, save: Save) -> None:
         """Keeps a value."""
-        if not isinstance(save.item, Value):
+        if not isinstance(save.item, Value) or save.item in self.program.columns:
             return
         key, tensor = ("value", save.item), self.get(save.item)
         if save.by_frame:
@@ -250,7 +272,7 @@ class Block(Registers):
             value, index = self.all(node.inputs)
             size = tf.cast(self.get(node.size), index.dtype)  # type: ignore[arg-type]
             mask, is_inside = self.mask(node.region), (index >= 0) & (index < size)
-            self.has_fault |= tf.reduce_any(mask & ~is_inside)
+            self.fail(~is_inside, node.region)
             places = tf.expand_dims(tf.cast(index, tf.int32), 1)
             live, add = mask & is_inside, tf.tensor_scatter_nd_add
             tables[node.name] = put(tables[node.name], places, in_float32(value), live, add)
@@ -322,9 +344,7 @@ class Block(Registers):
         value, *lengths = self.all(one.inputs)
         region = one.output.region
         for other in lengths[1:]:
-            is_other = tf.not_equal(lengths[0], other)
-            around = self.mask(region.parent if region else None)
-            self.has_fault |= tf.reduce_any(around & is_other)
+            self.fail(tf.not_equal(lengths[0], other), region.parent if region else None)
         self._set(one, [value])
         each = each_of(one.output.node.inputs[0].region)
         if isinstance(one.output.node, Leave) and each:
@@ -352,8 +372,7 @@ class Block(Registers):
         fails = failing(one, inputs, self.program.sizes_of_tables)
         if fails is not None:
             of_rows = [value for value in one.inputs if value in self._of_entries]
-            value = of_rows[0] if of_rows else None
-            self.has_fault |= tf.reduce_any(fails & self.mask_of(value, one.node.region))
+            self.fail(fails, one.node.region, of_rows[0] if of_rows else None)
         if one.node.op == RAGGED_GATHER:
             assert self.rows.sizes.entries is not None and fails is not None
             # Frames of other branches may look up a row in the table's padding, which is none.
@@ -380,7 +399,7 @@ class Block(Registers):
     def _select_entries(self, one: Select, each: Each) -> None:
         rows = entry_rows(self.get(each.selector), self.live, self.num_rows(each))
         self._entries[each] = rows
-        self.has_fault |= rows.total > self.num_rows(each)
+        self.fail(rows.total > self.num_rows(each), None)
         self._set(one, [rows.ids])
         is_new = self.counts is not None and not one.at_use
         if is_new and each in self.layout.entries[self.body]:
@@ -424,7 +443,7 @@ def block_of(
     rows = Rows(sizes, written, program.done)
     numbers, live = start + tf.range(sizes.width), tf.range(sizes.width) < count
     if segment.place:
-        numbers = rows.read_block(("list", segment.body, segment.place), start)
+        numbers = program.listed(rows, (segment.body, segment.place), start)
     numbers = tf.where(live, numbers, sizes.dead)
     graph, body, shared = program.layout.graph, segment.body, program.shared
     is_range, settled = not segment.place, segment.settled

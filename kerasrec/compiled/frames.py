@@ -12,6 +12,7 @@ import tensorflow as tf
 from kerasrec.compiled.rows import Rows
 from kerasrec.compiled.walks import Walks
 from kerasrec.graph.types import Type
+from kerasrec.graph.values import Value
 from kerasrec.queues.buffers import BufferSpec
 from kerasrec.queues.layout import Layout
 
@@ -67,6 +68,15 @@ class Frames:
             if number not in columns:
                 found["input", body, 0, number] = BufferSpec(body, kind.dtype, kind.shape or ())
         return found
+
+    def of_arguments(self) -> dict[Value, int]:
+        """Returns the arguments that are columns, with their numbers."""
+        return {
+            Value(node, 0): number
+            for name, body in self._layout.graph.bodies.items()
+            for number, node in enumerate(body.parameters)
+            if number in self.columns(name)
+        }
 
     def write(
         self,

@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec.compiled.frames import Frames
-from kerasrec.compiled.rows import Buffers, Sizes
+from kerasrec.compiled.rows import Buffers, Rows, Sizes
 from kerasrec.compiled.shared_results import shared_results
 from kerasrec.compiled.walks import Walks
 from kerasrec.emit.prepared import tensor_of
@@ -73,6 +73,11 @@ class Program:
         return Frames(self.layout, self.walks)
 
     @functools.cached_property
+    def columns(self) -> dict[Value, int]:
+        """Arguments that need not be kept once more for other places: columns of the frames."""
+        return self.frames.of_arguments()
+
+    @functools.cached_property
     def shared_results(self) -> dict[Return, dict[Hashable, Value]]:
         """The branches whose results the buffers begin with."""
         return shared_results(self.layout)
@@ -115,16 +120,27 @@ class Program:
             found["value", value] = BufferSpec(None, value.type.dtype, value.type.shape or ())
         if sweep:
             return found
+        for value in self.columns:
+            found.pop(("value", value), None)
         for name in layout.graph.bodies:
             found |= self.frames.buffer_specs(name)
             found.pop(("pending", name), None)
             waiting = [key for key in layout.order if key[0] == name and not self.walks.has(key)]
             if any(layout.counts_calls(*key) for key in waiting):
                 found["pending", name] = found["owner", name] = BufferSpec(name, tf.int32, ())
-        for name, place in layout.order:
-            if place:
-                found["list", name, place] = BufferSpec(name, tf.int32, ())
+            if self.places(name):
+                shape = (len(self.places(name)),)
+                found["lists", name] = BufferSpec(name, tf.int32, shape)
         return found
+
+    def places(self, body: str) -> list[int]:
+        """The places of a body at which frames wait in lists: all but place 0."""
+        return [place for name, place in self.layout.order if name == body and place]
+
+    def listed(self, rows: Rows, key: Place, start: tf.Tensor) -> tf.Tensor:
+        """A block of frames in the list of a place, int32 `[width]`."""
+        body, place = key
+        return rows.read_block(("lists", body), start)[:, self.places(body).index(place)]
 
     def specs_of_saves(self, section: Section) -> dict[Hashable, BufferSpec]:
         """Returns the specs of the buffers that a section for all tokens fills."""

@@ -101,8 +101,16 @@ class Rows:
         return self._tokens_of(tf.gather(self.all(key), rows))
 
     def write(self, key: Hashable, rows: tf.Tensor, values: tf.Tensor, live: tf.Tensor) -> None:
-        """Replaces live rows: `rows` int32 `[n]`, `values` `[n, ...]`, `live` bool `[n]`."""
-        self.written[key] = put(self.written[key], tf.expand_dims(rows, 1), values, live)
+        """Replaces live rows, or parts of rows.
+
+        Args:
+            key: The buffer.
+            rows: The rows, int32 `[n]`, or places of parts of rows, int32 `[n, 2]`.
+            values: The values, `[n, ...]`.
+            live: Which are written, bool `[n]`.
+        """
+        places = tf.expand_dims(rows, 1) if rows.shape.rank == 1 else rows
+        self.written[key] = put(self.written[key], places, values, live)
 
     def pass_on(self, key: Hashable, rows: tf.Tensor, values: tf.Tensor, live: tf.Tensor) -> None:
         """Passes values to frames, which have one caller each; arguments as for `write`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Hashable, Mapping, Sequence
 
 import tensorflow as tf
@@ -12,6 +13,7 @@ from kerasrec.compiled.frames import CALLS, RETURNS, Column
 from kerasrec.compiled.program import Program
 from kerasrec.compiled.rows import Rows, Sizes
 from kerasrec.emit.results import State
+from kerasrec.graph.values import Region, each_of
 from kerasrec.private import update_slice
 from kerasrec.queues.buffers import BufferSpec
 from kerasrec.schedule.instructions import Return, Send, Wait
@@ -63,9 +65,12 @@ class Step:
         self.heads[self.name, self.place] += self.count
         block.run(self.segment.instructions)
         block.fill(self.tables)
-        for one in self.segment.placed:
-            if isinstance(one, Wait):
-                self._wait(one)
+        for send in block.sent:
+            depth = block.spread(block.frames()["depth"], send.region) + 1
+            block.fail(depth >= self.program.max_depth, send.region)
+        self.fault |= block.has_fault
+        self._ranks = self._ranks_of_tokens()
+        self._wait([one for one in self.segment.placed if isinstance(one, Wait)])
         for send in block.sent:
             self._call(send)
         returns = [one for one in self.segment.placed if isinstance(one, Return)]
@@ -89,7 +94,7 @@ class Step:
             "steps": self.steps,
             "traces": self.traces,
             "tables": list(self.tables.values()),
-            "fault": self.fault | self.block.has_fault,
+            "fault": self.fault,
         }
 
     def _taken(self) -> tuple[tf.Tensor, tf.Tensor]:
@@ -108,7 +113,7 @@ class Step:
     def _end_of_callers(self, start: tf.Tensor, end: tf.Tensor) -> tf.Tensor:
         """Where the frames end in the list that may have called those from `start` to `end`."""
         rows = Rows(self.sizes, self._buffers, self.program.done)
-        numbers = rows.read_block(("list", self.name, self.place), start)
+        numbers = self.program.listed(rows, (self.name, self.place), start)
         listed = self.program.frames.columns(self.name).index("listed")
         of_block = rows.read(("frame", self.name), numbers)[:, listed]
         is_there = tf.range(self.sizes.width) < end - start
@@ -139,14 +144,15 @@ class Step:
         """Appends frames for the calls of some call sites."""
         block, callee, width = self.block, send.sites[0].callee, len(send.sites)
         mask = block.mask(send.region)
-        first = self._appended(callee, mask, width)
+        first = self._appended(callee, send.region, width)
         block.write_own(self.layout.link(send.sites), first, mask, send.region)
         results = self._rows_of_results(send, first, mask)
         depth = block.spread(block.frames()["depth"], send.region) + 1
-        self.fault |= tf.reduce_any(mask & (depth >= self.program.max_depth))
         places = tf.range(width)
         numbers = tf.expand_dims(first, 1) + places
-        live = tf.expand_dims(mask, 1) & (numbers < self.sizes.capacity)
+        # Nothing is called after a fault. So XLA reads all that it needs of the frames before it
+        # writes any, and need not copy their table in each turn.
+        live = tf.expand_dims(mask & ~self.fault, 1) & (numbers < self.sizes.capacity)
         labels = tf.constant([site.label for site in send.sites])
         columns: dict[Column, tf.Tensor] = {
             **dict(enumerate(tf.stack(tensors, 1) for tensors in block.passed(send))),
@@ -167,9 +173,25 @@ class Step:
             columns["listed"] = self.tails[walked]
         self.program.frames.write(block.rows, callee, numbers, columns, live)
 
-    def _appended(self, space: Hashable, mask: tf.Tensor, width: int) -> tf.Tensor:
-        """Appends `width` rows to a space for each true entry of a mask; returns the first ones."""
-        ranks = tf.cumsum(tf.cast(mask, tf.int32))
+    def _ranks_of_tokens(self) -> dict[Region | None, tf.Tensor]:
+        """For regions that make calls or wait for them, what `_ranks_of` returns, found at once."""
+        regions = [one.region for one in self.segment.placed if isinstance(one, Wait)]
+        regions += [one.region for one in self.block.sent]
+        regions = [region for region in dict.fromkeys(regions) if each_of(region) is None]
+        if not regions:
+            return {}
+        ranks = _ranks(tf.stack([self.block.mask(region) for region in regions]))
+        return dict(zip(regions, tf.unstack(ranks, len(regions)), strict=True))
+
+    def _ranks_of(self, region: Region | None) -> tf.Tensor:
+        """For each row of a block, how many up to and with it are tokens of a region, int32."""
+        if region not in self._ranks:
+            self._ranks[region] = _ranks(self.block.mask(region))
+        return self._ranks[region]
+
+    def _appended(self, space: Hashable, region: Region | None, width: int) -> tf.Tensor:
+        """Appends `width` rows to a space for each token of a region; returns the first ones."""
+        ranks = self._ranks_of(region)
         first = self.counts[space] + width * (ranks - 1)
         self.counts[space] += width * ranks[-1]
         return first
@@ -180,31 +202,45 @@ class Step:
         space = self.layout.results(callee)
         if space == callee or send.sites[0] in self.layout.handed_on:
             return first
-        found = self._appended(space, mask, len(send.sites))
+        found = self._appended(space, send.region, len(send.sites))
         self.block.write_own(self.layout.link(send.sites, True), found, mask, send.region)
         return found
 
-    def _wait(self, one: Wait) -> None:
+    def _wait(self, ones: Sequence[Wait]) -> None:
         """Makes frames wait for their calls; they are queued if they made none or need not wait."""
-        block, key = self.block, (self.name, one.then)
-        mask = block.mask(one.region)
-        if self.program.walks.has(key) or not (one.sites or one.others):
-            self._enqueue(key, block.numbers, mask)
-            return
-        if not self.layout.counts_calls(*key):
-            return
-        waits = tf.fill(tf.shape(mask), len(one.sites))
-        for sites in one.others:
-            waits += len(sites) * block.num_called(sites[0].region)
-        block.write_own(("pending", self.name), waits, mask)
-        if not one.sites:
-            self._enqueue(key, block.numbers, mask & tf.equal(waits, 0))
+        block, ready = self.block, {}
+        for one in ones:
+            key, mask = (self.name, one.then), block.mask(one.region)
+            if self.program.walks.has(key) or not (one.sites or one.others):
+                ready[key] = mask, self._ranks_of(one.region)
+            elif self.layout.counts_calls(*key):
+                waits = tf.fill(tf.shape(mask), len(one.sites))
+                for sites in one.others:
+                    waits += len(sites) * block.num_called(sites[0].region)
+                block.write_own(("pending", self.name), waits, mask)
+                if not one.sites:
+                    mask &= tf.equal(waits, 0)
+                    ready[key] = mask, _ranks(mask)
+        if ready:
+            self._enqueue(self.name, ready, block.numbers)
 
-    def _enqueue(self, key: Place, numbers: tf.Tensor, is_ready: tf.Tensor) -> None:
-        ranks = tf.cumsum(tf.cast(is_ready, tf.int32))
-        places = self.tails[key] + ranks - 1
-        self.block.rows.write(("list", *key), places, numbers, is_ready)
-        self.tails[key] += ranks[-1]
+    def _enqueue(
+        self, body: str, ready: Mapping[Place, tuple[tf.Tensor, tf.Tensor]], numbers: tf.Tensor
+    ) -> None:
+        """Appends frames of a body to the lists of places, each frame to at most one.
+
+        Args:
+            body: The body.
+            ready: For each place, which frames are ready, bool `[width]`, and their ranks.
+            numbers: The numbers of the frames, int32 `[width]`.
+        """
+        places, columns = tf.zeros_like(numbers), tf.zeros_like(numbers)
+        for key, (mask, ranks) in ready.items():
+            places = tf.where(mask, self.tails[key] + ranks - 1, places)
+            columns = tf.where(mask, self.program.places(body).index(key[1]), columns)
+            self.tails[key] += ranks[-1]
+        is_ready = functools.reduce(tf.logical_or, (mask for mask, _ in ready.values()))
+        self.block.rows.write(("lists", body), tf.stack([places, columns], 1), numbers, is_ready)
 
     def _return(self, returns: Sequence[Return]) -> None:
         """Returns results; callers become ready if they wait for no other call.
@@ -231,4 +267,9 @@ class Step:
             own = tf.range(self.sizes.width)
             rows.write(("owner", name), callers, own, mask)
             mask &= tf.equal(rows.read(("owner", name), callers), own)
-        self._enqueue(key, callers, mask)
+        self._enqueue(name, {key: (mask, _ranks(mask))}, callers)
+
+
+def _ranks(mask: tf.Tensor) -> tf.Tensor:
+    """How many are true up to and with each element of a row, int32; `mask` bool `[..., width]`."""
+    return tf.cumsum(tf.cast(mask, tf.int32), -1)

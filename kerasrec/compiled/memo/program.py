@@ -12,6 +12,7 @@ from kerasrec.compiled.program import Program
 from kerasrec.compiled.rows import Sizes
 from kerasrec.errors import GraphError
 from kerasrec.graph.graph import CallSite
+from kerasrec.graph.values import Value
 from kerasrec.half_precision import wide
 from kerasrec.queues.buffers import BufferSpec
 from kerasrec.queues.layout import Layout
@@ -47,6 +48,11 @@ class MemoProgram(Program):
     def waiting(self) -> list[str]:
         """The bodies of which some calls wait for others."""
         return waiting_of(self.layout)
+
+    @property
+    def columns(self) -> dict[Value, int]:
+        """None: nothing is kept of a call but its arguments."""
+        return {}
 
     @functools.cached_property
     def components(self) -> tuple[Component, ...]:
