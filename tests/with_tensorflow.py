@@ -25,7 +25,7 @@ import keras
 import pytest
 import tensorflow as tf
 
-from kerasrec import RecursiveFunction
+from kerasrec import RecursiveFunction, host
 
 # Two devices let MirroredStrategy be tested. They can only be had before TensorFlow first runs,
 # so for all tests; a loop of small ops was no slower on them.
@@ -87,6 +87,14 @@ def optimized() -> Iterator[None]:
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False})
     yield
     tf.config.optimizer.set_experimental_options(before)
+
+
+@pytest.fixture
+def a_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A second CPU stands for a GPU: kerasrec chooses sizes, layouts and places as with a GPU."""
+    monkeypatch.setattr(host, "has_gpu", lambda: True)
+    with tf.device("/CPU:1"):
+        yield
 
 
 @pytest.fixture(scope="session")

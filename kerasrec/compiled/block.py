@@ -440,7 +440,7 @@ def block_of(
         written: The buffers that the block may write.
         sizes: The sizes of the block.
     """
-    rows = Rows(sizes, written, program.done)
+    rows = program.rows(sizes, written)
     numbers, live = start + tf.range(sizes.width), tf.range(sizes.width) < count
     if segment.place:
         numbers = program.listed(rows, (segment.body, segment.place), start)

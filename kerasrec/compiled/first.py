@@ -14,7 +14,6 @@ import tensorflow as tf
 
 from kerasrec.compiled.frames import Column
 from kerasrec.compiled.program import Program
-from kerasrec.compiled.rows import Rows
 from kerasrec.compiled.scalars import stacked, unstacked
 from kerasrec.compiled.step import Step
 from kerasrec.emit.arrays import open_rows
@@ -64,7 +63,7 @@ class FirstSweep:
         entry, sizes = graph.entry, self.sizes
         # Not a constant: TensorFlow's bridge to XLA fails on constants that several loops pass on.
         zero = num_roots - num_roots
-        rows = Rows(sizes, self.program.empty(self.specs), self.program.done)
+        rows = self.program.rows(sizes, self.program.empty(self.specs))
         roots = tf.range(tf.shape(arguments[0])[0])
         is_root = roots < num_roots
         label = tf.constant(graph.root.label)

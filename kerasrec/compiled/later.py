@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from kerasrec.compiled.block import Block
 from kerasrec.compiled.block_sweep import BlockSweep
-from kerasrec.compiled.rows import Buffers, Rows
+from kerasrec.compiled.rows import Buffers
 from kerasrec.emit.results import Tensors
 from kerasrec.schedule.sections import Segment
 
@@ -27,7 +27,7 @@ class LaterSweep(BlockSweep):
     def _begin(self, roots: tf.Tensor, is_root: tf.Tensor, given: Tensors) -> Buffers:
         """Returns the buffers before the first block."""
         program, entry = self.program, self.layout.graph.entry
-        rows = Rows(program.sizes, program.empty(self.specs), program.done)
+        rows = program.rows(program.sizes, program.empty(self.specs))
         for number, tensor in enumerate(given):
             rows.write(self.layout.input(entry, self.sweep, number), roots, tensor, is_root)
         return rows.written

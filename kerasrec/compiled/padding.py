@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from kerasrec.host import has_gpu
+from kerasrec import host
 from kerasrec.private import compile_time, in_xla
 
 # The number of frames in a block, by the number of frames for which there is room. A block whose
@@ -51,7 +51,7 @@ def padded(tensor: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
 def sizes_for(capacity: tf.Tensor) -> list[tf.Tensor]:
     """Returns the capacity, and the widths of usual and widest blocks, int32; see `rows.Sizes`."""
     width = tf.reduce_max([tf.where(capacity >= least, width, 0) for least, width in _WIDTHS])
-    if has_gpu():
+    if host.has_gpu():
         width *= _WIDER_ON_GPU
     sizes = [capacity, width, _WIDE * width]
     return list(map(compile_time, sizes)) if in_xla() else sizes

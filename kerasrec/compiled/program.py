@@ -9,7 +9,9 @@ from typing import Any
 
 import tensorflow as tf
 
+from kerasrec import host
 from kerasrec.compiled.frames import Frames
+from kerasrec.compiled.packs import PackedRows, Packs, packs_of
 from kerasrec.compiled.rows import Buffers, Rows, Sizes
 from kerasrec.compiled.shared_results import shared_results
 from kerasrec.compiled.walks import Walks
@@ -78,6 +80,15 @@ class Program:
         return self.frames.of_arguments()
 
     @functools.cached_property
+    def packs(self) -> Packs:
+        """The buffers that are columns of others; there are none on a CPU."""
+        return packs_of(self.layout) if host.has_gpu() else Packs({})
+
+    def rows(self, sizes: Sizes, written: Buffers) -> Rows:
+        """The program's buffers, of which some may be written."""
+        return PackedRows(sizes, written, self.done, self.packs)
+
+    @functools.cached_property
     def shared_results(self) -> dict[Return, dict[Hashable, Value]]:
         """The branches whose results the buffers begin with."""
         return shared_results(self.layout)
@@ -118,6 +129,7 @@ class Program:
         found.update((key, spec) for key, spec in layout.buffer_specs(sweep).items())
         for value in layout.kept_by_block(sweep):
             found["value", value] = BufferSpec(None, value.type.dtype, value.type.shape or ())
+        found = self.packs.packed(found)
         if sweep:
             return found
         for value in self.columns:
@@ -155,8 +167,12 @@ class Program:
         """Buffers of zeros, or of results that are given beforehand."""
         found = {key: self.sizes.empty(spec.dtype, spec.shape) for key, spec in specs.items()}
         for values in self.shared_results.values():
-            for key in values.keys() & found.keys():
-                row = tensor_of(values[key], self.shared)
+            rows = {
+                key: tf.expand_dims(tensor_of(value, self.shared), 0)
+                for key, value in values.items()
+                if (self.packs.of(key) or key) in found
+            }
+            for key, row in self.packs.joined(rows).items():
                 found[key] = tf.broadcast_to(row, tf.shape(found[key]))
         return found
 
@@ -186,4 +202,5 @@ class Program:
         entry = self.layout.graph.entry
         nodes = present(self.layout.graph.bodies[entry].sweeps[sweep].outputs)
         keys = [self.layout.output(entry, sweep, number) for number in range(len(nodes))]
-        return [self.done[key] for key in keys]
+        rows = self.rows(self.sizes, {})
+        return [rows.all(key) for key in keys]

@@ -11,7 +11,7 @@ from kerasrec.compiled.block import Block
 from kerasrec.compiled.fitting import fitting
 from kerasrec.compiled.frames import CALLS, RETURNS, Column
 from kerasrec.compiled.program import Program
-from kerasrec.compiled.rows import Rows, Sizes
+from kerasrec.compiled.rows import Sizes
 from kerasrec.emit.results import State
 from kerasrec.graph.values import Region, each_of
 from kerasrec.private import update_slice
@@ -112,7 +112,7 @@ class Step:
 
     def _end_of_callers(self, start: tf.Tensor, end: tf.Tensor) -> tf.Tensor:
         """Where the frames end in the list that may have called those from `start` to `end`."""
-        rows = Rows(self.sizes, self._buffers, self.program.done)
+        rows = self.program.rows(self.sizes, self._buffers)
         numbers = self.program.listed(rows, (self.name, self.place), start)
         listed = self.program.frames.columns(self.name).index("listed")
         of_block = rows.read(("frame", self.name), numbers)[:, listed]

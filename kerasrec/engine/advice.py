@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from kerasrec import host
 from kerasrec.graph.graph import TaggedGraph
-from kerasrec.host import has_gpu
 from kerasrec.schedule.passes.branches_apart import PRODUCTS
 
 # TensorFlow divides even a small product among threads, and waits for all of them. On two cores,
@@ -25,7 +25,7 @@ def advice(graph: TaggedGraph, is_compilable: Callable[[], bool]) -> str:
         graph: The program.
         is_compilable: Returns whether the engine "compiled" can run it.
     """
-    if has_gpu():
+    if host.has_gpu():
         faster = "on a GPU, engine='compiled' is faster once XLA has compiled it"
         return faster if is_compilable() else ""
     is_chosen = tf.config.threading.get_intra_op_parallelism_threads() or _THREADS in os.environ

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from kerasrec import host
 from kerasrec.emit.arrays import OF_ROWS, Slices, divided, joined
 from kerasrec.graph.values import Region
-from kerasrec.host import has_gpu
 from kerasrec.schedule.instructions import Item, Save, Tokens, region_of
 
 
@@ -116,6 +116,6 @@ def _divided(
     tensor: tf.Tensor, sizes: tf.Tensor, shape: tf.TensorShape = OF_ROWS
 ) -> tf.TensorArray | Slices:
     """Divides rows among the waves, in a form that loops can read without a copy to the host."""
-    if has_gpu() and tensor.dtype == tf.int32:
+    if host.has_gpu() and tensor.dtype == tf.int32:
         return Slices(tensor, sizes)
     return divided(tensor, sizes, shape)

@@ -45,18 +45,15 @@ def test_what_is_not_kept_is_computed_again(compilable, never_by_waves):
 
 @pytest.mark.slow
 @each(few=["child_sum"], many=["gated_tree"])
-def test_blocks_as_wide_as_on_a_gpu(compilable, never_by_waves, monkeypatch):
-    """Nearly all of their rows are dead, since these programs have few calls."""
-    monkeypatch.setattr(padding, "has_gpu", lambda: True)
-    monkeypatch.setattr(host, "has_gpu", lambda: True)
-    with tf.device("/CPU:1"):  # Stands for a GPU: integers run on another device.
-        assert_same(run_lowered(compilable, engine="compiled"), run_plain(compilable))
+def test_as_on_a_gpu(compilable, never_by_waves, a_gpu):
+    """Blocks are so wide that nearly all of their rows are dead, and buffers are packed."""
+    assert_same(run_lowered(compilable, engine="compiled"), run_plain(compilable))
 
 
 @pytest.mark.many
 def test_blocks_are_wider_on_a_gpu(monkeypatch):
     capacity, width, widest = padding.sizes_for(tf.constant(1024))
-    monkeypatch.setattr(padding, "has_gpu", lambda: True)
+    monkeypatch.setattr(host, "has_gpu", lambda: True)
     on_gpu = padding.sizes_for(tf.constant(1024))
     np.testing.assert_array_equal(on_gpu, [capacity, 16 * width, 16 * widest])
 

@@ -5,16 +5,8 @@ import tensorflow as tf
 
 import kerasrec
 from kerasrec import host
-from kerasrec.engine import advice
 from tests.engine.helpers import assert_same, run_lowered, run_plain, traced
 from tests.programs import each
-
-
-@pytest.fixture
-def a_gpu(monkeypatch):
-    monkeypatch.setattr(host, "has_gpu", lambda: True)
-    with tf.device("/CPU:1"):
-        yield
 
 
 def operations(program):
@@ -66,7 +58,7 @@ def test_the_plan_says_what_is_faster_on_a_gpu(monkeypatch):
 
     x, compiled = tf.ones([1, 2]), "on a GPU, engine='compiled' is faster"
     assert compiled not in halved.execution_plan(x).summary
-    monkeypatch.setattr(advice, "has_gpu", lambda: True)
+    monkeypatch.setattr(host, "has_gpu", lambda: True)
     halved.clear_cache()
     assert compiled in halved.execution_plan(x).summary
     assert compiled not in asserted.execution_plan(x).summary

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import tensorflow as tf
 
+from kerasrec.compiled.packs import Packs
 from kerasrec.compiled.program import Program
 from kerasrec.compiled.rows import Sizes
 from kerasrec.errors import GraphError
@@ -53,6 +54,11 @@ class MemoProgram(Program):
     def columns(self) -> dict[Value, int]:
         """None: nothing is kept of a call but its arguments."""
         return {}
+
+    @property
+    def packs(self) -> Packs:
+        """None: some of its buffers are added to, and others are replaced."""
+        return Packs({})
 
     @functools.cached_property
     def components(self) -> tuple[Component, ...]:
