@@ -208,11 +208,11 @@ class Step:
 
     def _wait(self, ones: Sequence[Wait]) -> None:
         """Makes frames wait for their calls; they are queued if they made none or need not wait."""
-        block, ready = self.block, {}
+        block, ready = self.block, []
         for one in ones:
             key, mask = (self.name, one.then), block.mask(one.region)
             if self.program.walks.has(key) or not (one.sites or one.others):
-                ready[key] = mask, self._ranks_of(one.region)
+                ready.append((key, mask, self._ranks_of(one.region)))
             elif self.layout.counts_calls(*key):
                 waits = tf.fill(tf.shape(mask), len(one.sites))
                 for sites in one.others:
@@ -220,26 +220,26 @@ class Step:
                 block.write_own(("pending", self.name), waits, mask)
                 if not one.sites:
                     mask &= tf.equal(waits, 0)
-                    ready[key] = mask, _ranks(mask)
+                    ready.append((key, mask, _ranks(mask)))
         if ready:
             self._enqueue(self.name, ready, block.numbers)
 
     def _enqueue(
-        self, body: str, ready: Mapping[Place, tuple[tf.Tensor, tf.Tensor]], numbers: tf.Tensor
+        self, body: str, ready: Sequence[tuple[Place, tf.Tensor, tf.Tensor]], numbers: tf.Tensor
     ) -> None:
         """Appends frames of a body to the lists of places, each frame to at most one.
 
         Args:
             body: The body.
-            ready: For each place, which frames are ready, bool `[width]`, and their ranks.
+            ready: Places, with the frames that are ready, bool `[width]`, and their ranks.
             numbers: The numbers of the frames, int32 `[width]`.
         """
         places, columns = tf.zeros_like(numbers), tf.zeros_like(numbers)
-        for key, (mask, ranks) in ready.items():
+        for key, mask, ranks in ready:
             places = tf.where(mask, self.tails[key] + ranks - 1, places)
             columns = tf.where(mask, self.program.places(body).index(key[1]), columns)
             self.tails[key] += ranks[-1]
-        is_ready = functools.reduce(tf.logical_or, (mask for mask, _ in ready.values()))
+        is_ready = functools.reduce(tf.logical_or, (mask for _, mask, _ in ready))
         self.block.rows.write(("lists", body), tf.stack([places, columns], 1), numbers, is_ready)
 
     def _return(self, returns: Sequence[Return]) -> None:
@@ -267,7 +267,7 @@ class Step:
             own = tf.range(self.sizes.width)
             rows.write(("owner", name), callers, own, mask)
             mask &= tf.equal(rows.read(("owner", name), callers), own)
-        self._enqueue(name, {key: (mask, _ranks(mask))}, callers)
+        self._enqueue(name, [(key, mask, _ranks(mask))], callers)
 
 
 def _ranks(mask: tf.Tensor) -> tf.Tensor:
