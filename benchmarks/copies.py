@@ -10,13 +10,12 @@ TensorFlow simplifies a graph before it runs it, so a real step makes no more co
 
 import collections
 from typing import NamedTuple
-from unittest import mock
 
 import tensorflow as tf
 from tensorflow.python.framework import kernels
 
 from benchmarks import report
-from benchmarks.one_step import add_mode, parser_of, values_and_batches
+from benchmarks.one_step import add_mode, as_with_a_gpu, parser_of, values_and_batches
 from benchmarks.peers import peer_class
 
 PEERS = ("kerasrec", "kerasrec compiled")
@@ -196,8 +195,7 @@ def _numbers_of(operation, arguments, names):
 
 def step_of(peer, mode, values, batch):
     """The graph of a step of a peer, traced as if there was a GPU."""
-    gpu = [tf.config.LogicalDevice("/device:GPU:0", "GPU")]
-    with mock.patch.object(tf.config, "list_logical_devices", return_value=gpu):
+    with as_with_a_gpu():
         made = peer_class(peer)(*values)
         step = made.train if mode == "training" else made.logits
         return step.get_concrete_function(*made.inputs(batch)).graph

@@ -1,8 +1,9 @@
-"""What XLA makes of a training step by the engine "compiled": kernels and copies of each loop.
+"""What XLA makes of a step by the engine "compiled": kernels and copies of each loop.
 
-    python -m benchmarks.hlo
+    python -m benchmarks.hlo [--device gpu]
 
-prints a table of the program of the values and of that of the gradient.
+prints a table of the program of the values and of that of the gradient, or of a whole step that is
+compiled for a GPU.
 """
 
 import re
@@ -11,10 +12,15 @@ from pathlib import Path
 
 from benchmarks import report
 from benchmarks.hlo_text import KINDS, parts
-from benchmarks.one_step import parser_of, values_and_batches
+from benchmarks.one_step import add_mode, parser_of, values_and_batches
 from benchmarks.process import NO_GPU, Process
 
 PEER = "kerasrec compiled"
+# JAX looks for CUDA's libraries only to run what it has compiled. XLA tries kernels out on a GPU.
+GPU_COMPILER = {
+    "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",
+    "XLA_FLAGS": "--xla_gpu_autotune_level=0",
+}
 PROGRAMS = ("values", "gradient")
 COLUMNS = {
     "": lambda row: row["program"],
@@ -27,8 +33,8 @@ COLUMNS = {
 }
 
 
-def programs(model, values, batch):
-    """Yields the name and the optimized text of each program of a training step.
+def programs(mode, model, values, batch):
+    """Yields the name and the optimized text of each program of a step.
 
     XLA writes down what it compiles. So nothing of kerasrec is asked for what only its engine
     knows: which sizes its programs were compiled for.
@@ -40,13 +46,23 @@ def programs(model, values, batch):
         }
         arguments = ("benchmarks.timed_peer:TimedPeer", PEER, model, values)
         with Process(*arguments, environment=environment) as process:
-            process.call("steps", "training", [batch])
+            process.call("steps", mode, [batch])
         # Of a program that was compiled for several sizes, the last one ran.
         of_function = {}
         for path in sorted(Path(folder).glob("module_*_after_optimizations.txt")):
             of_function[int(re.search(r"_compiled_(\d+)_", path.name)[1])] = path
-        for name, number in zip(PROGRAMS, sorted(of_function), strict=True):
+        names = PROGRAMS if mode == "training" else PROGRAMS[:1]
+        for name, number in zip(names, sorted(of_function), strict=True):
             yield name, of_function[number].read_text(encoding="utf-8")
+
+
+def program_for_gpu(mode, model, values, batch, python=None):
+    """Yields the name of a step, and its optimized text for a GPU, which need not be there."""
+    environment = {**NO_GPU, **GPU_COMPILER}
+    with Process(
+        "benchmarks.hlo_gpu:GpuCompiler", model, values, python=python, environment=environment
+    ) as process:
+        yield mode, process.call("text", mode, batch)
 
 
 def rows(texts):
@@ -58,10 +74,19 @@ def rows(texts):
 
 
 def main():
-    arguments = parser_of(__doc__).parse_args()
+    parser = parser_of(__doc__)
+    add_mode(parser)
+    parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
+    parser.add_argument("--python", help="a Python with JAX' plugin for CUDA, for --device gpu")
+    arguments = parser.parse_args()
     values, (batch, *_) = values_and_batches(arguments)
+    given = arguments.mode, arguments.model, values, batch
+    if arguments.device == "gpu":
+        found = program_for_gpu(*given, python=arguments.python)
+    else:
+        found = programs(*given)
     print(f"{report.line({**vars(arguments), **report.machine()})}\n")
-    report.print_table(COLUMNS, rows(programs(arguments.model, values, batch)))
+    report.print_table(COLUMNS, rows(found))
 
 
 if __name__ == "__main__":

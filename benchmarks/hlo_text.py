@@ -107,7 +107,7 @@ def _kind(computations, one):
     ops = {one.op}
     if one.op == "fusion":
         ops |= {inner.op for called in one.called for inner in computations[called]}
-    if one.op == "custom-call" and "matmul" in one.rest:
+    if one.op == "custom-call" and re.search("matmul|gemm", one.rest):
         return "dots"
     kinds = (kind for op, kind in _WITHIN.items() if op in ops)
     return next(kinds, "fusions" if one.op == "fusion" else "others")

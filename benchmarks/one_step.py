@@ -1,6 +1,10 @@
 """What commands that look into one step of a model share: their options, weights and batches."""
 
 import argparse
+import contextlib
+from unittest import mock
+
+import tensorflow as tf
 
 from benchmarks.model import MODELS, initial_values
 from benchmarks.trees import TreeSource
@@ -20,6 +24,14 @@ def parser_of(documentation):
 def add_mode(parser):
     """Adds the option for what a step does."""
     parser.add_argument("--mode", choices=MODES, default=MODES[0])
+
+
+@contextlib.contextmanager
+def as_with_a_gpu():
+    """Lets kerasrec choose sizes, layouts and places as if TensorFlow saw a GPU."""
+    gpu = [tf.config.LogicalDevice("/device:GPU:0", "GPU")]
+    with mock.patch.object(tf.config, "list_logical_devices", return_value=gpu):
+        yield
 
 
 def values_and_batches(arguments, directory=None):
