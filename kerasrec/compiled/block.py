@@ -168,7 +168,13 @@ class Block(Registers):
 
     def frames(self) -> dict[Column, tf.Tensor]:
         """The integers kept for each frame, int32 `[width]` each; see `Frames.columns`."""
-        columns = tf.unstack(self.read_own(("frame", self.body)), axis=1)
+        key = ("frame", self.body)
+        # XLA gathers rows once, but cuts a block out for each reader. If one of them might come
+        # after the frames of new calls are written, XLA copies the table in each turn.
+        found = (
+            self.rows.read(key, self.numbers) if key in self.rows.written else self.read_own(key)
+        )
+        columns = tf.unstack(found, axis=1)
         return dict(zip(self.program.frames.columns(self.body), columns, strict=True))
 
     def read_own(self, key: Hashable, region: Region | None = None) -> tf.Tensor:

@@ -12,13 +12,17 @@ import tensorflow as tf
 from kerasrec import host
 from kerasrec.private import compile_time, in_xla
 
-# The number of frames in a block, by the number of frames for which there is room. A block whose
-# frames wait for each other is seldom full, and one that is too narrow costs another turn of a
-# loop.
-_WIDTHS = ((0, 4), (256, 8), (1024, 16), (4096, 32), (16384, 64), (65536, 128))
-# The factor by which blocks are wider on a GPU, which takes about as long for a wide block as for a
-# narrow one.
-_WIDER_ON_GPU = 16
+# For numbers of frames for which there is at least room, the number of frames in a block: on a CPU,
+# and on a GPU, which takes about as long for a wide block as for a narrow one. A block whose frames
+# wait for each other is seldom full, and one that is too narrow costs another turn of a loop.
+_WIDTHS = (
+    (0, 4, 64),
+    (256, 8, 128),
+    (1024, 16, 256),
+    (4096, 32, 512),
+    (16384, 128, 1024),
+    (65536, 512, 2048),
+)
 # The factor by which blocks are wider if all their frames are there beforehand.
 _WIDE = 4
 # The number of entries of ragged rows for each frame of a block: usually, and if some rows are
@@ -50,9 +54,8 @@ def padded(tensor: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
 
 def sizes_for(capacity: tf.Tensor) -> list[tf.Tensor]:
     """Returns the capacity, and the widths of usual and widest blocks, int32; see `rows.Sizes`."""
-    width = tf.reduce_max([tf.where(capacity >= least, width, 0) for least, width in _WIDTHS])
-    if host.has_gpu():
-        width *= _WIDER_ON_GPU
+    at = 2 if host.has_gpu() else 1
+    width = tf.reduce_max([tf.where(capacity >= row[0], row[at], 0) for row in _WIDTHS])
     sizes = [capacity, width, _WIDE * width]
     return list(map(compile_time, sizes)) if in_xla() else sizes
 

@@ -65,10 +65,6 @@ class Step:
         self.heads[self.name, self.place] += self.count
         block.run(self.segment.instructions)
         block.fill(self.tables)
-        for send in block.sent:
-            depth = block.spread(block.frames()["depth"], send.region) + 1
-            block.fail(depth >= self.program.max_depth, send.region)
-        self.fault |= block.has_fault
         self._ranks = self._ranks_of_tokens()
         self._wait([one for one in self.segment.placed if isinstance(one, Wait)])
         for send in block.sent:
@@ -94,7 +90,7 @@ class Step:
             "steps": self.steps,
             "traces": self.traces,
             "tables": list(self.tables.values()),
-            "fault": self.fault,
+            "fault": self.fault | self.block.has_fault,
         }
 
     def _taken(self) -> tuple[tf.Tensor, tf.Tensor]:
@@ -148,11 +144,10 @@ class Step:
         block.write_own(self.layout.link(send.sites), first, mask, send.region)
         results = self._rows_of_results(send, first, mask)
         depth = block.spread(block.frames()["depth"], send.region) + 1
+        block.fail(depth >= self.program.max_depth, send.region)
         places = tf.range(width)
         numbers = tf.expand_dims(first, 1) + places
-        # Nothing is called after a fault. So XLA reads all that it needs of the frames before it
-        # writes any, and need not copy their table in each turn.
-        live = tf.expand_dims(mask & ~self.fault, 1) & (numbers < self.sizes.capacity)
+        live = tf.expand_dims(mask, 1) & (numbers < self.sizes.capacity)
         labels = tf.constant([site.label for site in send.sites])
         columns: dict[Column, tf.Tensor] = {
             **dict(enumerate(tf.stack(tensors, 1) for tensors in block.passed(send))),

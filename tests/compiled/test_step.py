@@ -33,7 +33,7 @@ def test_branches_that_wait_for_one_place():
 
 
 @pytest.mark.many
-def test_a_call_that_is_too_deep_makes_no_other():
+def test_a_call_that_is_too_deep():
     @kerasrec.recursive(engine="compiled", max_depth=20)
     def down(n):
         return kerasrec.cond(n < 1, lambda: n, lambda: down(n - 1) + 1)
