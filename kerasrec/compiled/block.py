@@ -97,6 +97,16 @@ class Block(Registers):
         """Whether an op has failed, a bool scalar."""
         return _any_of([tf.constant(False), *map(tf.reduce_any, self._failed.values())])
 
+    def failed(self, size: tf.Tensor) -> tf.Tensor:
+        """Which rows have failed, bool `[size]`; all rows if entries of ragged rows have."""
+        found = tf.zeros([size], tf.bool)
+        for of_entries, where in self._failed.items():
+            if of_entries:
+                found |= tf.reduce_any(where)
+            else:
+                found |= tf.pad(where, [[0, size - tf.shape(where)[0]]])
+        return found
+
     def fail(self, where: tf.Tensor, region: Region | None, value: Value | None = None) -> None:
         """Notes where something fails.
 

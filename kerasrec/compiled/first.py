@@ -20,8 +20,8 @@ from kerasrec.emit.arrays import open_rows
 from kerasrec.emit.results import State, Tensors
 from kerasrec.schedule.sections import Component, Place
 
-# The integers of a state, and whether an op has failed.
-_SCALARS = ("counts", "heads", "tails", "steps", "fault")
+# The scalars of a state.
+_SCALARS = ("counts", "heads", "tails", "steps")
 
 
 class FirstSweep:
@@ -55,7 +55,8 @@ class FirstSweep:
         program.counts = dict(zip(self.layout.spaces, state["counts"], strict=True))
         program.tails = dict(zip(self.layout.order, state["tails"], strict=True))
         program.steps = state["steps"]
-        return self._is_full(state), state["fault"]
+        has_fault = tf.reduce_any(state["failed"])
+        return self._is_full(state) & ~has_fault, has_fault
 
     def _begin(self, arguments: Tensors, num_roots: tf.Tensor) -> State:
         """Returns the state before the first block: the root tokens are frames of the entry."""
@@ -82,7 +83,8 @@ class FirstSweep:
                 tf.zeros([len(one) * sizes.capacity + 1, 3], tf.int32) for one in components
             ],
             "tables": list(self.program.empty_tables().values()),
-            "fault": zero > 0,
+            # For each row of a block, so that only the end of the run asks whether any has failed.
+            "failed": tf.fill([sizes.wide.tokens_of_block], zero > 0),
         }
 
     def _run_component(self, state: State, number: int, component: Component) -> State:
@@ -118,7 +120,7 @@ class FirstSweep:
 
         def goes_on(state: State) -> tf.Tensor:
             waiting = [self._waiting(state, key) > 0 for key in places]
-            return tf.reduce_any(waiting) & ~self._is_full(state) & ~state["fault"]
+            return tf.reduce_any(waiting) & ~self._is_full(state)
 
         like = {name: state[name] for name in _SCALARS}
 
@@ -127,8 +129,7 @@ class FirstSweep:
             return tensors, stacked({name: state[name] for name in _SCALARS})
 
         def unpacked(tensors: State, scalars: tf.Tensor) -> State:
-            found = unstacked(scalars, like)
-            return {**tensors, **found, "fault": found["fault"] > 0}
+            return {**tensors, **unstacked(scalars, like)}
 
         begin = packed(state)
         found = tf.while_loop(

@@ -48,7 +48,7 @@ class Step:
         self.tails = dict(zip(self.layout.order, state["tails"], strict=True))
         self.tables = dict(zip(program.rows_of_tables, state["tables"], strict=True))
         self.steps, self.traces = list(state["steps"]), list(state["traces"])
-        self.fault = state["fault"]
+        self.failed = state["failed"]
         self._buffers = dict(zip(specs, state["buffers"], strict=True))
         self.start, self.count = self._taken()
         self.block: Block
@@ -90,7 +90,7 @@ class Step:
             "steps": self.steps,
             "traces": self.traces,
             "tables": list(self.tables.values()),
-            "fault": self.fault | self.block.has_fault,
+            "failed": self.failed | self.block.failed(tf.shape(self.failed)[0]),
         }
 
     def _taken(self) -> tuple[tf.Tensor, tf.Tensor]:
