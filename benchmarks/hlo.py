@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks import report
 from benchmarks.hlo_text import KINDS, parts
 from benchmarks.one_step import add_mode, parser_of, values_and_batches
-from benchmarks.process import NO_GPU, Process
+from benchmarks.process import NO_GPU, Failed, Process
 
 PEER = "kerasrec compiled"
 # JAX looks for CUDA's libraries only to run what it has compiled. XLA tries kernels out on a GPU.
@@ -85,8 +85,13 @@ def main():
         found = program_for_gpu(*given, python=arguments.python)
     else:
         found = programs(*given)
-    print(f"{report.line({**vars(arguments), **report.machine()})}\n")
-    report.print_table(COLUMNS, rows(found))
+    try:
+        found = list(rows(found))
+    except Failed as failed:
+        parser.error(f"{failed}; benchmarks/README.md says what --device gpu needs")
+    shown = {name: item for name, item in vars(arguments).items() if name != "python"}
+    print(f"{report.line({**shown, **report.machine()})}\n")
+    report.print_table(COLUMNS, found)
 
 
 if __name__ == "__main__":

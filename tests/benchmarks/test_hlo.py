@@ -81,11 +81,34 @@ def test_of_what_tensorflow_compiles():
     assert loop.kernels.total() > 1
 
 
+SMALL = ["hlo", "--model", "TreeLSTM", "--batch", "2", "--units", "3"]
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Returns the program and the loop of each line that a small run prints."""
+
+    def run(*options):
+        monkeypatch.setattr("sys.argv", [*SMALL, *options])
+        hlo.main()
+        lines = [line for line in capsys.readouterr().out.splitlines() if "|" in line]
+        return [tuple(cell.strip() for cell in line.split("|")[1:3]) for line in lines[2:]]
+
+    return run
+
+
 @pytest.mark.slow
-def test_a_small_run(monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["hlo", "--model", "TreeRNN", "--batch", "2", "--units", "3"])
-    hlo.main()
-    lines = [line.split("|")[1:3] for line in capsys.readouterr().out.splitlines() if "|" in line]
-    first = [program.strip() for program, loop in lines if loop.strip() == "outside"]
-    assert first == list(hlo.PROGRAMS)
-    assert any(loop.strip().endswith("depth 1") for _, loop in lines)
+def test_a_small_run(run):
+    lines = run()
+    assert [program for program, loop in lines if loop == "outside"] == list(hlo.PROGRAMS)
+    assert any(loop.endswith("depth 1") for _, loop in lines)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode, num_loops", [("training", 6), ("inference", 3)])
+def test_a_gpu_that_is_not_there(run, mode, num_loops):
+    """Down, leaves and up; in training also down, and two sums of gradients."""
+    pytest.importorskip("jax_plugins.xla_cuda12")
+    lines = run("--device", "gpu", "--mode", mode)
+    assert lines[0] == (mode, "outside")
+    assert len(lines) > num_loops
