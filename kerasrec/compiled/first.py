@@ -142,7 +142,8 @@ class FirstSweep:
         return unpacked(*found)
 
     def _is_full(self, state: State) -> tf.Tensor:
-        return tf.reduce_any(tf.stack(state["counts"]) > self.sizes.capacity)
+        tails = dict(zip(self.layout.order, state["tails"], strict=True))
+        return self.program.is_full(state["counts"], tails)
 
     def _waiting(self, state: State, key: Place) -> tf.Tensor:
         """The number of frames in the queue of a place, an int32 scalar."""

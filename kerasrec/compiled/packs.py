@@ -12,11 +12,8 @@ from collections.abc import Hashable, Mapping
 import tensorflow as tf
 
 from kerasrec.compiled.rows import Buffers, Rows, Sizes
-from kerasrec.graph.values import Value
 from kerasrec.queues.buffers import BufferSpec
 from kerasrec.queues.layout import Layout
-from kerasrec.schedule.instructions import Save
-from kerasrec.schedule.sections import Place
 
 Specs = dict[Hashable, BufferSpec]
 
@@ -145,16 +142,11 @@ class PackedRows(Rows):
 def packs_of(layout: Layout) -> Packs:
     """Packs the results of a body, what later sweeps pass to it, and what blocks keep."""
     groups: dict[Hashable, Specs] = {}
-    for sweep, queues in layout.queues.items():
+    for sweep in layout.queues:
         for key, spec in layout.buffer_specs(sweep).items():
             if key[0] in ("input", "output"):
                 groups.setdefault(key[:-1], {})[key] = spec
-        places_of: dict[Value, list[Place]] = {}
-        for segment in queues.segments:
-            for one in segment.instructions:
-                if isinstance(one, Save) and isinstance(one.item, Value) and not one.by_frame:
-                    places_of.setdefault(one.item, []).append((segment.body, segment.place or 0))
-        for value, places in places_of.items():
+        for value, places in layout.kept_by_block(sweep).items():
             spec = BufferSpec(None, value.type.dtype, value.type.shape or ())
             groups.setdefault((sweep, *places), {})["value", value] = spec
     return Packs(groups)

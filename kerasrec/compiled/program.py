@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -122,6 +122,28 @@ class Program:
             for one in ops
         )
 
+    @functools.cached_property
+    def shares(self) -> dict[Place, int]:
+        """For each place, how many frames of some body there are for each that gets there."""
+        return {key: self.layout.calls_before(*key) for key in self.layout.order}
+
+    @functools.cached_property
+    def _share_of(self) -> dict[Hashable, int]:
+        """For buffers that blocks of a place write one after another, the share of the place."""
+        found: dict[Hashable, int] = {}
+        for sweep in self.layout.queues:
+            for value, places in self.layout.kept_by_block(sweep).items():
+                key: Hashable = ("value", value)
+                found[self.packs.of(key) or key] = min(self.shares[place] for place in places)
+        return found
+
+    def is_full(self, counts: Iterable[tf.Tensor], tails: Mapping[Place, tf.Tensor]) -> tf.Tensor:
+        """Whether there is no room for the frames of a space, or of a place; a bool scalar."""
+        frames = [count > self.sizes.capacity for count in counts]
+        shares = {key: share for key, share in self.shares.items() if share > 1}
+        lists = [tails[key] > self.sizes.room(share) for key, share in shares.items()]
+        return tf.reduce_any(tf.stack([*frames, *lists]))
+
     def buffer_specs(self, sweep: int) -> dict[Hashable, BufferSpec]:
         """Returns the specs of the buffers that the queues of a sweep fill."""
         layout = self.layout
@@ -165,7 +187,10 @@ class Program:
 
     def empty(self, specs: Mapping[Hashable, BufferSpec]) -> Buffers:
         """Buffers of zeros, or of results that are given beforehand."""
-        found = {key: self.sizes.empty(spec.dtype, spec.shape) for key, spec in specs.items()}
+        found = {
+            key: self.sizes.empty(spec.dtype, spec.shape, self._share_of.get(key, 1))
+            for key, spec in specs.items()
+        }
         for values in self.shared_results.values():
             rows = {
                 key: tf.expand_dims(tensor_of(value, self.shared), 0)

@@ -46,6 +46,10 @@ class Sizes:
         """The same buffers with the widest blocks."""
         return replace(self, width=self.widest, entries=self.most_entries)
 
+    def room(self, share: int) -> tf.Tensor:
+        """The capacity for frames of which there are only one for so many others, int32."""
+        return -(-self.capacity // share)
+
     @property
     def dead(self) -> tf.Tensor:
         """The row that dead rows read, after the last block, an int32 scalar."""
@@ -67,9 +71,10 @@ class Sizes:
         """The number of tokens that the rows of a block serve, an int32 scalar."""
         return self.width if self.copies is None else self.width * self.copies
 
-    def empty(self, dtype: tf.DType, shape: tuple[int | None, ...] = ()) -> tf.Tensor:
-        """A buffer of zeros, `[rows, *shape]`, or `[rows, copies, *shape]`."""
-        lead = [self.rows] if self.copies is None else [self.rows, self.copies]
+    def empty(self, dtype: tf.DType, shape: tuple[int | None, ...], share: int = 1) -> tf.Tensor:
+        """A buffer of zeros, `[rows, *shape]`, or `[rows, copies, *shape]`; see `room`."""
+        rows = self.rows - self.capacity + self.room(share)
+        lead = [rows] if self.copies is None else [rows, self.copies]
         return tf.zeros([*lead, *shape], dtype)
 
 

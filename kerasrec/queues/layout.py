@@ -8,7 +8,7 @@ own.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
@@ -21,7 +21,7 @@ from kerasrec.graph.values import Each, Node, Region, Value, each_of
 from kerasrec.queues.buffers import BufferSpec, Key
 from kerasrec.schedule.instructions import HandOn, Item, Save, Select, Send, Wait, region_of
 from kerasrec.schedule.schedule import Schedule
-from kerasrec.schedule.sections import Queues, Segment
+from kerasrec.schedule.sections import Place, Queues, Segment
 
 # The integers kept for each frame: the frame that called it, the call site, and the number of calls
 # in which it is nested. In a body with tail calls, also the frame and call site to return to, and
@@ -117,9 +117,22 @@ class Layout:
         numbers = {len(one.sites) for one in waits}
         return numbers.pop() if counting == [place] and is_fixed and len(numbers) == 1 else 0
 
-    def kept_by_block(self, sweep: int) -> list[Value]:
-        """Returns the values that the blocks of a sweep keep for themselves."""
-        return [one.item for _, one in self._all(Save, sweep) if not one.by_frame]
+    def kept_by_block(self, sweep: int) -> dict[Value, tuple[Place, ...]]:
+        """Returns the values that the blocks of a sweep keep for themselves, with their places."""
+        found: dict[Value, tuple[Place, ...]] = {}
+        for segment, one in self._all(Save, sweep):
+            if not one.by_frame:
+                found[one.item] = (*found.get(one.item, ()), (segment.body, segment.place or 0))
+        return found
+
+    def calls_before(self, body: str, place: int) -> int:
+        """Returns how many calls of one body each frame makes at least before a place; at least 1.
+
+        So there are that many frames of that body for each frame that gets to the place.
+        """
+        made = [Counter(site.callee for site in one.sites) for one in self._waits(body, place)]
+        callees = self.graph.bodies if made else ()
+        return max([1, *(min(calls[callee] for calls in made) for callee in callees)])
 
     def bytes_kept(self, body: str) -> int:
         """The least number of bytes that a frame keeps in the forward pass."""

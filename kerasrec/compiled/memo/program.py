@@ -17,7 +17,7 @@ from kerasrec.graph.values import Value
 from kerasrec.half_precision import wide
 from kerasrec.queues.buffers import BufferSpec
 from kerasrec.queues.layout import Layout
-from kerasrec.schedule.sections import Component
+from kerasrec.schedule.sections import Component, Place
 
 ROOTS = ("roots",)
 COPIES = ("copies",)
@@ -59,6 +59,11 @@ class MemoProgram(Program):
     def packs(self) -> Packs:
         """None: some of its buffers are added to, and others are replaced."""
         return Packs({})
+
+    @property
+    def shares(self) -> dict[Place, int]:
+        """One for each place, since blocks of place 1 stand among all other calls."""
+        return dict.fromkeys(self.layout.order, 1)
 
     @functools.cached_property
     def components(self) -> tuple[Component, ...]:
