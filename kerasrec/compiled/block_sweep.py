@@ -85,7 +85,7 @@ class BlockSweep:
         returns = [one for one in segment.placed if isinstance(one, Return)]
         if returns:  # Also to callers that tail calls return to.
             block.give_back(returns, self.sweep)
-        return block.rows.written
+        return block.rows.finished()
 
     def _pass_on(self, block: Block, segment: Segment) -> None:
         """Passes on the values of a block other than its results."""

@@ -21,7 +21,7 @@ from kerasrec.emit.results import State, Tensors
 from kerasrec.schedule.sections import Component, Place
 
 # The scalars of a state.
-_SCALARS = ("counts", "heads", "tails", "steps")
+_SCALARS = ("counts", "heads", "tails", "steps", "fault")
 
 
 class FirstSweep:
@@ -55,8 +55,7 @@ class FirstSweep:
         program.counts = dict(zip(self.layout.spaces, state["counts"], strict=True))
         program.tails = dict(zip(self.layout.order, state["tails"], strict=True))
         program.steps = state["steps"]
-        has_fault = tf.reduce_any(state["failed"])
-        return self._is_full(state) & ~has_fault, has_fault
+        return self._is_full(state), state["fault"] | tf.reduce_any(state["failed"])
 
     def _begin(self, arguments: Tensors, num_roots: tf.Tensor) -> State:
         """Returns the state before the first block: the root tokens are frames of the entry."""
@@ -74,7 +73,7 @@ class FirstSweep:
         self.program.frames.write(rows, entry, roots, known, is_root)
         of_roots = (entry, self.layout.results(entry))
         return {
-            "buffers": list(rows.written.values()),
+            "buffers": list(rows.finished().values()),
             "counts": [num_roots if one in of_roots else zero for one in self.layout.spaces],
             "heads": [zero for _ in self.layout.order],
             "tails": [zero for _ in self.layout.order],
@@ -83,7 +82,9 @@ class FirstSweep:
                 tf.zeros([len(one) * sizes.capacity + 1, 3], tf.int32) for one in components
             ],
             "tables": list(self.program.empty_tables().values()),
-            # For each row of a block, so that only the end of the run asks whether any has failed.
+            # Whether a step has failed that makes calls; such steps might go on forever.
+            "fault": zero > 0,
+            # For each row of a block, whether another step has failed; asked at the end of the run.
             "failed": tf.fill([sizes.wide.tokens_of_block], zero > 0),
         }
 
@@ -120,7 +121,7 @@ class FirstSweep:
 
         def goes_on(state: State) -> tf.Tensor:
             waiting = [self._waiting(state, key) > 0 for key in places]
-            return tf.reduce_any(waiting) & ~self._is_full(state)
+            return tf.reduce_any(waiting) & ~self._is_full(state) & ~state["fault"]
 
         like = {name: state[name] for name in _SCALARS}
 
@@ -129,7 +130,8 @@ class FirstSweep:
             return tensors, stacked({name: state[name] for name in _SCALARS})
 
         def unpacked(tensors: State, scalars: tf.Tensor) -> State:
-            return {**tensors, **unstacked(scalars, like)}
+            found = unstacked(scalars, like)
+            return {**tensors, **found, "fault": found["fault"] > 0}
 
         begin = packed(state)
         found = tf.while_loop(

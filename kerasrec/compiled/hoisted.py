@@ -123,7 +123,7 @@ def _run_segment(
             block = program.block_of(program, segment, start, taken, written, sizes)
         block.run(segment.instructions)
         found = [one.add(before, block) for one, before in zip(sums, found, strict=True)]
-        tensors = list(block.rows.written.values())
+        tensors = list(block.rows.finished().values())
         return start + taken, tensors, found, has_fault | block.has_fault
 
     begin = (

@@ -30,7 +30,7 @@ class LaterSweep(BlockSweep):
         rows = program.rows(program.sizes, program.empty(self.specs))
         for number, tensor in enumerate(given):
             rows.write(self.layout.input(entry, self.sweep, number), roots, tensor, is_root)
-        return rows.written
+        return rows.finished()
 
     def _pass_on(self, block: Block, segment: Segment) -> None:
         """Passes values to the frames that were called, or gradients to those that returned."""

@@ -7,13 +7,16 @@ long as it has kernels. On a CPU it takes longer to put columns together.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import tensorflow as tf
 
 from kerasrec.compiled.rows import Buffers, Rows, Sizes
+from kerasrec.errors import GraphError
+from kerasrec.graph.values import Value
 from kerasrec.queues.buffers import BufferSpec
 from kerasrec.queues.layout import Layout
+from kerasrec.schedule.sections import Place
 
 Specs = dict[Hashable, BufferSpec]
 
@@ -53,7 +56,7 @@ class Packs:
     def joined(self, rows: Mapping[Hashable, tf.Tensor]) -> dict[Hashable, tf.Tensor]:
         """Returns rows of buffers, `[n, ...]` each, with those of packs joined to `[n, columns]`.
 
-        Buffers of a pack lack in the result if not all of them are given.
+        A pack is left out if not all of its buffers are given.
         """
         found = {key: item for key, item in rows.items() if self.of(key) is None}
         for pack, specs in self._buffers.items():
@@ -73,7 +76,8 @@ class Packs:
 class PackedRows(Rows):
     """Buffers, some of them in packs, that a loop writes.
 
-    What is written to a buffer of a pack is held back until all buffers of the pack are written.
+    What is written to a buffer of a pack is held back until all buffers of the pack are written, in
+    the same rows.
 
     Args:
         sizes, written, read_only: As for `Rows`.
@@ -126,8 +130,18 @@ class PackedRows(Rows):
         if whole is not None:
             super().write_block(self._packs.of(key) or key, start, whole, live, number)
 
+    def finished(self) -> Buffers:
+        """The buffers after all writes; see `Rows.finished`.
+
+        Raises:
+            GraphError: If some buffers of a pack were written, and not all.
+        """
+        if self._held_back:
+            raise GraphError(f"Only some buffers of a pack were written: {self._held_back}.")
+        return super().finished()
+
     def _whole(self, key: Hashable, values: tf.Tensor) -> tf.Tensor | None:
-        """The rows of a buffer, or of its pack; None as long as those of other buffers lack."""
+        """The rows of a buffer, or of its pack; None as long as those of others are missing."""
         pack = self._packs.of(key)
         if pack is None:
             return values
@@ -139,14 +153,19 @@ class PackedRows(Rows):
         return found
 
 
-def packs_of(layout: Layout) -> Packs:
-    """Packs the results of a body, what later sweeps pass to it, and what blocks keep."""
+def packs_of(layout: Layout, kept: Callable[[int], Mapping[Value, Sequence[Place]]]) -> Packs:
+    """Packs the results of a body, what later sweeps pass to it, and what blocks keep.
+
+    Args:
+        layout: The layout of the program.
+        kept: Returns the values that the blocks of a sweep keep for themselves, with their places.
+    """
     groups: dict[Hashable, Specs] = {}
     for sweep in layout.queues:
         for key, spec in layout.buffer_specs(sweep).items():
             if key[0] in ("input", "output"):
                 groups.setdefault(key[:-1], {})[key] = spec
-        for value, places in layout.kept_by_block(sweep).items():
+        for value, places in kept(sweep).items():
             spec = BufferSpec(None, value.type.dtype, value.type.shape or ())
             groups.setdefault((sweep, *places), {})["value", value] = spec
     return Packs(groups)

@@ -79,10 +79,15 @@ class Program:
         """Arguments that need not be kept once more for other places: columns of the frames."""
         return self.frames.of_arguments()
 
+    def kept_by_block(self, sweep: int) -> dict[Value, tuple[Place, ...]]:
+        """The values that the blocks of a sweep keep for themselves, with their places."""
+        found = self.layout.kept_by_block(sweep).items()
+        return {value: places for value, places in found if value not in self.columns}
+
     @functools.cached_property
     def packs(self) -> Packs:
         """The buffers that are columns of others; there are none on a CPU."""
-        return packs_of(self.layout) if host.has_gpu() else Packs({})
+        return packs_of(self.layout, self.kept_by_block) if host.has_gpu() else Packs({})
 
     def rows(self, sizes: Sizes, written: Buffers) -> Rows:
         """The program's buffers, of which some may be written."""
@@ -132,7 +137,7 @@ class Program:
         """For buffers that blocks of a place write one after another, the share of the place."""
         found: dict[Hashable, int] = {}
         for sweep in self.layout.queues:
-            for value, places in self.layout.kept_by_block(sweep).items():
+            for value, places in self.kept_by_block(sweep).items():
                 key: Hashable = ("value", value)
                 found[self.packs.of(key) or key] = min(self.shares[place] for place in places)
         return found
@@ -148,14 +153,15 @@ class Program:
         """Returns the specs of the buffers that the queues of a sweep fill."""
         layout = self.layout
         found: dict[Hashable, BufferSpec] = {}
-        found.update((key, spec) for key, spec in layout.buffer_specs(sweep).items())
-        for value in layout.kept_by_block(sweep):
+        columns = {("value", value) for value in self.columns}
+        found.update(
+            (k, spec) for k, spec in layout.buffer_specs(sweep).items() if k not in columns
+        )
+        for value in self.kept_by_block(sweep):
             found["value", value] = BufferSpec(None, value.type.dtype, value.type.shape or ())
         found = self.packs.packed(found)
         if sweep:
             return found
-        for value in self.columns:
-            found.pop(("value", value), None)
         for name in layout.graph.bodies:
             found |= self.frames.buffer_specs(name)
             found.pop(("pending", name), None)

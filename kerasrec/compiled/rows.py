@@ -145,6 +145,10 @@ class Rows:
         values = tf.where(beside(live, values), values, self.read_block(key, start, number))
         self.written[key] = update_slice(self.written[key], self._rows_of(values), start)
 
+    def finished(self) -> Buffers:
+        """The buffers that the loop may write, after all writes."""
+        return self.written
+
     def _tokens_of(self, rows: tf.Tensor) -> tf.Tensor:
         """Converts rows to tokens; here each row is one token."""
         return rows

@@ -48,7 +48,7 @@ class Step:
         self.tails = dict(zip(self.layout.order, state["tails"], strict=True))
         self.tables = dict(zip(program.rows_of_tables, state["tables"], strict=True))
         self.steps, self.traces = list(state["steps"]), list(state["traces"])
-        self.failed = state["failed"]
+        self.fault, self.failed = state["fault"], state["failed"]
         self._buffers = dict(zip(specs, state["buffers"], strict=True))
         self.start, self.count = self._taken()
         self.block: Block
@@ -82,15 +82,21 @@ class Step:
 
     def state(self) -> State:
         """The state of the sweep after the step."""
+        block, fault, failed = self.block, self.fault, self.failed
+        if block.sent:
+            fault |= block.has_fault
+        else:
+            failed |= block.failed(tf.shape(failed)[0])
         return {
-            "buffers": list(self.block.rows.written.values()),
+            "buffers": list(self.block.rows.finished().values()),
             "counts": list(self.counts.values()),
             "heads": list(self.heads.values()),
             "tails": list(self.tails.values()),
             "steps": self.steps,
             "traces": self.traces,
             "tables": list(self.tables.values()),
-            "failed": self.failed | self.block.failed(tf.shape(self.failed)[0]),
+            "fault": fault,
+            "failed": failed,
         }
 
     def _taken(self) -> tuple[tf.Tensor, tf.Tensor]:

@@ -51,11 +51,14 @@ def test_as_on_a_gpu(compilable, never_by_waves, a_gpu):
 
 
 @pytest.mark.many
-def test_blocks_are_wider_on_a_gpu(monkeypatch):
-    capacity, width, widest = padding.sizes_for(tf.constant(1024))
-    monkeypatch.setattr(host, "has_gpu", lambda: True)
-    on_gpu = padding.sizes_for(tf.constant(1024))
-    np.testing.assert_array_equal(on_gpu, [capacity, 16 * width, 16 * widest])
+@pytest.mark.parametrize("capacity, on_cpu, on_gpu", [(1024, 16, 256), (16384, 128, 1024)])
+def test_blocks_are_wider_on_a_gpu(capacity, on_cpu, on_gpu, monkeypatch):
+    found = []
+    for has_gpu in (False, True):
+        monkeypatch.setattr(host, "has_gpu", lambda has_gpu=has_gpu: has_gpu)
+        found.append(padding.sizes_for(tf.constant(capacity)))
+    widths = [(capacity, width, 4 * width) for width in (on_cpu, on_gpu)]
+    np.testing.assert_array_equal(found, widths)
 
 
 @each(few=[], many=[])

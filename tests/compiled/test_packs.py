@@ -6,7 +6,9 @@ import tensorflow as tf
 
 import kerasrec
 from kerasrec import host
-from kerasrec.compiled.packs import Packs, packs_of
+from kerasrec.compiled.packs import PackedRows, Packs, packs_of
+from kerasrec.compiled.rows import Sizes
+from kerasrec.errors import GraphError
 from kerasrec.queues.buffers import BufferSpec
 from kerasrec.queues.layout import Layout
 from tests.compiled.helpers import never_by_waves
@@ -76,8 +78,51 @@ def plain_all(n, x):
 def test_results_of_one_dtype_are_in_one_buffer():
     pair.clear_cache()
     layout = Layout(pair.execution_plan(N, X).schedule)
-    of_outputs = [packs_of(layout).of(layout.output("pair", 0, number)) for number in range(3)]
+    packs = packs_of(layout, layout.kept_by_block)
+    of_outputs = [packs.of(layout.output("pair", 0, number)) for number in range(3)]
     assert of_outputs[0] == of_outputs[1] and of_outputs[0] and not of_outputs[2]
+
+
+@kerasrec.recursive(engine="compiled")
+def chosen(n, j, x):
+    """What selects branches is an argument, and an integer that is computed."""
+    k = tf.argmax(x, 1, output_type=tf.int32)
+    y = kerasrec.switch(k, [lambda: tf.sin(x), lambda: 2.0 * x])
+    z = kerasrec.switch(j, [lambda: tf.cos(y), lambda: y * y])
+    return kerasrec.cond(n < 1, lambda: z, lambda: chosen(n - 1, (j + k) % 2, z))
+
+
+def plain_chosen(n, j, x):
+    k = int(np.argmax(x))
+    y = 2.0 * x if k else tf.sin(x)
+    z = y * y if j else tf.cos(y)
+    return z if n < 1 else plain_chosen(n - 1, (j + k) % 2, z)
+
+
+@pytest.mark.many
+def test_arguments_that_are_not_kept_are_in_no_pack(a_gpu):
+    chosen.clear_cache()
+    found, which = [], [1, 0, 1, 1]
+
+    def plain_all(n, j, x):
+        return tf.stack([plain_chosen(*one) for one in zip(n, j, tf.unstack(x), strict=True)])
+
+    for function in (chosen, plain_all):
+        with never_by_waves(), tf.GradientTape() as tape:
+            tape.watch(X)
+            values = function(N, which, X)
+        found.append([values, tape.gradient(values, X)])
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.many
+def test_a_pack_that_is_written_in_part():
+    packs = Packs({"f": SPECS})
+    rows = PackedRows(Sizes(*map(tf.constant, (4, 2, 2))), {}, {}, packs)
+    rows.write("scalar", tf.range(2), tf.ones([2]), tf.ones([2], tf.bool))
+    with pytest.raises(GraphError, match="scalar"):
+        rows.finished()
 
 
 @pytest.mark.parametrize("on_gpu", [True, pytest.param(False, marks=pytest.mark.slow)])
