@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks import report
+from benchmarks.comparison import DEVICES
 from benchmarks.hlo_text import KINDS, parts
 from benchmarks.one_step import add_mode, parser_of, values_and_batches
 from benchmarks.process import NO_GPU, Failed, Process
@@ -76,8 +77,8 @@ def rows(texts):
 def main():
     parser = parser_of(__doc__)
     add_mode(parser)
-    parser.add_argument("--device", choices=("cpu", "gpu"), default="cpu")
-    parser.add_argument("--python", help="a Python with JAX' plugin for CUDA, for --device gpu")
+    parser.add_argument("--device", choices=DEVICES, default=DEVICES[0])
+    parser.add_argument("--python", help="a Python with JAX's plugin for CUDA, for --device gpu")
     arguments = parser.parse_args()
     values, (batch, *_) = values_and_batches(arguments)
     given = arguments.mode, arguments.model, values, batch

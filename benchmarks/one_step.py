@@ -6,10 +6,9 @@ from unittest import mock
 
 import tensorflow as tf
 
+from benchmarks.comparison import MODES
 from benchmarks.model import MODELS, initial_values
 from benchmarks.trees import TreeSource
-
-MODES = ("training", "inference")
 
 
 def parser_of(documentation):

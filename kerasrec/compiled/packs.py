@@ -166,8 +166,7 @@ def packs_of(layout: Layout, kept: Callable[[int], Mapping[Value, Sequence[Place
             if key[0] in ("input", "output"):
                 groups.setdefault(key[:-1], {})[key] = spec
         for value, places in kept(sweep).items():
-            spec = BufferSpec(None, value.type.dtype, value.type.shape or ())
-            groups.setdefault((sweep, *places), {})["value", value] = spec
+            groups.setdefault((sweep, *places), {})["value", value] = layout.block_spec(value)
     return Packs(groups)
 
 

@@ -158,7 +158,7 @@ class Program:
             (k, spec) for k, spec in layout.buffer_specs(sweep).items() if k not in columns
         )
         for value in self.kept_by_block(sweep):
-            found["value", value] = BufferSpec(None, value.type.dtype, value.type.shape or ())
+            found["value", value] = layout.block_spec(value)
         found = self.packs.packed(found)
         if sweep:
             return found

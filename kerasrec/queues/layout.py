@@ -169,6 +169,10 @@ class Layout:
         """Returns the spec of the buffer of a value."""
         return _spec(self.space(value.region, body), value.type)
 
+    def block_spec(self, value: Value) -> BufferSpec:
+        """Returns the spec of a buffer in which blocks keep a value, one after another."""
+        return _spec(None, value.type)
+
     def _specs_of_calls(self) -> dict[Key, BufferSpec]:
         specs: dict[Key, BufferSpec] = {}
         for name in self.graph.bodies:

@@ -1,4 +1,4 @@
-"""How wide the blocks of each place are."""
+"""How wide the blocks of each place are, and for how many frames there is room."""
 
 import pytest
 import tensorflow as tf

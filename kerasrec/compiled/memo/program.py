@@ -92,7 +92,7 @@ class MemoProgram(Program):
             if key[0] in kinds
         }
         for value in layout.kept_by_block(sweep):
-            found["value", value] = BufferSpec(None, value.type.dtype, value.type.shape or ())
+            found["value", value] = layout.block_spec(value)
         if not sweep:
             found |= {("waits", name): BufferSpec(name, tf.bool, ()) for name in self.waiting}
         return found
