@@ -16,6 +16,7 @@ PEERS = {
     "unrolled": "benchmarks.peers.unrolled:Unrolled",
     "iterative": "benchmarks.peers.iterative:Iterative",
     "tensorflow levels": "benchmarks.peers.tensorflow_levels:TensorFlowLevels",
+    "tensorflow xla": "benchmarks.peers.tensorflow_xla:TensorFlowXla",
     "torch recursion": "benchmarks.peers.torch_recursion:TorchRecursion",
     "torch levels": "benchmarks.peers.torch_levels:TorchLevels",
     "torch words": "benchmarks.peers.torch_words:TorchWords",
