@@ -26,6 +26,8 @@ FOLLOWS = ((0, 1), (0, 1, 2), (0, 1, 3), (0, 1, 2), (0, 1, 3))
 # to the right, and how many dependents on either side have another one: the "chances in train" that
 # models/top_down_language_model.py prints.
 CHANCES = (0.304, 0.216, 0.475, 0.398)
+OURS = "kerasrec"
+ENGINES = {OURS: "auto", "kerasrec compiled": "compiled"}
 NUM_TREES = 256
 NUM_EAGER_TREES = 10
 TOLERANCE = 1e-4
@@ -44,29 +46,25 @@ def main():
 
 def measure(arguments):
     """What was run on what, and a row for each mode and batch size."""
-    decoder = make_decoder(arguments)
+    decoders = {name: make_decoder(arguments, engine) for name, engine in ENGINES.items()}
+    decoder = decoders[OURS]
     eager, iterative = EagerDecoder(decoder, FOLLOWS), IterativeDecoder(decoder, FOLLOWS)
-    score = tf.function(
-        decoder,
-        input_signature=[
-            tf.TensorSpec([None, None], tf.int32),
-            tf.TensorSpec([None, None, 4], tf.int32),
-        ],
-    )
+    scores = {name: scorer(one) for name, one in decoders.items()}
     trees = lists(decoder.generate(NUM_TREES, seed=0))
-    check_agreement(decoder, score, eager, iterative)
+    check_agreement(decoders, scores, eager, iterative)
 
     rows = []
     for mode in ("scoring", "generation"):
         for batch_size in arguments.batch:
             if mode == "scoring":
-                steps = scoring(score, eager, iterative, trees, batch_size)
+                steps = scoring(scores, eager, iterative, trees, batch_size)
             else:
-                steps = generation(decoder, eager, iterative, batch_size)
+                steps = generation(decoders, eager, iterative, batch_size)
             seconds = time_in_turns(steps, arguments.repeats)
             rows.append({"mode": mode, "batch": batch_size, **summary(seconds, mean_size(trees))})
-    if decoder.num_traces != 1:
-        raise ValueError(f"generate was traced {decoder.num_traces} times; expected once.")
+    for one in decoders.values():
+        if one.num_traces != 1:
+            raise ValueError(f"generate was traced {one.num_traces} times; expected once.")
 
     sizes = [len(tokens) for tokens, _ in trees]
     description = {
@@ -91,8 +89,8 @@ def parse_arguments():
     return parser.parse_args()
 
 
-def make_decoder(arguments):
-    """A decoder with random weights that grows trees as large as sentences of EWT."""
+def make_decoder(arguments, engine):
+    """A decoder that grows trees as large as sentences of EWT, with weights from one seed."""
     keras.utils.set_random_seed(0)
     decoder = TreeDecoder(
         TopDownTreeLSTMCell(arguments.units, arity=4),
@@ -101,11 +99,21 @@ def make_decoder(arguments):
         growth=keras.layers.Dense(4, kernel_initializer="zeros"),
         follows=FOLLOWS,
         max_depth=100,
+        engine=engine,
     )
     decoder.build((None, None), (None, None, 4))
     chances = np.array(CHANCES)
     decoder.growth.bias.assign(np.log(chances / (1 - chances)))
     return decoder
+
+
+def scorer(decoder):
+    """A decoder's scores of given trees, in one graph."""
+    signature = [
+        tf.TensorSpec([None, None], tf.int32),
+        tf.TensorSpec([None, None, 4], tf.int32),
+    ]
+    return tf.function(decoder, input_signature=signature)
 
 
 def lists(grown):
@@ -126,14 +134,19 @@ def padded(trees):
     return tf.constant(tokens), tf.constant(children)
 
 
-def check_agreement(decoder, score, eager, iterative):
+def check_agreement(decoders, scores, eager, iterative):
     """Raises unless all score trees alike, those that any of them grew."""
-    grown = [of.generate(4, **seed) for of, seed in ((decoder, {"seed": 1}), (iterative, {}))]
+    grown = [decoder.generate(4, seed=1) for decoder in decoders.values()]
+    grown.append(iterative.generate(4))
     trees, of_eager = zip(*eager.generate(4), strict=True)
-    trees = [*lists(grown[0]), *lists(grown[1]), *trees]
-    found = tf.reduce_sum(score(*padded(trees)), [1, 2])
+    trees = [*(tree for each in grown for tree in lists(each)), *trees]
+    found, *others = (tf.reduce_sum(score(*padded(trees)), [1, 2]) for score in scores.values())
     of_grown = [of.log_likelihood for of in grown]
     for name, expected in {
+        **{
+            f"scoring by {name}": other
+            for name, other in zip(ENGINES, [found, *others], strict=True)
+        },
         "eager scoring": tf.stack(eager.scores(trees)),
         "iterative scoring": iterative.scores(*padded(trees)),
         "growing": tf.concat([*of_grown, tf.stack(of_eager)], 0),
@@ -150,7 +163,7 @@ def mean_size(trees):
     return statistics.mean(len(tokens) for tokens, _ in trees)
 
 
-def scoring(score, eager, iterative, trees, batch_size):
+def scoring(scores, eager, iterative, trees, batch_size):
     """By peer, a function that scores trees and returns how many nodes they have."""
     batches = [trees[start : start + batch_size] for start in range(0, len(trees), batch_size)]
     inputs = [padded(batch) for batch in batches]
@@ -169,19 +182,23 @@ def scoring(score, eager, iterative, trees, batch_size):
         eager.scores(few)[-1].numpy()
         return sum(len(tokens) for tokens, _ in few)
 
-    return {"kerasrec": all_by(score), "eager": few_by_eager, "iterative": all_by(iterative.scores)}
+    ours = {name: all_by(score) for name, score in scores.items()}
+    return {**ours, "eager": few_by_eager, "iterative": all_by(iterative.scores)}
 
 
-def generation(decoder, eager, iterative, batch_size):
+def generation(decoders, eager, iterative, batch_size):
     """By peer, a function that grows trees and returns how many nodes they have."""
     seeds = range(NUM_TREES // batch_size)
 
     def count(grown):
         return sum(int(tf.math.count_nonzero(of.tokens)) for of in grown)
 
+    def of(decoder):
+        """The same trees in each turn."""
+        return lambda: count([decoder.generate(batch_size, seed=seed) for seed in seeds])
+
     return {
-        # The same trees in each turn.
-        "kerasrec": lambda: count([decoder.generate(batch_size, seed=seed) for seed in seeds]),
+        **{name: of(decoder) for name, decoder in decoders.items()},
         "eager": lambda: sum(len(tokens) for (tokens, _), _ in eager.generate(NUM_EAGER_TREES)),
         "iterative": lambda: count([iterative.generate(batch_size) for _ in seeds]),
     }
@@ -210,17 +227,15 @@ def summary(seconds, nodes_per_tree):
         for name, times in seconds.items()
     }
     for name, times in seconds.items():
-        if name != "kerasrec":
-            ratios = [
-                theirs / ours for ours, theirs in zip(seconds["kerasrec"], times, strict=True)
-            ]
+        if name != OURS:
+            ratios = [theirs / ours for ours, theirs in zip(seconds[OURS], times, strict=True)]
             row[f"over {name}"] = statistics.median(ratios)
     return row
 
 
 def print_rows(rows):
-    names = ["eager trees/s", "iterative trees/s", "kerasrec trees/s"]
-    names += ["over eager", "over iterative"]
+    names = ["eager trees/s", "iterative trees/s", *(f"{name} trees/s" for name in ENGINES)]
+    names += ["over eager", "over iterative", "over kerasrec compiled"]
     columns = {
         "": lambda row: row["mode"],
         "batch": lambda row: row["batch"],

@@ -39,7 +39,8 @@ def compile_function(
     function: Traceable, signature: Signature, limits: Limits, options: Options
 ) -> Compiled:
     """Takes a function through all stages; each returns a value that can be printed."""
-    traced = trace(function, signature)
+    # XLA gives other results for some numbers than TensorFlow's kernels, so each op must be seen.
+    traced = trace(function, signature, inlines=options.engine == "compiled")
     tagged = tag(traced.graphs, bool(options.memo), options.memo == "batch")
     passes = default_passes(options.recompute)
     instances = tuple(options.instances)

@@ -21,7 +21,7 @@ _PRODUCTS = "BatchMatMulV2 BiasAdd BiasAddGrad Einsum MatMul"
 _ROWS = """
     ArgMax ArgMin ConcatOffset Cumsum DynamicStitch GatherNd IdentityN InvertPermutation L2Loss
     LeakyRelu LeakyReluGrad LogSoftmax Mean OneHot Pad PadV2 Range ReverseV2 Roll ScatterNd Slice
-    Softmax Split SplitV StridedSliceGrad Transpose
+    Softmax SparseSoftmaxCrossEntropyWithLogits Split SplitV StridedSliceGrad Transpose
 """
 _OPS = OPS | frozenset((_PRODUCTS + _ROWS).split())
 _DTYPES = DTYPES | {tf.float16, tf.bfloat16}
@@ -109,6 +109,9 @@ def failing(
             first = tf.cast(sizes_of_tables[one.inputs[0]], places.dtype)
             sizes = tf.concat([[first], sizes[1:]], 0)
         return _any_of_row((places < 0) | (places >= sizes), one.inputs[1])
+    if node.op == "SparseSoftmaxCrossEntropyWithLogits":
+        logits, labels = inputs
+        return (labels < 0) | (labels >= tf.cast(tf.shape(logits)[1], labels.dtype))
     if not node.types[0].dtype.is_integer:
         return None
     if node.op in DIVISIONS:

@@ -139,6 +139,10 @@ def keeps_rows(node: Node) -> bool:
     if node.op == "Sum":
         axes = axes_of(node)
         return axes is not None and 0 not in axes
+    if node.op == "ExpandDims" and isinstance(node, Primitive):
+        axis = tf.get_static_value(node.operation.inputs[1])
+        rank = node.operation.outputs[0].shape.rank
+        return axis is not None and rank is not None and int(axis) % rank != 0
     return node.op in _IN_ROWS or _is_product_of_tokens(node)
 
 

@@ -166,6 +166,12 @@ def _power(node: Node, base: tf.Tensor, exponent: tf.Tensor) -> list[tf.Tensor]:
     return [power]
 
 
+def _shift(node: Node, x: tf.Tensor, bits: tf.Tensor) -> list[tf.Tensor]:
+    """Shifts by 0 or all bits but one if there are fewer or more; XLA would lose all bits."""
+    most = tf.constant(8 * x.dtype.size - 1, x.dtype)
+    return fire(node, [x, tf.clip_by_value(bits, tf.zeros_like(most), most)])
+
+
 def _cast(node: Node, x: tf.Tensor) -> list[tf.Tensor]:
     """Casts numbers out of range as this machine's CPU does; XLA casts them to other numbers."""
     dtype = node.types[0].dtype
@@ -210,6 +216,7 @@ _FORMULAS: dict[str, Callable[..., list[tf.Tensor]]] = {
     "Elu": _elu,
     "EluGrad": _elu_gradient,
     "GatherV2": _gather,
+    "LeftShift": _shift,
     "Max": _extreme,
     "Maximum": _larger,
     "Min": _extreme,
@@ -220,6 +227,7 @@ _FORMULAS: dict[str, Callable[..., list[tf.Tensor]]] = {
     "Relu6": _relu6,
     "Relu6Grad": _relu6_gradient,
     "ReluGrad": _relu_gradient,
+    "RightShift": _shift,
     "RsqrtGrad": _gradient_of_rsqrt,
     "Selu": _selu,
     "SeluGrad": _selu_gradient,

@@ -6,8 +6,8 @@ this.
 
 _ARITHMETIC = """
     Abs Add AddN AddV2 BitwiseAnd BitwiseOr BitwiseXor Cast Ceil Div DivNoNan Floor FloorDiv
-    FloorMod Invert Maximum Minimum Mod Mul MulNoNan Neg Pow RealDiv Reciprocal Rint Round Sign
-    Square SquaredDifference Sub TruncateDiv TruncateMod
+    FloorMod Invert LeftShift Maximum Minimum Mod Mul MulNoNan Neg Pow RealDiv Reciprocal RightShift
+    Rint Round Sign Square SquaredDifference Sub TruncateDiv TruncateMod
 """
 _FUNCTIONS = """
     Acos Asin Atan Atan2 Cos Cosh Elu Erf Erfc Exp Expm1 Log Log1p Relu Relu6 Rsqrt Selu Sigmoid

@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from kerasrec.layers.cell import call_cell
 from kerasrec.layers.top_down import TopDownCell
+from kerasrec.layers.types import Engine
 from kerasrec.public import RecursiveFunction, collect, cond, recursive
 
 ROOT = -1  # the slot of a root
@@ -98,6 +99,7 @@ def grow_trees(
     initial_states: list[tf.Tensor],
     seed: tf.Tensor,
     max_depth: int,
+    engine: Engine,
 ) -> GrownTrees:
     """Grows a tree from each root, all nodes of one depth at once.
 
@@ -108,12 +110,13 @@ def grow_trees(
         initial_states: The states of the roots, `[batch, units]` each.
         seed: An int64 scalar; trees with the same seed and place in the batch are the same.
         max_depth: The largest number of levels; nodes on the last one get no children.
+        engine: The way to run the recursion.
 
     Returns:
         `GrownTrees`.
     """
     batch = tf.shape(initial_states[0])[0]
-    grow = grower(cell, decide, max_depth)
+    grow = grower(cell, decide, max_depth, engine)
     places = root_places(batch, seed, max_depth)
     log_likelihood, tables = grow.with_tables(places, initial_states)
     tokens, children = _numbered(tables["nodes"], batch, cell.arity)
@@ -135,15 +138,19 @@ def root_places(batch: tf.Tensor, seed: tf.Tensor, max_depth: int) -> Place:
 
 
 def grower(
-    cell: TopDownCell, decide: Callable[[list[tf.Tensor], Place], Decision], max_depth: int
+    cell: TopDownCell,
+    decide: Callable[[list[tf.Tensor], Place], Decision],
+    max_depth: int,
+    engine: Engine,
 ) -> RecursiveFunction:
     """Returns the recursive function that decides on a tree node and grows its children.
 
     The function returns the log-likelihood of all decisions from the node down, and collects a row
-    for each node: tree, depth, slot, key, parent's key and token, int64.
+    for each node: tree, depth, slot, key, parent's key and token, int64. With the engine "compiled"
+    a gradient runs the values again, so that nothing is kept: most trees grow without a gradient.
     """
 
-    @recursive
+    @recursive(engine=engine, recompute=engine == "compiled")
     def grow(place: Place, states: list[tf.Tensor]) -> tf.Tensor:
         decision = decide(states, place)
         whose = [place.tree, place.depth, place.slot, place.key, place.parent, decision.tokens]

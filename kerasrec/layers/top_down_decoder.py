@@ -28,7 +28,7 @@ from kerasrec.layers.ragged import both_inputs
 from kerasrec.layers.top_down import TopDown, TopDownCell
 from kerasrec.layers.tree_checks import check, check_indices, check_sizes
 from kerasrec.layers.trees import as_indices
-from kerasrec.layers.types import Initializer
+from kerasrec.layers.types import Engine, Initializer, check_engine
 from kerasrec.private import in_symbolic_scope
 
 # The slots that may follow in an encoding of `kerasrec.datasets`: for a root, then for a node in
@@ -69,6 +69,9 @@ class TopDownDecoder(keras.layers.Layer):
         dropout: The fraction of the tokens' vectors, and of the states that predict, to drop in
             training.
         embeddings_initializer: The initializer of the tokens' vectors.
+        engine: The way to run the recursion, for given trees and for growing ones: "waves", which
+            "auto" chooses, or "compiled", in loops that XLA compiles. Results are the same up to
+            rounding, which may change a token that is drawn. See `Recursive`.
         **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
 
     Call arguments:
@@ -112,6 +115,7 @@ class TopDownDecoder(keras.layers.Layer):
         max_depth: int = 100,
         dropout: float = 0.0,
         embeddings_initializer: Initializer = "uniform",
+        engine: Engine = "auto",
         **kwargs: Any,
     ):
         if not isinstance(cell, TopDownCell) or cell.reads != "parent" or cell.arity is None:
@@ -126,6 +130,7 @@ class TopDownDecoder(keras.layers.Layer):
                 raise ValueError(
                     f"`{name}` must be an integer of at least {smallest}, received {number!r}."
                 )
+        check_engine(engine, self)
         super().__init__(**{"dtype": cell.dtype_policy, **kwargs})
         self.supports_jit = False
         self.cell = cell
@@ -134,8 +139,9 @@ class TopDownDecoder(keras.layers.Layer):
         self.follows = follows
         self.max_depth = max_depth
         self.dropout = dropout
+        self.engine = engine
         policy = self.dtype_policy
-        self.top_down = TopDown(cell, dtype=policy, name="top_down")
+        self.top_down = TopDown(cell, engine=engine, dtype=policy, name="top_down")
         self.embedding = keras.layers.Embedding(
             num_tokens, embedding_dim, embeddings_initializer, dtype=policy, name="embedding"
         )
@@ -319,7 +325,8 @@ class TopDownDecoder(keras.layers.Layer):
         with tf.control_dependencies(checks):
             roots = tf.identity(roots)
         decide = partial(self._grown, roots, temperature)
-        return grow_trees(self.cell, decide, list(initial_state), seed, self.max_depth)
+        given = list(initial_state), seed, self.max_depth, self.engine
+        return grow_trees(self.cell, decide, *given)
 
     def _check_roots(self, roots: Any) -> list[tf.Operation]:
         """Checks, when the graph runs, that roots are tokens or -1."""
@@ -346,7 +353,8 @@ class TopDownDecoder(keras.layers.Layer):
         decide = partial(self._grown, tf.constant([-1]), tf.constant(1.0))
         states = self.top_down.initial_states(None, 1)
         places = root_places(tf.constant(1), tf.constant(0, tf.int64), self.max_depth)
-        return grower(self.cell, decide, self.max_depth).tagged_graph(places, states)
+        grow = grower(self.cell, decide, self.max_depth, self.engine)
+        return grow.tagged_graph(places, states)
 
     def _check_built(self) -> None:
         if not self.built:
@@ -378,6 +386,7 @@ class TopDownDecoder(keras.layers.Layer):
             "embeddings_initializer": keras.initializers.serialize(
                 self.embedding.embeddings_initializer
             ),
+            "engine": self.engine,
         }
 
     @classmethod

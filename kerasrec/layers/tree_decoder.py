@@ -13,7 +13,7 @@ from kerasrec.layers.choices import Choice, Choices
 from kerasrec.layers.old_order import formerly_positional
 from kerasrec.layers.top_down import TopDownCell
 from kerasrec.layers.top_down_decoder import TopDownDecoder
-from kerasrec.layers.types import Initializer
+from kerasrec.layers.types import Engine, Initializer
 
 
 @keras.saving.register_keras_serializable("kerasrec")
@@ -43,6 +43,9 @@ class TreeDecoder(TopDownDecoder):
         dropout: The fraction of the tokens' vectors, and of the states that predict, to drop in
             training.
         embeddings_initializer: The initializer of the tokens' vectors.
+        engine: The way to run the recursion, for given trees and for growing ones: "waves", which
+            "auto" chooses, or "compiled", in loops that XLA compiles. Results are the same up to
+            rounding, which may change a token that is drawn. See `Recursive`.
         **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
 
     Call arguments:
@@ -78,6 +81,7 @@ class TreeDecoder(TopDownDecoder):
         max_depth: int = 100,
         dropout: float = 0.0,
         embeddings_initializer: Initializer = "uniform",
+        engine: Engine = "auto",
         **kwargs: Any,
     ):
         if growth is not None and not isinstance(growth, keras.layers.Layer):
@@ -90,6 +94,7 @@ class TreeDecoder(TopDownDecoder):
             max_depth=max_depth,
             dropout=dropout,
             embeddings_initializer=embeddings_initializer,
+            engine=engine,
             **kwargs,
         )
         policy = self.dtype_policy

@@ -31,6 +31,7 @@ from kerasrec.trace.effects import (
     has_effect,
     is_refused,
 )
+from kerasrec.trace.functions import CALLS
 from kerasrec.trace.inline import inlined
 from kerasrec.trace.op_nodes import OpNodes
 from kerasrec.trace.rows import Rows
@@ -68,6 +69,7 @@ class Builder:
         closures: The closures of all functions of the program.
         carried: The values that tokens carry.
         is_loop: Whether the function is a loop.
+        inlines: Whether to replace calls of a `tf.function` by its ops, not only if it has effects.
     """
 
     name: str
@@ -77,6 +79,7 @@ class Builder:
     closures: Closures
     carried: Carried
     is_loop: bool = False
+    inlines: bool = False
 
     def __post_init__(self) -> None:
         tracer = self.tracer
@@ -143,7 +146,7 @@ class Builder:
         elif is_refused(operation):
             source = self.ops.source_of(operation)
             raise refusals.changes_something(self.name, operation, source)
-        elif calls_an_effect(operation) and self._inline(operation):
+        elif self._may_inline(operation) and self._inline(operation):
             return
         elif not operation.outputs and has_effect(operation):
             self.ops.effect(operation)
@@ -159,6 +162,9 @@ class Builder:
                 self._check_numerics(operation)
             else:
                 self.ops.primitive(operation)
+
+    def _may_inline(self, operation: tf.Operation) -> bool:
+        return calls_an_effect(operation) or (self.inlines and operation.type in CALLS)
 
     def _inline(self, call: tf.Operation) -> bool:
         """Replaces the call of a `tf.function` by its ops; returns False if it cannot."""

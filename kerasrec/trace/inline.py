@@ -51,4 +51,6 @@ def inlined(call: tf.Operation) -> Inlined | None:
             pairs = zip(item.outputs, copy.outputs, strict=True)
             found.update((old.ref(), new) for old, new in pairs)
             copies.append((copy, item))
-    return Inlined(copies, [found[tensor.ref()] for tensor in body.outputs])
+    # After a call under a tape, the function has more outputs, for its gradient.
+    outputs = body.outputs[: len(call.outputs)]
+    return Inlined(copies, [found[tensor.ref()] for tensor in outputs])

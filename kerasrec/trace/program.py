@@ -107,8 +107,13 @@ class TracedProgram:
     returns: Any
 
 
-def trace(function: Traceable, signature: Signature) -> TracedProgram:
+def trace(function: Traceable, signature: Signature, inlines: bool = False) -> TracedProgram:
     """Traces a function and all functions it calls.
+
+    Args:
+        function: The function.
+        signature: Its signature.
+        inlines: Whether to replace calls of a `tf.function` by its ops, where that is possible.
 
     Raises:
         NoBaseCaseError: If every path through a function calls it again.
@@ -121,7 +126,7 @@ def trace(function: Traceable, signature: Signature) -> TracedProgram:
     states = tracing.run_all(state)
     _check_memo(function, states)
     _rename(states)
-    graphs = FunctionGraphs(_build(states), state.name)
+    graphs = FunctionGraphs(_build(states, inlines), state.name)
     check_function_graphs(graphs)
     return TracedProgram(graphs, state.return_structure)
 
@@ -148,7 +153,7 @@ def _rename(states: list[State]) -> None:
             call.callee = names[call.callee]
 
 
-def _build(states: list[State]) -> dict[str, FunctionGraph]:
+def _build(states: list[State], inlines: bool) -> dict[str, FunctionGraph]:
     """Returns the graphs of all functions of a program, beginning with the one called first."""
     closures = Closures(
         free_tensors(
@@ -173,6 +178,7 @@ def _build(states: list[State]) -> dict[str, FunctionGraph]:
             closures,
             Carried(carried, num_calls, num_keys),
             isinstance(state.function, Loop),
+            inlines,
         )
         num_calls += len(state.tracer.calls)
         num_keys += len(state.tracer.keys)

@@ -91,6 +91,70 @@ def test_places_of_the_largest_and_smallest_number_skip_nan():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("in_function", [False, True])
+def test_losses_on_special_numbers(in_function):
+    """Also in a `tf.function`, whose ops are compiled one by one."""
+
+    def loss_of(x, n):
+        return tf.nn.sparse_softmax_cross_entropy_with_logits(tf.abs(n) % 3, x)
+
+    loss_of = tf.function(loss_of) if in_function else loss_of
+
+    def make(engine):
+        @kerasrec.recursive(engine=engine)
+        def loss(x, n):
+            def deeper():
+                return loss(tf.tanh(x @ KERNEL), n - 1) + loss_of(x, n)
+
+            return kerasrec.cond(n < 1, lambda: loss_of(x, n), deeper)
+
+        return loss
+
+    rows = [[np.inf, 0.0, 1.0], [-np.inf, 0.0, 1.0], [np.nan, 1.0, 2.0], [0.0, -1e30, 1e30]]
+    x = tf.constant([*rows, *rows, [0.5, -3.0, 80.0], [1.0, 2.0, 3.0]])
+    for mine, theirs in zip(*by_each_engine(make, x, [0] * 4 + [1, 2, 3, 4, 5, 2]), strict=True):
+        assert np.max(gap(mine.numpy(), theirs.numpy())) < 1e-5
+
+
+@pytest.mark.slow
+def test_a_label_that_is_no_class_is_an_error():
+    @kerasrec.recursive(engine="compiled")
+    def loss(x, n):
+        def at_the_end():
+            return tf.nn.sparse_softmax_cross_entropy_with_logits(n, x)
+
+        return kerasrec.cond(n < 1, at_the_end, lambda: loss(x, n - 1))
+
+    assert loss([[1.0, 2.0]], 3) > 0
+    with pytest.raises(tf.errors.InvalidArgumentError, match="label value of -2"):
+        loss([[1.0, 2.0]], -2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", few_of([tf.int8, tf.uint8, tf.int32, tf.uint32, tf.int64]))
+def test_shifts_by_any_number_of_bits(dtype):
+    """By more bits than there are, or by fewer than none, too."""
+
+    def make(engine):
+        @kerasrec.recursive(engine=engine)
+        def shifted(x, bits, n):
+            def deeper():
+                return tf.bitwise.left_shift(shifted(x, bits, n - 1), bits)
+
+            return kerasrec.cond(n < 1, lambda: tf.bitwise.right_shift(x, bits), deeper)
+
+        return shifted
+
+    numbers = tf.constant([0, 1, 3, 100, 127, -1, -7, -128], tf.int64)
+    some = tf.constant([0, 1, 6, 7, 31, 70, -2], tf.int64)
+    x, bits = (tf.reshape(each, [-1]) for each in tf.meshgrid(numbers, some))
+    given = tf.cast(x, dtype), tf.cast(bits, dtype), tf.range(tf.size(x)) % 3
+    with never_by_waves():
+        compiled = make("compiled")(*given)
+    np.testing.assert_array_equal(compiled, make("waves")(*given))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", few_of([tf.float16, tf.bfloat16], many=[tf.float16]))
 def test_half_precision(dtype):
     """With weights of float32, as in mixed precision; four roundings from waves and float32."""

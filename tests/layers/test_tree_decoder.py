@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from kerasrec.layers import TopDownTreeLSTMCell, TreeDecoder
 from kerasrec.layers.choices import Given
+from tests.compiled.helpers import never_by_waves
 from tests.layers.helpers import slopes
 from tests.parameters import few_of
 
@@ -269,6 +270,28 @@ def test_gradients_of_growing_are_those_of_scoring(layer):
 
 
 @pytest.mark.slow
+def test_both_engines_score_and_grow_alike(layer):
+    """Values and gradients; what is drawn may differ only where a draw is next to its bound."""
+    compiled = decoder(max_depth=5, engine="compiled")
+    weights = tf.range(20.0)
+    roots = [-1] * 18 + [2, 5]
+    found = []
+    with never_by_waves():
+        for each in (layer, compiled):
+            with tf.GradientTape() as tape:
+                grown = each.generate(roots, seed=1)
+                scored = tf.reduce_sum(each(TOKENS, CHILDREN, training=True), [1, 2])
+                losses = [tf.reduce_sum(grown.log_likelihood * weights), tf.reduce_sum(scored)]
+                loss = tf.add_n(losses)
+            gradients = tape.gradient(loss, each.trainable_variables)
+            likeliest = each.generate(3, temperature=0)
+            found.append([*grown, scored, *likeliest, *map(tf.convert_to_tensor, gradients)])
+    assert found[0][0].shape[1] > 1
+    for mine, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.slow
 def test_finite_differences_of_scoring():
     layer = decoder(dtype="float64")
     with tf.GradientTape() as tape:
@@ -362,7 +385,8 @@ def test_saving_with_a_layer_for_growth(tmp_path, has_layer):
     layers = [keras.layers.Dense(6, "relu"), keras.layers.Dense(4)]
     growth = keras.Sequential(layers) if has_layer else None
     cell = TopDownTreeLSTMCell(UNITS, arity=4)
-    layer = TreeDecoder(cell, NUM_TOKENS, DIM, growth, "left_right", max_depth=4, dropout=0.2)
+    options = {"max_depth": 4, "dropout": 0.2, "engine": "waves"}
+    layer = TreeDecoder(cell, NUM_TOKENS, DIM, growth, "left_right", **options)
     tokens = keras.Input([None], dtype="int32")
     children = keras.Input([None, 4], dtype="int32")
     model = keras.Model([tokens, children], layer(tokens, children))
@@ -371,7 +395,8 @@ def test_saving_with_a_layer_for_growth(tmp_path, has_layer):
     np.testing.assert_allclose(again([TOKENS, CHILDREN]), model([TOKENS, CHILDREN]))
     loaded = again.layers[-1]
     assert type(loaded.growth) is type(layer.growth)
-    assert (loaded.follows, loaded.max_depth, loaded.dropout) == ("left_right", 4, 0.2)
+    assert loaded.follows == "left_right"
+    assert {name: getattr(loaded, name) for name in options} == options
 
 
 @pytest.mark.parametrize(
