@@ -51,7 +51,9 @@ def test_as_on_a_gpu(compilable, never_by_waves, a_gpu):
 
 
 @pytest.mark.many
-@pytest.mark.parametrize("capacity, on_cpu, on_gpu", [(1024, 8, 256), (2048, 16, 256), (16384, 128, 1024)])
+@pytest.mark.parametrize(
+    "capacity, on_cpu, on_gpu", [(1024, 8, 256), (2048, 16, 256), (16384, 128, 1024)]
+)
 def test_blocks_are_wider_on_a_gpu(capacity, on_cpu, on_gpu, monkeypatch):
     found = []
     for has_gpu in (False, True):
