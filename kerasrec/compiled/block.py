@@ -91,6 +91,7 @@ class Block(Registers):
         self._first_entries: dict[Each, tf.Tensor] = {}
         # For values that are rows of entries and belong to no token.
         self._of_entries: dict[Value, EntryRows] = {}
+        self._frames: dict[Column, tf.Tensor] = {}
 
     @property
     def has_fault(self) -> tf.Tensor:
@@ -178,6 +179,8 @@ class Block(Registers):
 
     def frames(self) -> dict[Column, tf.Tensor]:
         """The integers kept for each frame, int32 `[width]` each; see `Frames.columns`."""
+        if self._frames:
+            return self._frames
         key = ("frame", self.body)
         # XLA gathers rows once, but cuts a block out for each reader. If one of them might come
         # after the frames of new calls are written, XLA copies the table in each turn.
@@ -185,7 +188,25 @@ class Block(Registers):
             self.rows.read(key, self.numbers) if key in self.rows.written else self.read_own(key)
         )
         columns = tf.unstack(found, axis=1)
-        return dict(zip(self.program.frames.columns(self.body), columns, strict=True))
+        self._frames = dict(zip(self.program.frames.columns(self.body), columns, strict=True))
+        return self._frames
+
+    def read_arguments(self) -> Tensors:
+        """Reads the arguments of the frames, again if the frames of new calls have been written.
+
+        What is not passed on must not be computed from what was read before: XLA would copy the
+        buffer.
+        """
+        parameters = self.graph.bodies[self.body].parameters
+        found = [self._argument(number) for number, _ in enumerate(parameters)]
+        values = [Value(node, 0) for node in parameters]
+        self._tensors.update(zip(values, found, strict=True))
+        return found
+
+    def _argument(self, number: int) -> tf.Tensor:
+        """Reads an argument of the frames, by the number of the parameter."""
+        known = self.frames()
+        return known[number] if number in known else self.read_own(("input", self.body, 0, number))
 
     def read_own(self, key: Hashable, region: Region | None = None) -> tf.Tensor:
         """Reads the rows of the frames, or of the entries that are a region's tokens."""
@@ -243,8 +264,8 @@ class Block(Registers):
             return [self._passed(value.node) for value in one.values]
         if isinstance(one, Load) and isinstance(one.item, Value):
             key = ("value", one.item)
-            if one.item in self.program.columns:
-                return [self.frames()[self.program.columns[one.item]]]
+            if one.item in self.program.arguments:
+                return [self._argument(self.program.arguments[one.item])]
             if one.by_frame:
                 return [self.read_own(key, one.item.region)]
             return [self.rows.read_block(key, self.start)]
@@ -252,7 +273,7 @@ class Block(Registers):
 
     def keep(self, save: Save) -> None:
         """Keeps a value."""
-        if not isinstance(save.item, Value) or save.item in self.program.columns:
+        if not isinstance(save.item, Value) or save.item in self.program.arguments:
             return
         key, tensor = ("value", save.item), self.get(save.item)
         if save.by_frame:

@@ -12,7 +12,6 @@ import tensorflow as tf
 from kerasrec.compiled.rows import Rows
 from kerasrec.compiled.walks import Walks
 from kerasrec.graph.types import Type
-from kerasrec.graph.values import Value
 from kerasrec.queues.buffers import BufferSpec
 from kerasrec.queues.layout import Layout
 
@@ -69,14 +68,14 @@ class Frames:
                 found["input", body, 0, number] = BufferSpec(body, kind.dtype, kind.shape or ())
         return found
 
-    def of_arguments(self) -> dict[Value, int]:
-        """Returns the arguments that are columns, with their numbers."""
-        return {
-            Value(node, 0): number
-            for name, body in self._layout.graph.bodies.items()
-            for number, node in enumerate(body.parameters)
-            if number in self.columns(name)
-        }
+    def specs_of_arguments(self) -> dict[Hashable, dict[Hashable, BufferSpec]]:
+        """Returns the specs of the buffers of arguments, by body; a call writes them together."""
+        found: dict[Hashable, dict[Hashable, BufferSpec]] = {}
+        for name in self._layout.graph.bodies:
+            specs = self.buffer_specs(name)
+            del specs["frame", name]
+            found["input", name, 0] = specs
+        return found
 
     def write(
         self,

@@ -1,7 +1,10 @@
 """Buffers that are always written together, as columns of one.
 
 For each buffer that a turn of a loop writes, XLA makes a kernel. On a GPU a turn takes about as
-long as it has kernels. On a CPU it takes longer to put columns together.
+long as it has kernels. On a CPU it takes longer to put columns together, so there only arguments
+are. What a call passes is computed from what its caller was passed. If that were in two buffers,
+XLA might compute a part of it once for each, so that one buffer is read after the other is written,
+and would copy it in each turn.
 """
 
 from __future__ import annotations
@@ -153,8 +156,12 @@ class PackedRows(Rows):
         return found
 
 
-def packs_of(layout: Layout, kept: Callable[[int], Mapping[Value, Sequence[Place]]]) -> Packs:
-    """Packs the results of a body, what later sweeps pass to it, and what blocks keep.
+def written_together(
+    layout: Layout, kept: Callable[[int], Mapping[Value, Sequence[Place]]]
+) -> dict[Hashable, Specs]:
+    """Returns the specs of groups of buffers that are written together.
+
+    These are the results of a body, what a later sweep passes to it, and what blocks keep.
 
     Args:
         layout: The layout of the program.
@@ -167,7 +174,7 @@ def packs_of(layout: Layout, kept: Callable[[int], Mapping[Value, Sequence[Place
                 groups.setdefault(key[:-1], {})[key] = spec
         for value, places in kept(sweep).items():
             groups.setdefault((sweep, *places), {})["value", value] = layout.block_spec(value)
-    return Packs(groups)
+    return groups
 
 
 def _width(spec: BufferSpec) -> int:

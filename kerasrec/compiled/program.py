@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from kerasrec import host
 from kerasrec.compiled.frames import Frames
-from kerasrec.compiled.packs import PackedRows, Packs, packs_of
+from kerasrec.compiled.packs import PackedRows, Packs, written_together
 from kerasrec.compiled.rows import Buffers, Rows, Sizes
 from kerasrec.compiled.shared_results import shared_results
 from kerasrec.compiled.walks import Walks
@@ -75,19 +75,26 @@ class Program:
         return Frames(self.layout, self.walks)
 
     @functools.cached_property
-    def columns(self) -> dict[Value, int]:
-        """Arguments that need not be kept once more for other places: columns of the frames."""
-        return self.frames.of_arguments()
+    def arguments(self) -> dict[Value, int]:
+        """The arguments of calls, by number, which need not be kept once more for other places."""
+        return {
+            Value(node, 0): number
+            for body in self.layout.graph.bodies.values()
+            for number, node in enumerate(body.parameters)
+        }
 
     def kept_by_block(self, sweep: int) -> dict[Value, tuple[Place, ...]]:
         """The values that the blocks of a sweep keep for themselves, with their places."""
         found = self.layout.kept_by_block(sweep).items()
-        return {value: places for value, places in found if value not in self.columns}
+        return {value: places for value, places in found if value not in self.arguments}
 
     @functools.cached_property
     def packs(self) -> Packs:
-        """The buffers that are columns of others; there are none on a CPU."""
-        return packs_of(self.layout, self.kept_by_block) if host.has_gpu() else Packs({})
+        """The buffers that are columns of others."""
+        groups = self.frames.specs_of_arguments()
+        if host.has_gpu():
+            groups |= written_together(self.layout, self.kept_by_block)
+        return Packs(groups)
 
     def rows(self, sizes: Sizes, written: Buffers) -> Rows:
         """The program's buffers, of which some may be written."""
@@ -153,15 +160,19 @@ class Program:
         """Returns the specs of the buffers that the queues of a sweep fill."""
         layout = self.layout
         found: dict[Hashable, BufferSpec] = {}
-        columns = {("value", value) for value in self.columns}
+        arguments = {("value", value) for value in self.arguments}
         found.update(
-            (k, spec) for k, spec in layout.buffer_specs(sweep).items() if k not in columns
+            (k, spec) for k, spec in layout.buffer_specs(sweep).items() if k not in arguments
         )
         for value in self.kept_by_block(sweep):
             found["value", value] = layout.block_spec(value)
-        found = self.packs.packed(found)
-        if sweep:
-            return found
+        if not sweep:
+            self._add_specs_of_calls(found)
+        return self.packs.packed(found)
+
+    def _add_specs_of_calls(self, found: dict[Hashable, BufferSpec]) -> None:
+        """Adds the specs of what is kept for each call, and of the lists of waiting calls."""
+        layout = self.layout
         for name in layout.graph.bodies:
             found |= self.frames.buffer_specs(name)
             found.pop(("pending", name), None)
@@ -171,7 +182,6 @@ class Program:
             if self.places(name):
                 shape = (len(self.places(name)),)
                 found["lists", name] = BufferSpec(name, tf.int32, shape)
-        return found
 
     def places(self, body: str) -> list[int]:
         """The places of a body at which frames wait in lists: all but place 0."""

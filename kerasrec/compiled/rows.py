@@ -81,6 +81,10 @@ class Sizes:
 class Rows:
     """Buffers that a loop writes.
 
+    Writes to rows wait until the buffer is read, or the step is over, and are then made at once.
+    Otherwise XLA would copy a whole buffer in each step if values that were read there are still
+    needed after the first of several writes.
+
     Args:
         sizes: The sizes of the buffers.
         written: The buffers that the loop may write, by key.
@@ -96,9 +100,11 @@ class Rows:
         self.sizes = sizes
         self.written = dict(written)
         self.read_only = read_only
+        self._waiting: dict[Hashable, list[tuple[tf.Tensor, tf.Tensor, tf.Tensor]]] = {}
 
     def all(self, key: Hashable) -> tf.Tensor:
         """A whole buffer."""
+        self._make_writes(key)
         return self.written[key] if key in self.written else self.read_only[key]
 
     def read(self, key: Hashable, rows: tf.Tensor) -> tf.Tensor:
@@ -115,7 +121,7 @@ class Rows:
             live: Which are written, bool `[n]`.
         """
         places = tf.expand_dims(rows, 1) if rows.shape.rank == 1 else rows
-        self.written[key] = put(self.written[key], places, values, live)
+        self._waiting.setdefault(key, []).append((places, values, live))
 
     def pass_on(self, key: Hashable, rows: tf.Tensor, values: tf.Tensor, live: tf.Tensor) -> None:
         """Passes values to frames, which have one caller each; arguments as for `write`."""
@@ -124,7 +130,7 @@ class Rows:
     def subtract_one(self, key: Hashable, rows: tf.Tensor, live: tf.Tensor) -> None:
         """Subtracts 1 from rows, once for each live row that names them."""
         places, ones = tf.expand_dims(rows, 1), tf.ones_like(rows)
-        self.written[key] = put(self.written[key], places, ones, live, tf.tensor_scatter_nd_sub)
+        self.written[key] = put(self.all(key), places, ones, live, tf.tensor_scatter_nd_sub)
 
     def read_block(
         self, key: Hashable, start: tf.Tensor, number: tf.Tensor | None = None
@@ -147,7 +153,16 @@ class Rows:
 
     def finished(self) -> Buffers:
         """The buffers that the loop may write, after all writes."""
+        for key in list(self._waiting):
+            self._make_writes(key)
         return self.written
+
+    def _make_writes(self, key: Hashable) -> None:
+        """Makes the writes to a buffer that have waited."""
+        waiting = self._waiting.pop(key, None)
+        if waiting:
+            places, values, live = (tf.concat(parts, 0) for parts in zip(*waiting, strict=True))
+            self.written[key] = put(self.written[key], places, values, live)
 
     def _tokens_of(self, rows: tf.Tensor) -> tf.Tensor:
         """Converts rows to tokens; here each row is one token."""

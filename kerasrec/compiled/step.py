@@ -64,11 +64,13 @@ class Step:
         block.counts = self.counts
         self.heads[self.name, self.place] += self.count
         block.run(self.segment.instructions)
-        block.fill(self.tables)
         self._ranks = self._ranks_of_tokens()
         self._wait([one for one in self.segment.placed if isinstance(one, Wait)])
         for send in block.sent:
             self._call(send)
+        if not self.place:
+            block.read_arguments()
+        block.fill(self.tables)
         returns = [one for one in self.segment.placed if isinstance(one, Return)]
         if returns:
             self._return(returns)
@@ -135,11 +137,7 @@ class Step:
         given = self.start, self.count, self._buffers, self.sizes
         block = self.program.block_of(self.program, self.segment, *given)
         if not self.place:
-            known = block.frames()
-            for number, _ in enumerate(self.layout.graph.bodies[self.name].parameters):
-                if number not in known:
-                    known[number] = block.read_own(("input", self.name, 0, number))
-                block.given.append(known[number])
+            block.given += block.read_arguments()
         return block
 
     def _call(self, send: Send) -> None:

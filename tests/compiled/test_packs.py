@@ -6,7 +6,7 @@ import tensorflow as tf
 
 import kerasrec
 from kerasrec import host
-from kerasrec.compiled.packs import PackedRows, Packs, packs_of
+from kerasrec.compiled.packs import PackedRows, Packs, written_together
 from kerasrec.compiled.rows import Sizes
 from kerasrec.errors import GraphError
 from kerasrec.queues.buffers import BufferSpec
@@ -78,7 +78,7 @@ def plain_all(n, x):
 def test_results_of_one_dtype_are_in_one_buffer():
     pair.clear_cache()
     layout = Layout(pair.execution_plan(N, X).schedule)
-    packs = packs_of(layout, layout.kept_by_block)
+    packs = Packs(written_together(layout, layout.kept_by_block))
     of_outputs = [packs.of(layout.output("pair", 0, number)) for number in range(3)]
     assert of_outputs[0] == of_outputs[1] and of_outputs[0] and not of_outputs[2]
 

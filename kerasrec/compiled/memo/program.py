@@ -51,8 +51,8 @@ class MemoProgram(Program):
         return waiting_of(self.layout)
 
     @property
-    def columns(self) -> dict[Value, int]:
-        """None: nothing is kept of a call but its arguments."""
+    def arguments(self) -> dict[Value, int]:
+        """None: calls are not written one by one."""
         return {}
 
     @property

@@ -36,7 +36,7 @@ class RowsOfCalls(Rows):
         self._add(key, places, values, live)
 
     def _add(self, key: Hashable, places: tf.Tensor, values: tf.Tensor, live: tf.Tensor) -> None:
-        buffer = self.written[key]
+        buffer = self.all(key)
         values = tf.cast(values, buffer.dtype)
         self.written[key] = put(buffer, places, values, live, tf.tensor_scatter_nd_add)
 

@@ -64,4 +64,4 @@ class LaterMemoSweep(LaterSweep):
         for number, tensor in enumerate(given):
             key = self.layout.input(entry, self.sweep, number)
             rows.add_tokens(key, program.roots, tensor, is_root)
-        return rows.written
+        return rows.finished()
