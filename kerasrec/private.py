@@ -176,18 +176,31 @@ def unseen_by_tapes() -> Any:
     return record.stop_recording()
 
 
-def show_to_tapes(inputs: Sequence[tf.Tensor], outputs: Sequence[tf.Tensor]) -> None:
+def show_to_tapes(
+    inputs: Sequence[tf.Tensor],
+    outputs: Sequence[tf.Tensor],
+    begin: Sequence[tf.Tensor] | None = None,
+) -> None:
     """Has tapes see ops of the graph that is being built as one op, with the gradient of the graph.
 
     `tf.custom_gradient` would hide the ops from `tf.gradients`, of graphs around this one.
+
+    Args:
+        inputs: The inputs of the op, as tapes know them.
+        outputs: Its outputs.
+        begin: The tensors with which its ops begin, in place of the inputs.
     """
+    starts = inputs if begin is None else begin
 
     def gradient(*cotangents: tf.Tensor) -> list[Any]:
         with unseen_by_tapes():
-            # Cotangents of cotangents may come from inputs, too; tapes go that way themselves.
-            found = tf.gradients(outputs, inputs, list(cotangents), stop_gradients=inputs)
+            # Cotangents of cotangents may come from inputs, too; tapes go that way themselves. One
+            # op may have made several cotangents, and tf.gradients stops at ops, not at tensors.
+            copies = [tf.identity(item) for item in cotangents]
+            found = tf.gradients(outputs, starts, copies, stop_gradients=starts)
         given = [item for item in found if item is not None]
-        show_to_tapes([*inputs, *cotangents], tf.nest.flatten(given, expand_composites=True))
+        flat = tf.nest.flatten(given, expand_composites=True)
+        show_to_tapes([*inputs, *cotangents], flat, [*starts, *copies])
         return found
 
     record.record_operation("Recursion", outputs, inputs, gradient)

@@ -381,6 +381,39 @@ def test_a_penalty_on_the_gradient_of_a_loss():
 
 
 @pytest.mark.slow
+def test_a_second_derivative_of_a_result_and_a_table():
+    """One op makes the cotangents of both; what reads them was counted twice."""
+
+    @kerasrec.recursive(xla_calls=4)
+    def noted(n, x):
+        kerasrec.collect("x", x, n, 3)
+        return kerasrec.cond(n < 1, lambda: tf.sin(x), lambda: noted(n - 1, tf.tanh(x)))
+
+    def by_hand(n, x):
+        rows = [x]
+        for _ in range(n):
+            rows.append(tf.tanh(rows[-1]))
+        return tf.sin(rows[-1]), tf.concat(rows, 0)
+
+    def slope_of_slope(results):
+        x = tf.constant([[0.5, -0.7]], tf.float64)
+        with tf.GradientTape() as outer:
+            outer.watch(x)
+            with tf.GradientTape() as inner:
+                inner.watch(x)
+                loss = tf.add_n([tf.reduce_sum(tf.sin(result)) for result in results(x)])
+            penalty = tf.reduce_sum(inner.gradient(loss, x) ** 2)
+        return outer.gradient(penalty, x)
+
+    def recursively(x):
+        y, tables = noted.with_tables(tf.constant([2]), x)
+        return y, tables["x"]
+
+    found = tf.function(slope_of_slope, jit_compile=True)(recursively)
+    np.testing.assert_allclose(found, slope_of_slope(lambda x: by_hand(2, x)), rtol=1e-12)
+
+
+@pytest.mark.slow
 def test_a_second_derivative_of_too_many_calls_is_not_a_number():
     fib, n, w = scaled_fib(xla_calls=14), tf.constant([5]), tf.constant([1.0])
 
