@@ -194,8 +194,8 @@ def show_to_tapes(
 
     def gradient(*cotangents: tf.Tensor) -> list[Any]:
         with unseen_by_tapes():
-            # Cotangents of cotangents may come from inputs, too; tapes go that way themselves. One
-            # op may have made several cotangents, and tf.gradients stops at ops, not at tensors.
+            # Cotangents of cotangents may come from inputs, too; tapes go that way themselves.
+            # tf.gradients does not stop at what a tf.function returned, so it stops at copies.
             copies = [tf.identity(item) for item in cotangents]
             found = tf.gradients(outputs, starts, copies, stop_gradients=starts)
         given = [item for item in found if item is not None]

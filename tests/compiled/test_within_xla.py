@@ -382,7 +382,7 @@ def test_a_penalty_on_the_gradient_of_a_loss():
 
 @pytest.mark.slow
 def test_a_second_derivative_of_a_result_and_a_table():
-    """One op makes the cotangents of both; what reads them was counted twice."""
+    """A tf.function makes their cotangents; tf.gradients did not stop there."""
 
     @kerasrec.recursive(xla_calls=4)
     def noted(n, x):
