@@ -57,6 +57,7 @@ class EngineChoice:
         reason: The reason for the choice, in words for the user.
         schedule: The schedule that the engine runs; for "scalar", the one that waves would run.
         known: The sizes for which XLA has compiled the program, if it compiles once for each size.
+        advice: What may make the program faster on this machine; empty if nothing is known.
     """
 
     name: str
@@ -64,6 +65,7 @@ class EngineChoice:
     reason: str
     schedule: Schedule
     known: KnownSizes | None = None
+    advice: str = ""
 
 
 def choose(program: Scheduled, in_blocks: InBlocks, options: EngineOptions) -> EngineChoice:
@@ -101,11 +103,11 @@ def choose(program: Scheduled, in_blocks: InBlocks, options: EngineOptions) -> E
         bounded = partial(BoundedRun, program, parallel_tokens)
         reason = f"at most {parallel_tokens:,} tokens at once"
         return EngineChoice("waves", bounded, reason, program.schedule)
-    reason = "as the decorator says" if engine == "waves" else f"because {found[0]}"
-    if engine == "auto":
-        more = advice(program.graph, lambda: not _obstacles_of_compiled(program.graph, options))
-        reason += f"; {more}" if more else ""
-    return EngineChoice("waves", program.run, reason, program.schedule)
+    if engine == "waves":
+        return EngineChoice("waves", program.run, "as the decorator says", program.schedule)
+    faster = advice(program.graph, lambda: not _obstacles_of_compiled(program.graph, options))
+    reason = f"because {found[0]}"
+    return EngineChoice("waves", program.run, reason, program.schedule, advice=faster)
 
 
 def choose_again(

@@ -17,16 +17,20 @@ class ExecutionPlan:
         reason: Why this engine runs the program.
         schedule: What runs when, on which tokens, and what is kept for the gradient; for "scalar",
           how waves would run it.
+        advice: What may make it faster on this machine; empty if nothing is known, or if you chose
+          the engine.
     """
 
     engine: str
     reason: str
     schedule: Schedule
+    advice: str = ""
 
     @property
     def summary(self) -> str:
-        """Engine and reason, in one line."""
-        return f"engine: {self.engine}, {self.reason}"
+        """Engine, reason and advice, in one line."""
+        advice = f"; {self.advice}" if self.advice else ""
+        return f"engine: {self.engine}, {self.reason}{advice}"
 
     def __str__(self) -> str:
         return f"{self.summary}\n\n{self.schedule}"

@@ -93,7 +93,8 @@ class Program:
     @property
     def execution_plan(self) -> ExecutionPlan:
         """How the program runs."""
-        return ExecutionPlan(self.choice.name, self.choice.reason, self.choice.schedule)
+        choice = self.choice
+        return ExecutionPlan(choice.name, choice.reason, choice.schedule, choice.advice)
 
     @property
     def num_xla_sizes(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,10 +12,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from kerasrec import host
 from kerasrec.engine.execution_plan import ExecutionPlan
 from kerasrec.errors import or_nothing
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
-from kerasrec.host import integers_on_host
 from kerasrec.layers.cell import RecursiveCell, call_cell, is_ready_made
 from kerasrec.layers.held import MadeOnce
 from kerasrec.layers.inputs import NodeInputs, leaf_of, look_up, num_words_of
@@ -22,6 +23,13 @@ from kerasrec.layers.tree_checks import WordRules, check_sizes, same_sizes
 from kerasrec.layers.trees import LEAF, NodeTables, tables_of
 from kerasrec.private import in_xla
 from kerasrec.public import RecursiveFunction, collect, map_fn, recursive, switch
+
+_SLOW_ON_GPU = (
+    "This tree layer trains on a GPU in waves, since engine='auto' does not wait for XLA to "
+    "compile. For more than a few minutes of training, pass engine='compiled' to the layer, and "
+    "batches through kerasrec.datasets.few_shapes: it then trains several times as many trees per "
+    "second. engine='waves' turns this warning off. See docs/guides/gpus.md."
+)
 
 
 @dataclass(frozen=True)
@@ -94,14 +102,18 @@ class Recursion:
         features = tuple(x.shape[2:] if input_drop is None else input_drop.shape[1:])
         dropped = tuple(map(len, drops))
         is_ragged = isinstance(children, tf.RaggedTensor)
+        is_training = training
         training = training and self._depends_on_training
         key = (x.dtype, features, children.dtype, is_ragged, dropped, training, return_sequences)
         if in_xla():  # No function of its own, for the reason that `function/run.py` gives.
             return self._run(
                 training, return_sequences, [], tuple(initial_states), x, children, drops
             )
-        run, _ = self._runs.get(key, lambda: self._new_run(key))
-        return run(tuple(initial_states), x, children, drops)
+        run, stages = self._runs.get(key, lambda: self._new_run(key))
+        found = run(tuple(initial_states), x, children, drops)
+        if is_training and host.has_gpu() and stages[0].execution_plan.advice:
+            warnings.warn(_SLOW_ON_GPU, stacklevel=2)
+        return found
 
     @property
     def _depends_on_training(self) -> bool:
@@ -174,7 +186,7 @@ class Recursion:
         """Runs one use, like `__call__`, with a list that gets its stages."""
         (drop, input_drop) = (factors[0] if factors else None for factors in drops)
         is_ragged = isinstance(x, tf.RaggedTensor)
-        with contextlib.nullcontext() if in_xla() else integers_on_host():
+        with contextlib.nullcontext() if in_xla() else host.integers_on_host():
             with tf.control_dependencies([] if in_xla() else check_sizes(x, children)):
                 x = tf.identity(x)
             words, rules = self._words_to_check(x)

@@ -1,5 +1,6 @@
 """Tree layers that XLA compiles: the same as by waves, and never by waves."""
 
+import contextlib
 import itertools
 
 import keras
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from kerasrec import host
 from kerasrec.layers import TopDownTreeLSTM, TreeLSTM, TreeRNN, TreeRNNCell
 from kerasrec.layers.recursion import Recursion
 from tests.compiled import helpers
@@ -214,3 +216,21 @@ def test_fit_save_and_export(tmp_path, never_by_waves):
     wanted = by_waves.predict_on_batch(inputs)
     for use in (model.predict_on_batch, loaded.predict_on_batch, served.serve):
         np.testing.assert_allclose(use(inputs), wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("engine", "training", "warns"),
+    [("auto", True, True), ("waves", True, False), ("auto", False, False)],
+)
+def test_training_in_waves_on_a_gpu_warns(monkeypatch, engine, training, warns):
+    monkeypatch.setattr(host, "has_gpu", lambda: True)
+    layer = layer_of("TreeRNN", engine, False)
+    children = random_children(1, 3, 2)
+    expected = pytest.warns(UserWarning, match="trains on a GPU in waves")
+    with expected if warns else contextlib.nullcontext():
+        layer(inputs_of(children, False), children, training=training)
+
+
+def test_training_in_waves_without_a_gpu_does_not_warn():
+    children = random_children(1, 3, 2)
+    layer_of("TreeRNN", "auto", False)(inputs_of(children, False), children, training=True)
