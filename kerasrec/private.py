@@ -7,6 +7,7 @@ supports. `docs/versions.md` lists the names and says which versions were tested
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -191,16 +192,16 @@ def show_to_tapes(
         begin: The tensors with which its ops begin, in place of the inputs.
     """
     starts = inputs if begin is None else begin
+    parts = functools.partial(tf.nest.flatten, expand_composites=True)  # Of sparse gradients.
 
-    def gradient(*cotangents: tf.Tensor) -> list[Any]:
+    def gradient(*cotangents: tf.Tensor | tf.IndexedSlices) -> list[Any]:
         with unseen_by_tapes():
             # Cotangents of cotangents may come from inputs, too; tapes go that way themselves.
             # tf.gradients does not stop at what a tf.function returned, so it stops at copies.
-            copies = [tf.identity(item) for item in cotangents]
-            found = tf.gradients(outputs, starts, copies, stop_gradients=starts)
-        given = [item for item in found if item is not None]
-        flat = tf.nest.flatten(given, expand_composites=True)
-        show_to_tapes([*inputs, *cotangents], flat, [*starts, *copies])
+            copies = tf.nest.map_structure(tf.identity, cotangents, expand_composites=True)
+            found = tf.gradients(outputs, starts, list(copies), stop_gradients=starts)
+        given, known = [*inputs, *parts(cotangents)], [*starts, *parts(copies)]
+        show_to_tapes(given, parts([item for item in found if item is not None]), known)
         return found
 
     record.record_operation("Recursion", outputs, inputs, gradient)

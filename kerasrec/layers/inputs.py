@@ -11,8 +11,9 @@ import tensorflow as tf
 from kerasrec.graph.nodes import operations
 from kerasrec.half_precision import gather_repeated
 from kerasrec.layers.cell import RecursiveCell, call_cell, is_ready_made, without_losses
-from kerasrec.private import in_xla
+from kerasrec.private import in_xla, show_to_tapes, unseen_by_tapes
 from kerasrec.public import RecursiveFunction, recursive
+from kerasrec.trace.custom_gradient import custom_gradient
 from kerasrec.trace.functions import random_op
 
 
@@ -76,8 +77,11 @@ def look_up(
     one = tf.reduce_max(tf.where(is_read, words, tf.reduce_min(words)))
     words = tf.where(is_read, words, one)
     if in_xla():  # How many are different is not known when it compiles.
+        table = _table_of(embedding, dtype)
+        if table is not None:
+            return NodeInputs(_summed_by_word(table), words)
         vectors = tf.cast(_embedded(embedding, words), dtype)
-        return NodeInputs(vectors, _first_places(words, embedding))
+        return NodeInputs(vectors, _first_places(words, num_words_of(embedding)))
     different, places = tf.unique(words, name="places")
     if texts is not None:
         different = tf.gather(texts, different)
@@ -97,17 +101,42 @@ def _embedded(embedding: keras.layers.Layer, words: tf.Tensor) -> tf.Tensor:
         return embedding(words)
 
 
-def _first_places(words: tf.Tensor, embedding: keras.layers.Layer) -> tf.Tensor | None:
-    """The first place of each word, int32 `[words]`; None if the embedding has no known size.
+def _first_places(words: tf.Tensor, num_words: tf.Tensor | int | None) -> tf.Tensor | None:
+    """The first place of each word, int32 `[words]`; None if the number of words is not known.
 
     Only rows at these places then have a gradient: Keras' optimizers take several rows of one word
     for several gradients.
     """
-    num_words = num_words_of(embedding)
     if num_words is None:
         return None
     first = tf.math.unsorted_segment_min(tf.range(tf.size(words)), words, num_words)
     return tf.gather(first, words)
+
+
+def _table_of(embedding: keras.layers.Layer, dtype: str) -> tf.Tensor | None:
+    """The vectors of all words, float `[words, features]`; None if a vector is not just a row."""
+    if type(embedding) is not keras.layers.Embedding or embedding.lora_enabled:
+        return None
+    if embedding.quantization_mode is not None or embedding.variable_dtype != dtype:
+        return None
+    return tf.convert_to_tensor(embedding.embeddings)
+
+
+def _summed_by_word(table: tf.Tensor) -> tf.Tensor:
+    """The same table. If its gradient has several rows of one word, the first is their sum."""
+
+    def summed(gradient: tf.Tensor | tf.IndexedSlices) -> list[tf.Tensor | tf.IndexedSlices]:
+        if not isinstance(gradient, tf.IndexedSlices):
+            return [gradient]
+        words = gradient.indices
+        places = _first_places(words, tf.shape(table)[0])
+        values = tf.math.unsorted_segment_sum(gradient.values, places, tf.size(words))
+        return [tf.IndexedSlices(values, words, gradient.dense_shape)]
+
+    with unseen_by_tapes():
+        found = custom_gradient(lambda tensor: ([tensor], summed))(table)
+    show_to_tapes([table], found)
+    return found[0]
 
 
 def leaf_of(

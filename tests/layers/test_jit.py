@@ -54,6 +54,38 @@ def test_fit_evaluate_and_predict(name, takes_words):
         np.testing.assert_allclose(within, without, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("wrap", [lambda layer: layer, lambda layer: keras.Sequential([layer])])
+def test_a_second_derivative_through_words(wrap):
+    """A table of words is read row by row within XLA, unless a layer stands before or after it."""
+    children = random_children(4, 7, 2, seed=3)
+    words = inputs_of(children, True)
+    embedding = wrap(keras.layers.Embedding(20, 4, dtype="float64"))
+    layers = [
+        READY["TreeLSTM"].make(engine=engine, embedding=embedding, dtype="float64")
+        for engine in ("waves", "compiled")
+    ]
+    for layer in layers:
+        layer.build((None, None), (None, None, 2))
+    with_random_weights(layers[0])
+    layers[1].set_weights(layers[0].get_weights())
+
+    def penalty_and_slopes(layer):
+        weights = layer.trainable_variables
+        with tf.GradientTape() as outer:
+            with tf.GradientTape() as inner:
+                loss = tf.reduce_sum(tf.sin(layer(words, children, training=True)))
+            slopes = [tf.convert_to_tensor(one) for one in inner.gradient(loss, weights)]
+            penalty = tf.add_n([tf.reduce_sum(one**2) for one in slopes])
+        slopes += [tf.convert_to_tensor(one) for one in outer.gradient(penalty, weights)]
+        return [penalty, *slopes]
+
+    expected = tf.function(penalty_and_slopes, autograph=False)(layers[0])
+    found = tf.function(penalty_and_slopes, jit_compile=True, autograph=False)(layers[1])
+    for mine, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-12)
+
+
 @functools.cache
 def layer_and_gradient():
     """A layer, and its outputs and a gradient as one function that is compiled once."""
