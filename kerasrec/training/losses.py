@@ -28,9 +28,10 @@ class TreeCrossentropy(TreeLoss):
     its L2 term: Keras adds regularizers by itself). So a long sentence has more weight than a short
     one; `normalize="nodes"` divides by the number of labeled nodes instead.
 
-    Only the labels say which nodes count. A Keras mask on the predictions changes nothing, neither
-    the terms nor the scale. The sum is computed in float32, whatever dtype the model uses. In a
-    graph, as in `fit`, a softmax right before the loss causes a warning.
+    Only the labels say which nodes count. A Keras mask on the predictions changes neither the terms
+    nor the scale; but a label where it is False, such as 0 at padding, is an error. The sum is
+    computed in float32, whatever dtype the model uses. In a graph, as in `fit`, a softmax right
+    before the loss causes a warning.
 
     Args:
         normalize: The divisor of the sum: with `"trees"` (default) the number of trees that have a
@@ -62,7 +63,7 @@ class TreeCrossentropy(TreeLoss):
     Raises:
         ValueError: If the shapes do not fit, or if `class_weight` has a key that is not a class or
             a weight that is not 0 or more.
-        tf.errors.InvalidArgumentError: If a label is neither -1 nor a class.
+        tf.errors.InvalidArgumentError: If a label is neither -1 nor a class, or is at padding.
 
     Example:
 

@@ -29,7 +29,7 @@ class TreeAccuracy(keras.metrics.Mean):
 
     Raises:
         ValueError: If the shapes do not fit.
-        tf.errors.InvalidArgumentError: If a label is neither -1 nor a class.
+        tf.errors.InvalidArgumentError: If a label is neither -1 nor a class, or is at padding.
     """
 
     roots_only = False

@@ -25,8 +25,9 @@ class TreeSquaredError(TreeLoss):
     `kerasrec.datasets.tree_batches` pads and `kerasrec.datasets.encode` returns. With a loss of
     Keras such as `"mse"`, all weights would become NaN.
 
-    Only the labels say which nodes count. A Keras mask on the predictions changes nothing, neither
-    the terms nor the scale. The sum is computed in float32, whatever dtype the model uses.
+    Only the labels say which nodes count. A Keras mask on the predictions changes neither the terms
+    nor the scale; but a label where it is False, such as 0 at padding, is an error. The sum is
+    computed in float32, whatever dtype the model uses.
 
     Args:
         normalize: The divisor of the sum: with `"trees"` (default) the number of trees that have a

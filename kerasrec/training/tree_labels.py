@@ -4,12 +4,14 @@ Both are padded or ragged, as the inputs of the tree layer are; `tf.ragged.map_f
 on the nodes of either.
 """
 
+import contextlib
 import math
 from contextlib import AbstractContextManager
 from typing import Any
 
 import tensorflow as tf
 
+from kerasrec.private import mask_of
 from kerasrec.training.node_rows import as_tensor, asserted, flat, in_rows_of, is_ragged
 
 NO_LABEL = -1
@@ -32,9 +34,10 @@ def tree_labels(y_true: Any, y_pred: Any, asked_by: str) -> tuple[Any, Any, Any]
 
     Raises:
         ValueError: If the shapes are known not to fit.
-        tf.errors.InvalidArgumentError: When the step runs, if a label is neither -1 nor a class, or
-            if the numbers of labels and of logits differ. XLA drops the check of classes, as it
-            drops every assertion.
+        tf.errors.InvalidArgumentError: When the step runs, if a label is neither -1 nor a class, if
+            a node has a label that Keras' mask of the logits leaves out, or if the numbers of
+            labels and of logits differ. XLA drops the checks of labels, as it drops every
+            assertion.
     """
     # A new tensor carries no Keras mask: only the labels say which nodes count.
     logits = tf.cast(as_tensor(y_pred), tf.float32)
@@ -57,7 +60,9 @@ def tree_labels(y_true: Any, y_pred: Any, asked_by: str) -> tuple[Any, Any, Any]
     num_classes = tf.shape(logits.flat_values if is_ragged(logits) else logits)[-1]
     with _checked_classes(labels, num_classes, asked_by):
         labels = tf.ragged.map_flat_values(lambda of: tf.identity(tf.cast(of, tf.int32)), labels)
-    return labels, logits, tf.not_equal(labels, NO_LABEL)
+    labelled = tf.not_equal(labels, NO_LABEL)
+    with _checked_padding(labelled, y_pred, asked_by, NO_LABEL):
+        return labels, logits, tf.ragged.map_flat_values(tf.identity, labelled)
 
 
 def tree_numbers(y_true: Any, y_pred: Any, asked_by: str) -> tuple[Any, Any, Any]:
@@ -76,8 +81,9 @@ def tree_numbers(y_true: Any, y_pred: Any, asked_by: str) -> tuple[Any, Any, Any
 
     Raises:
         ValueError: If the shapes are known not to fit, or if labels are not floats.
-        tf.errors.InvalidArgumentError: When the step runs, if the numbers of labels and of outputs
-            differ.
+        tf.errors.InvalidArgumentError: When the step runs, if a node has a label that Keras' mask
+            of the outputs leaves out, which XLA does not check; or if the numbers of labels and of
+            outputs differ.
     """
     # A new tensor carries no Keras mask: only the labels say which nodes count.
     outputs, labels = tf.cast(as_tensor(y_pred), tf.float32), as_tensor(y_true)
@@ -106,6 +112,8 @@ def tree_numbers(y_true: Any, y_pred: Any, asked_by: str) -> tuple[Any, Any, Any
         outputs = tf.ragged.map_flat_values(lambda of: tf.squeeze(of, -1), outputs)
     labels = in_rows_of(outputs, tf.cast(labels, tf.float32), asked_by, NO_NUMBER, "outputs")
     labelled = is_number(labels)
+    with _checked_padding(labelled, y_pred, asked_by, NO_NUMBER):
+        labelled = tf.ragged.map_flat_values(tf.identity, labelled)
     # This comes before the subtraction: a gradient of 0 times NaN would be NaN.
     labels, outputs = (
         tf.ragged.map_flat_values(lambda known, of: tf.where(known, of, 0.0), labelled, of)
@@ -127,9 +135,52 @@ def _checked_classes(
     exact = tf.cast(flat(labels), tf.float64)
     is_class = (exact >= NO_LABEL) & (exact < tf.cast(num_classes, tf.float64))
     wrong = ~is_class | tf.not_equal(exact, tf.floor(exact))
-    # By sums, since XLA needs static shapes.
-    places = tf.range(tf.size(exact))
-    place = tf.reduce_max(tf.where(wrong, places, 0))
+    place, node = _last(wrong, labels)
+    return asserted(
+        ~tf.reduce_any(wrong),
+        [
+            f"{asked_by} expects every label to be -1 (no label) or a class from 0 to "
+            "classes - 1. Received: label",
+            tf.reduce_sum(tf.where(tf.equal(tf.range(tf.size(exact)), place), exact, 0.0)),
+            "of [tree, node]",
+            node,
+            "with logits for",
+            num_classes,
+            "classes. Give the Dense layer of the logits more units, or map the labels.",
+        ],
+    )
+
+
+def _checked_padding(
+    labelled: Any, y_pred: Any, asked_by: str, nothing: float
+) -> AbstractContextManager[Any]:
+    """Checks, when the graph runs, that Keras' mask of `y_pred` leaves out no node with a label.
+
+    Args:
+        labelled: Whether each node has a label, bool `[batch, nodes]`.
+        y_pred: The outputs, which may have a mask.
+        asked_by: The name of the loss or metric.
+        nothing: The label of a node that has none.
+    """
+    mask = mask_of(y_pred)
+    if mask is None or is_ragged(labelled) or mask.shape.rank != 2:
+        return contextlib.nullcontext()
+    wrong = flat(labelled & ~tf.cast(mask, tf.bool))
+    return asserted(
+        ~tf.reduce_any(wrong),
+        [
+            f"{asked_by} expects labels of {nothing} at padding, which would count otherwise. "
+            "Received: another label at [tree, node]",
+            _last(wrong, labelled)[1],
+            "where the mask of y_pred says that the tree has no such node.",
+        ],
+    )
+
+
+def _last(wrong: tf.Tensor, labels: Any) -> tuple[tf.Tensor, tf.Tensor]:
+    """The last place where a flat tensor is true, int32, and the same as [tree, node] of labels."""
+    # By a maximum and sums, since XLA needs static shapes.
+    place = tf.reduce_max(tf.where(wrong, tf.range(tf.size(wrong)), 0))
     if is_ragged(labels):
         starts = tf.cast(labels.row_starts(), tf.int32)
         tree = tf.searchsorted(starts, [place], side="right")[0] - 1
@@ -137,19 +188,7 @@ def _checked_classes(
     else:
         nodes = tf.maximum(tf.shape(labels)[1], 1)
         tree, first = place // nodes, place // nodes * nodes
-    return asserted(
-        ~tf.reduce_any(wrong),
-        [
-            f"{asked_by} expects every label to be -1 (no label) or a class from 0 to "
-            "classes - 1. Received: label",
-            tf.reduce_sum(tf.where(tf.equal(places, place), exact, 0.0)),
-            "of [tree, node]",
-            tf.stack([tree, place - first]),
-            "with logits for",
-            num_classes,
-            "classes. Give the Dense layer of the logits more units, or map the labels.",
-        ],
-    )
+    return place, tf.stack([tree, place - first])
 
 
 def node_weights(sample_weight: Any, labelled: Any, asked_by: str, of_classes: bool = True) -> Any:

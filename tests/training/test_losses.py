@@ -232,6 +232,25 @@ def test_a_mask_changes_nothing(normalize):
         np.testing.assert_allclose(plain, with_mask, rtol=1e-6)
 
 
+@pytest.mark.parametrize("use", [TreeCrossentropy(), NodeAccuracy()], ids=["loss", "metric"])
+def test_a_label_at_padding_is_an_error(use):
+    x = np.ones([2, 3, 4], np.float32)
+    x[1, 2] = 0.0
+    model, labels = logits_model(5, masked=True), np.zeros([2, 3], np.int32)
+
+    def run():
+        return use(labels, model(x))
+
+    for call in (run, tf.function(run)):
+        with pytest.raises(
+            tf.errors.InvalidArgumentError, match="labels of -1 at padding"
+        ) as found:
+            call()
+        assert re.search(r"\b1,? 2\b", found.value.message)  # [tree, node]
+    labels[1, 2] = -1
+    run()
+
+
 def test_gradient_equals_numpy_and_is_zero_without_label():
     logits = tf.Variable(LOGITS)
     with tf.GradientTape() as tape:

@@ -102,6 +102,13 @@ def test_loss_equals_numpy(options, divisor):
 
 
 @pytest.mark.many
+def test_a_number_at_padding_is_an_error():
+    outputs = keras.layers.Masking(0.0)(np.float32([[[1.0], [2.0], [0.0]]]))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="labels of nan at padding"):
+        TreeSquaredError()([[1.0, 2.0, 0.0]], outputs)
+    TreeSquaredError()([[1.0, 2.0, np.nan]], outputs)
+
+
 def test_unreduced_is_one_value_a_tree():
     sums = numpy_sums(LABELS, OUTPUTS)
     loss = TreeSquaredError(reduction=None)
