@@ -171,7 +171,9 @@ class RecursiveCell(keras.layers.Layer):
             The same as `call`.
         """
         if self.arity is None:
-            rows = tf.RaggedTensor.from_tensor(inputs[:, :0])
+            # Looked up, so that `engine="compiled"` knows where the rows come from.
+            empty = tf.RaggedTensor.from_row_splits(tf.zeros([0], tf.int32), [0, 0], validate=False)
+            rows = tf.gather(empty, tf.zeros_like(inputs[:, 0], tf.int32))
             none = map_fn(lambda _: [state[0] for state in self.get_initial_state(1)], rows)
             return self.call(inputs, none, **kwargs)
         missing = self.get_initial_state(keras.ops.shape(inputs)[0])

@@ -8,8 +8,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from kerasrec import host
-from kerasrec.layers import TopDownTreeLSTM, TreeLSTM, TreeRNN, TreeRNNCell
+from kerasrec import host, map_fn
+from kerasrec.layers import (
+    Recursive,
+    RecursiveCell,
+    TopDownTreeLSTM,
+    TreeLSTM,
+    TreeRNN,
+    TreeRNNCell,
+)
 from kerasrec.layers.recursion import Recursion
 from tests.compiled import helpers
 from tests.layers.helpers import (
@@ -216,6 +223,39 @@ def test_fit_save_and_export(tmp_path, never_by_waves):
     wanted = by_waves.predict_on_batch(inputs)
     for use in (model.predict_on_batch, loaded.predict_on_batch, served.serve):
         np.testing.assert_allclose(use(inputs), wanted, rtol=1e-4, atol=1e-5)
+
+
+class SumCell(RecursiveCell):
+    """A cell of a user's own, for any number of children, without a `call_leaf`."""
+
+    def __init__(self, units, **kwargs):
+        super().__init__(arity=None, inner_inputs=True, **kwargs)
+        self.state_size = units
+        self.own, self.child = keras.layers.Dense(units), keras.layers.Dense(units)
+
+    def build(self, input_shape):
+        self.own.build(input_shape)
+        self.child.build((None, self.state_size))
+
+    def call(self, inputs, states):
+        below = tf.reduce_sum(map_fn(self.child, states[0]), axis=1)
+        hidden = keras.ops.tanh(self.own(inputs) + below)
+        return hidden, [hidden]
+
+
+@pytest.mark.slow
+def test_a_cell_without_call_leaf_for_any_number_of_children(never_by_waves):
+    children = random_children(4, 9, 3, seed=1)
+    x, found = inputs_of(children, False), []
+    for engine in ("waves", "compiled"):
+        layer = Recursive(SumCell(4), engine=engine, return_sequences=True)
+        layer.build(x.shape, children.shape)
+        random = np.random.default_rng(1)
+        for one in layer.trainable_variables:
+            one.assign(random.normal(size=one.shape, scale=0.5))
+        found.append(outputs_and_gradients(layer, x, children, True))
+    for mine, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize(
