@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from kerasrec.datasets import few_shapes, load_treebank, tree_pair_batches
 from tests.datasets.test_batching import SIZES, encoded, tree_batches
@@ -48,3 +49,46 @@ def test_a_treebank_has_few_shapes():
     )
     assert len(after) <= 6
     assert len(after) < len(before)
+
+
+def test_weights_and_several_labels():
+    def with_more(inputs, labels):
+        weights = tf.ones_like(labels, tf.float32)
+        classes = tf.one_hot(labels[:, 0], 5)
+        nested = {"nodes": labels, "numbers": weights, "roots": labels[:, 0], "classes": classes}
+        return inputs, nested, {"nodes": weights, "roots": weights[:, 0]}
+
+    batches = tree_batches(encoded([3, 5]), 2).map(with_more)
+    ((_, labels, weights),) = few_shapes(batches)
+    assert {name: of.shape for name, of in labels.items()} == {
+        "nodes": (2, 16),
+        "numbers": (2, 16),
+        "roots": (2,),
+        "classes": (2, 5),
+    }
+    assert (labels["nodes"][:, 11:].numpy() == -1).all()
+    assert np.isnan(labels["numbers"][:, 11:]).all()
+    assert weights["nodes"].shape == (2, 16)
+    assert weights["roots"].shape == (2,)
+    assert (weights["nodes"][:, 11:].numpy() == 0).all()
+
+
+def test_inputs_alone_and_a_smallest_number_of_nodes():
+    batches = tree_batches(encoded([1, 5]), 1).map(lambda inputs, labels: (inputs,))
+    found = [inputs[1].shape[1] for (inputs,) in few_shapes(batches)]
+    assert sorted(found) == [4, 16]
+    found = [inputs[1].shape[1] for (inputs,) in few_shapes(batches, min_nodes=5)]
+    assert sorted(found) == [8, 16]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda batches: list(batches), r"expects a tf.data.Dataset .* Received: list"),
+        (lambda batches: batches.map(lambda inputs, labels: inputs[1]), "Received batches of"),
+        (lambda batches: tree_batches(encoded([3, 5]), 2, ragged=True), "these are ragged"),
+    ],
+)
+def test_what_is_no_batch_of_padded_trees_is_an_error(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        few_shapes(wrong(tree_batches(encoded([3, 5]), 2)))
