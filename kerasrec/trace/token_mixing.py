@@ -12,8 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
+from kerasrec.graph.types import Kind
 from kerasrec.trace.known import Known, has_open_rows
-from kerasrec.trace.token_axis import AXIS_OPS, REDUCTIONS, Axes, static_value
+from kerasrec.trace.token_axis import AXIS_OPS, ELEMENTWISE, REDUCTIONS, Axes, static_value
 
 # Ops whose outputs have a leading axis of open size that depends on the values of tokens.
 _COUNTING_OPS = frozenset({
@@ -56,6 +57,10 @@ def mixes_tokens(operation: tf.Operation, inputs: Sequence[Known]) -> bool:
         return True
     if operation.type == "TensorListSetItem" and inputs[2].is_single:
         return _hands_on(operation)
+    if averages_open_axis(operation):
+        is_padded = inputs[0].kind is Kind.WAVE or _is_padded(operation.inputs[0])
+        if is_padded:
+            return True
     return works_along_first_axis(operation, [item.axis for item in inputs])
 
 
@@ -122,6 +127,33 @@ def works_along_first_axis(operation: tf.Operation, axes: Axes) -> bool:
     if operation.type in AXIS_OPS:
         along, rank = static_value(operation.inputs[-1]), operation.inputs[0].shape.rank
         return along is None or rank is None or 0 in np.atleast_1d(along) % rank
+    return False
+
+
+def averages_open_axis(operation: tf.Operation) -> bool:
+    """Whether an op is a mean or product along an open axis other than the first.
+
+    Padded rows have such an axis. It is as long as the longest row of the tokens that run together,
+    so the result depends on them, whatever rows are padded with. A sum does not if it is zeros.
+    """
+    if operation.type not in ("Mean", "Prod"):
+        return False
+    axes, shape = static_value(operation.inputs[1]), operation.inputs[0].shape
+    if axes is None or shape.rank is None:
+        return False
+    return any(axis and shape[axis] is None for axis in np.atleast_1d(axes) % shape.rank)
+
+
+def _is_padded(tensor: tf.Tensor) -> bool:
+    """Whether a tensor is computed from padded rows, element by element."""
+    pending, seen = [tensor.op], set()
+    while pending:
+        operation = pending.pop()
+        if operation.type == "RaggedTensorToTensor":
+            return True
+        if operation.type in ELEMENTWISE and operation not in seen:
+            seen.add(operation)
+            pending += [source.op for source in operation.inputs]
     return False
 
 

@@ -27,6 +27,7 @@ from kerasrec.trace.kinds import KindFinder
 from kerasrec.trace.layer_losses import no_losses_in
 from kerasrec.trace.rows import Rows, RowsFinder, Scope
 from kerasrec.trace.source import at, at_this_line, current_source, name_of, source_of, undecorated
+from kerasrec.trace.token_mixing import averages_open_axis
 
 _TOKEN_AXIS = (
     "A recursive function sees a leading token axis, as a Keras layer sees a batch axis; reduce "
@@ -43,6 +44,11 @@ _SEQUENCE_MASK = (
     "tf.sequence_mask makes as many columns as the longest row of all tokens has. For "
     "ragged rows, use tf.ones_like(rows).to_tensor(), which is 0 where rows.to_tensor() pads. "
     "Otherwise, pass `maxlen` as a Python number."
+)
+_PADDING = (
+    "`rows.to_tensor()` pads to the longest row of all tokens that run together, so a mean or a "
+    "product of padded rows depends on other tokens. Reduce the rows themselves, "
+    "tf.reduce_mean(rows, axis=1), or pad them to one length, rows.to_tensor(shape=[None, n])."
 )
 _OTHER_ROWS = (
     "The `values` of a tf.RaggedTensor hold the entries of all tokens' rows, one after the other. "
@@ -219,6 +225,8 @@ class Tracer:
                 hint = _BATCH_NORMALIZATION
             if any(line.name == "sequence_mask" for line in lines):
                 hint = _SEQUENCE_MASK
+            if mixing and averages_open_axis(mixing):
+                hint = _PADDING
             raise TraceError(
                 f"{what} is not one value per token: it was computed across tokens"
                 f"{at(source_of(lines)) if mixing else ''} and has shape {tensor.shape}. {hint}"

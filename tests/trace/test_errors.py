@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec import cond, recursive, switch
+from kerasrec import cond, map_fn, recursive, switch
 from kerasrec.trace import endless
 
 LINE = r"test_errors\.py:\d+"
@@ -274,6 +274,30 @@ def test_a_mask_as_long_as_the_longest_row():
             r"use tf\.ones_like\(rows\)\.to_tensor\(\)",
         )
     assert longest(lambda rows, _: tf.ones_like(rows).to_tensor())(0).numpy() == 5
+
+
+@pytest.mark.many
+@pytest.mark.parametrize(
+    "reduce",
+    [
+        lambda rows: tf.reduce_mean(rows, axis=1),
+        lambda rows: tf.reduce_prod(2.0 * rows, axis=1),
+        lambda rows: tf.math.reduce_variance(rows, axis=1),
+        keras.layers.GlobalAveragePooling1D(),
+    ],
+)
+def test_an_average_of_padded_rows(reduce):
+    """Rows are padded to the longest of all tokens that run together."""
+    children = tf.ragged.constant([[1, 2, 3], [3], [2], [1]], dtype=tf.int32)
+    vectors = tf.reshape(tf.range(8.0), [4, 2])
+
+    @recursive
+    def f(node):
+        below = map_fn(lambda child: tf.gather(vectors, child), tf.gather(children, node))
+        return reduce(below.to_tensor())
+
+    hint = r"to the longest row .* tf\.reduce_mean\(rows, axis=1\)"
+    answer(kerasrec.TraceError, lambda: f(0), r"across tokens at .*\.py", hint)
 
 
 @pytest.mark.many
