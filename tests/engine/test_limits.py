@@ -44,6 +44,27 @@ def run_away(num_rounds, **options):
     return lost
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_depth": 0}, "max_depth is 0; it must be an integer from 1 to 2147483647."),
+        ({"max_depth": 1e6}, "max_depth is 1000000.0; it must be an integer"),
+        ({"max_depth": None}, "max_depth is None; it must be an integer"),
+        ({"max_width": 1 << 31}, "max_width is 2147483648; it must be an integer"),
+        ({"max_memory": -1}, "max_memory is -1; .* from 1 to 9223372036854775807, or None."),
+    ],
+    ids=str,
+)
+def test_bounds_that_are_none(options, message):
+    with pytest.raises(kerasrec.TraceError, match=message):
+        kerasrec.recursive(**options)(lambda n: n)
+
+
+def test_bounds_from_numpy():
+    one = kerasrec.recursive(max_depth=np.int64(1), max_width=np.uint8(3), max_memory=np.int32(9))
+    assert one(lambda n: n + 1)(3) == 4
+
+
 @pytest.mark.slow
 @each_way
 def test_depth_function_and_call_path(num_rounds, options):
