@@ -814,13 +814,24 @@ def test_an_error_of_tensorflow_names_the_users_line():
     "body, part",
     [
         (lambda n: np.sin(n), "tf.sin for np.sin"),
+        (lambda n: int(n.numpy()), "tf.sin for np.sin"),
+        (lambda n: n.item(), "tf.sin for np.sin"),
         (lambda n: np.arange(5)[n], "tf.gather"),
         (lambda n: tf.range(5)[n], "tf.gather"),
         (lambda n: sum(range(n)), "kerasrec.while_loop"),
         (lambda n: tf.reduce_sum(tf.range(n)), "kerasrec.while_loop"),
         (lambda n: int(n) - 1, "tf.cast"),
     ],
-    ids=["np.sin", "entry of an array", "entry of a tensor", "range", "range of tensors", "int"],
+    ids=[
+        "np.sin",
+        "numpy()",
+        "item()",
+        "entry of an array",
+        "entry of a tensor",
+        "range",
+        "range of tensors",
+        "int",
+    ],
 )
 def test_a_token_where_python_or_numpy_needs_a_number(body, part):
     answer(kerasrec.KerasrecError, lambda: recursive(body)(3), LINE, part)
@@ -885,6 +896,7 @@ def test_an_error_of_the_users_own_passes_through():
 
     answer(KeyError, lambda: f(3), "mine")
     answer(KeyError, lambda: f(3), "mine")
+    answer(AttributeError, lambda: recursive(lambda n: n + LINE.numpy())(3), "'str' object")
 
 
 def test_errors_keep_their_class_inside_an_autograph_function():
