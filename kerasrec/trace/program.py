@@ -406,6 +406,14 @@ class _Tracing:
         owner = self.tracers.get(tensor.graph) if tensor.graph in self.running else None
         name = variable_name(state.functions, tensor)
         what = f"{state.name} ({state.source.where}) closes over {name!r}, a tensor "
+        if owner is None and name == tensor.op.name:  # An object has it, such as a layer.
+            raise TraceError(
+                f"{state.name} ({state.source.where}) uses {name!r}, a tensor that was made while "
+                "a recursive function was traced. If a Keras layer made it when it was built in "
+                "the function, as keras.layers.Normalization(mean=.., variance=..) does, make the "
+                "layer again and call it once outside first. Otherwise compute the tensor in "
+                f"{state.name}, or pass it as an argument."
+            )
         if owner is None:
             raise TraceError(
                 f"{what}that another recursive function computed for each of its tokens, and that "

@@ -670,6 +670,20 @@ def test_a_nested_function_after_the_one_around_it():
     )
 
 
+def test_a_layer_that_keeps_a_tensor_of_the_body_that_built_it():
+    @recursive
+    def f(x, n):
+        return cond(n < 1, lambda: x, lambda: f(layer(x), n - 1))
+
+    x = np.float32([[1, 5]])
+    layer = keras.layers.Normalization(mean=3.0, variance=4.0)
+    for _ in range(2):
+        answer(kerasrec.TraceError, lambda: f(x, 1), LINE, "BroadcastTo", "call it once outside")
+    layer = keras.layers.Normalization(mean=3.0, variance=4.0)
+    layer(x)
+    np.testing.assert_allclose(f(x, 1), [[-1, 1]])
+
+
 def test_a_nested_function_that_closes_over_what_is_across_tokens():
     @recursive
     def f(x):
