@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, Literal, TypeAlias, get_args
 
+import numpy as np
+
 from kerasrec.engine.choice import ENGINES, EngineOptions
 from kerasrec.engine.instances import checked_instances
 from kerasrec.errors import TraceError
@@ -32,6 +34,16 @@ class Options(EngineOptions):
             raise TraceError(f"engine is {self.engine!r}; it must be one of {', '.join(ENGINES)}.")
         if self.memo not in get_args(MemoOption):
             raise TraceError(f"memo is {self.memo!r}; it must be True, False or 'batch'.")
+        for name, num_bits in (("max_depth", 31), ("max_width", 31), ("max_memory", 63)):
+            number, or_none = getattr(self, name), ", or None" if name == "max_memory" else ""
+            if or_none and number is None:
+                continue
+            if not isinstance(number, int | np.integer) or not 1 <= number < 1 << num_bits:
+                raise TraceError(
+                    f"{name} is {number!r}; it must be an integer from 1 to "
+                    f"{(1 << num_bits) - 1}{or_none}."
+                )
+            setattr(self, name, int(number))
         if self.parallel_tokens is not None and self.parallel_tokens < 1:
             raise TraceError(
                 f"parallel_tokens is {self.parallel_tokens}; it must be at least 1, or None for "

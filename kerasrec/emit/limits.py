@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import tensorflow as tf
 
 from kerasrec.errors import WITHOUT_FRAMES
-from kerasrec.graph.carried import NUM_LABELS
 from kerasrec.graph.graph import TaggedGraph
 
 
@@ -80,18 +79,19 @@ class Limits:
         ]
 
         def stopped() -> tf.Tensor:
-            state = ["Depth:", depth, "calls that wait:", width, "bytes kept:", memory]
+            state = "Depth: {}; calls that wait: {}; bytes kept: {}."
+            shown = [tf.strings.format(state, [depth, width, memory])]
             if call is not None:
-                state += ["one of them:", call()]
+                shown.append(tf.strings.join(["One of these calls: ", call(), "."]))
             if tag is not None:
-                path = "call path of one of them, newest first:"
-                state += [path, tag(), f"where {graph.meaning_of_labels}."]
-            state = [tf.convert_to_tensor(item) for item in state]
+                labels = tf.strings.reduce_join(tf.strings.as_string(tag()), separator=" ")
+                begin, end = "Call path of one of these calls, newest first: ", ", where "
+                path = tf.strings.join([begin, labels, f"{end}{graph.meaning_of_labels}."])
+                shown.append(tf.where(depth > 0, path, "They come from outside."))
             checks = [
                 tf.raw_ops.Assert(
                     condition=is_within,
-                    data=[self._stopped(what, option, bound), *state],
-                    summarize=NUM_LABELS,
+                    data=[self._stopped(what, option, bound), *shown],
                     name=WITHOUT_FRAMES,
                 )
                 for is_within, what, option, bound in bounds

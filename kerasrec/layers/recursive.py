@@ -187,6 +187,12 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
     def __call__(self, x: Any, children: Any = None, *args: Any, **kwargs: Any) -> Any:
         """Calls the layer: `layer(x, children)` or `layer([x, children])`."""
         inputs = both_inputs(self.name, x, children, takes_ragged=True)
+        dtypes = [tf.as_dtype(item.dtype) for item in inputs if hasattr(item, "dtype")]
+        if self.embedding is None and [dtype.is_integer for dtype in dtypes] == [True, False]:
+            raise ValueError(
+                f"`x` of {self.name} are {dtypes[0].name} and `children` {dtypes[1].name}. Are "
+                "they swapped? Call layer(x, children): features of nodes, then integers."
+            )
         with SentenceFirst():
             outputs = super().__call__(*inputs, *args, **kwargs)
         mask_symbolic(outputs, inputs[1])
@@ -296,7 +302,8 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
             are_ragged: Whether `children` are in rows, whose lengths are checked when they are
                 read.
         """
-        shapes = f"received shapes {tuple(x_shape)} and {tuple(children_shape)}."
+        x_shape, children_shape = tuple(x_shape), tuple(children_shape)
+        shapes = f"received `x` of shape {x_shape} and `children` of shape {children_shape}."
         if self.embedding is not None:
             if len(x_shape) != 2:
                 raise ValueError(

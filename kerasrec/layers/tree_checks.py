@@ -325,7 +325,7 @@ def problems_of_words(
         ),
         Problem(
             "`x` has a word that `embedding` has no vector for: words must be from 0 to "
-            f"{(rules.num_words or 0) - 1}.",
+            f"{(rules.num_words or 0) - 1}, and 0 stands for no word.",
             wrong & ~unread & ~lost,
             shows_word=True,
         ),

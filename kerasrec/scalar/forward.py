@@ -96,7 +96,7 @@ class Forward:
         if self.machine.layout.has_tail_calls:  # The mark is the number of tail calls in a row.
             mark = tf.where(step.is_tail_call, mark + 1, 0)
             most = MOST_TAIL_CALLS
-            endless = f"made {most:,} tail calls in a row. Does every path reach a base case?"
+            endless = f"{most:,} tail calls in a row. Does every path reach a base case?"
             fault = tf.where(tf.equal(mark[0], most), self._number(endless), fault)
         moved = self.machine.move(registers, step, mark)
         return {**state, "registers": moved, "fault": fault}

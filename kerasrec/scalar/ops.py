@@ -72,12 +72,14 @@ def fault_of(node: Node, inputs: Sequence[tf.Tensor]) -> tuple[str, tf.Tensor]:
     if node.op == "GatherV2":
         size = tf.shape(inputs[0], inputs[1].dtype)[0]
         fails = (inputs[1] < 0) | (inputs[1] >= size)
-        message = "an index outside the table that tf.gather reads"
+        (rows, *_) = node.inputs[0].type.shape or (None,)
+        known = "" if rows is None else f"[0, {rows}), the rows of "
+        message = f"an index is outside {known}the table that tf.gather reads"
     elif node.op == "Pow":
         message, fails = "an integer to a negative power", inputs[1] < 0
     else:
         message, fails = "integer division by zero", tf.equal(inputs[1], 0)
-    return f"{message} at {node.source}", tf.reshape(tf.reduce_any(fails), [1])
+    return f"{message} at {node.source}.", tf.reshape(tf.reduce_any(fails), [1])
 
 
 def _is_number(item: Type) -> bool:

@@ -70,9 +70,9 @@ class ScalarRun:
             is_sound = tf.equal(fault, 0)
             stopped = tf.where(is_sound & (state["token"] < num_tokens), 1, 0)
             nothing = tf.constant(0, tf.int64)
-            messages = tf.constant(["", *way.messages])
+            messages = tf.constant(["", *(f"{self.limits.name}: {item}" for item in way.messages)])
             return [
-                tf.debugging.Assert(is_sound, [self.limits.name, messages[fault]]),
+                tf.debugging.Assert(is_sound, [messages[fault]]),
                 self.limits.check(self.graph, depth, stopped, nothing, lambda: state["labels"]),
             ]
 

@@ -76,6 +76,7 @@ _HINTS = {
         "(`rows.to_tensor(shape=[None, n])`), or compute entry by entry in kerasrec.map_fn."
     ),
     "to a numpy array": _OPS_OF_TENSORFLOW,
+    "Tensor' object has no attribute": _OPS_OF_TENSORFLOW,
     "must be real number": _OPS_OF_TENSORFLOW,
     "interpreted as an integer": _LOOP,
     "int() argument": _CAST,
@@ -83,6 +84,9 @@ _HINTS = {
     "instances of 'tuple'": (
         "A tuple or dict is several arguments in one. Pass several calls of the function as a list "
         "or a tensor, with a row for each."
+    ),
+    "_fn() takes 2 positional arguments": (
+        "Give several rows as one tuple: map_fn(lambda pair: ..., (h, c))."
     ),
     "indices must be integers or slices": _CHOOSE,
     "unhashable": _CHOOSE,
@@ -386,9 +390,9 @@ class _Tracing:
             raise
         except (TypeError, ValueError) as error:
             raise _user_error(state, error) from error
-        except NotImplementedError as error:
-            if "to a numpy array" not in str(error):
-                raise  # It comes from a method of the user's.
+        except (AttributeError, NotImplementedError) as error:
+            if _hint_for(error) is not _OPS_OF_TENSORFLOW:
+                raise  # It comes from an object of the user's.
             raise _user_error(state, error) from error
         finally:
             state.is_running = False
@@ -402,6 +406,14 @@ class _Tracing:
         owner = self.tracers.get(tensor.graph) if tensor.graph in self.running else None
         name = variable_name(state.functions, tensor)
         what = f"{state.name} ({state.source.where}) closes over {name!r}, a tensor "
+        if owner is None and name == tensor.op.name:  # An object has it, such as a layer.
+            raise TraceError(
+                f"{state.name} ({state.source.where}) uses {name!r}, a tensor that was made while "
+                "a recursive function was traced. If a Keras layer made it when it was built in "
+                "the function, as keras.layers.Normalization(mean=.., variance=..) does, make the "
+                "layer again and call it once outside first. Otherwise compute the tensor in "
+                f"{state.name}, or pass it as an argument."
+            )
         if owner is None:
             raise TraceError(
                 f"{what}that another recursive function computed for each of its tokens, and that "
@@ -484,12 +496,16 @@ def _no_base_case(state: State) -> NoBaseCaseError:
     )
 
 
-def _user_error(state: State, error: TypeError | ValueError | NotImplementedError) -> KerasrecError:
+def _hint_for(error: Exception) -> str:
+    return next((hint for part, hint in _HINTS.items() if part in str(error)), "")
+
+
+def _user_error(state: State, error: Exception) -> KerasrecError:
     """Returns the error to raise in place of one of TensorFlow or Keras; it names the line."""
     source = source_of(traceback.extract_tb(error.__traceback__)) or state.source
     what = _ROWS.sub("a tf.RaggedTensor", str(error)).rstrip(".")
     message = f"{state.name} {CANNOT_BE_TRACED}{source.where}: {what}."
-    hint = next((hint for part, hint in _HINTS.items() if part in str(error)), "")
+    hint = _hint_for(error)
     if hint is _MIXED:
         hint += _mixed_arguments(state)
     if member := _MEMBER.search(str(error)):

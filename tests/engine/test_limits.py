@@ -44,17 +44,38 @@ def run_away(num_rounds, **options):
     return lost
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"max_depth": 0}, "max_depth is 0; it must be an integer from 1 to 2147483647."),
+        ({"max_depth": 1e6}, "max_depth is 1000000.0; it must be an integer"),
+        ({"max_depth": None}, "max_depth is None; it must be an integer"),
+        ({"max_width": 1 << 31}, "max_width is 2147483648; it must be an integer"),
+        ({"max_memory": -1}, "max_memory is -1; .* from 1 to 9223372036854775807, or None."),
+    ],
+    ids=str,
+)
+def test_bounds_that_are_none(options, message):
+    with pytest.raises(kerasrec.TraceError, match=message):
+        kerasrec.recursive(**options)(lambda n: n)
+
+
+def test_bounds_from_numpy():
+    one = kerasrec.recursive(max_depth=np.int64(1), max_width=np.uint8(3), max_memory=np.int32(9))
+    assert one(lambda n: n + 1)(3) == 4
+
+
 @pytest.mark.slow
 @each_way
 def test_depth_function_and_call_path(num_rounds, options):
     # 0 is the (inner) call of lost for an even n; then other is called, which calls lost.
-    path = "[0 2 1 0 2 1 0 2 1]" if num_rounds == 1 else "[0 3 2 0 3 2 0 3 2]"
+    path = "0 2 1 0 2 1 0 2 1" if num_rounds == 1 else "0 3 2 0 3 2 0 3 2"
     with pytest.raises(tf.errors.InvalidArgumentError, match=DEEP) as error:
         run_away(num_rounds, **options)([-1, -2, -3, 1, -4])
     message = str(error.value)
     assert "lost: recursion is deeper" in message
-    assert f"newest first:] {path}" in message
-    assert "0 is the call of lost in lost (test_limits.py:" in message
+    assert ". Call path of one of these calls, newest first: " in message
+    assert f": {path}, where 0 is the call of lost in lost (test_limits.py:" in message
     assert "is the call of lost in other (test_limits.py:" in message
 
 
@@ -65,7 +86,7 @@ def test_of_a_long_tag_the_newest_labels(options):
     def lost(n):
         return kerasrec.cond(n < 0, lambda: n, lambda: lost(lost(n + 1) + 1))
 
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"first:\] \[(0 ){15}0\] \[where"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"first: (0 ){15}0, where"):
         lost(0)
 
 
@@ -99,8 +120,10 @@ def test_width():
     with pytest.raises(tf.errors.InvalidArgumentError) as error:
         lost(0)
     assert "lost: more calls at one depth than max_width=1000." in str(error.value)
-    assert "[Depth:] [10] [calls that wait:] [1024]" in str(error.value)
-    assert "newest first:] [0 0 0 0 0 0 0 0 0 0]" in str(error.value)
+    assert "Depth: 10; calls that wait: 1024; bytes kept: " in str(error.value)
+    assert "newest first: 0 0 0 0 0 0 0 0 0 0, where" in str(error.value)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"\. They come from outside\."):
+        lost(np.zeros(1001, np.int32))
 
 
 def test_width_of_what_calls_nobody():

@@ -211,9 +211,9 @@ def test_masks(make):
 @pytest.mark.parametrize(
     ("x", "children", "message"),
     [
-        ((2, 5, 4), (2, 5, 3), r"`children` of trees .*arity 2.*received.*\(2, 5, 3\)"),
+        ((2, 5, 4), (2, 5, 3), r"`children` of trees .*arity 2.*`children` of shape \(2, 5, 3\)"),
         ((2, 5, 4), (2, 5), r"`children` of trees .*\[batch, nodes, arity\].*\(2, 5\)"),
-        ((5, 4), (2, 5, 2), r"`x` of trees must be \[batch, nodes, features\].*\(5, 4\)"),
+        ((5, 4), (2, 5, 2), r"`x` of trees must be \[batch, nodes, features\].*`x` .*\(5, 4\)"),
         ((2, 5, None), (2, 5, 2), r"`x` of trees .*known features.*\(2, 5, None\)"),
     ],
     ids=["arity", "rank of children", "rank of x", "features"],
@@ -237,6 +237,16 @@ def test_shapes_that_do_not_fit_each_other_or_the_weights(layer, x, children):
         if x[2] != 4
         else "`x` and `children` .*same numbers of trees and of nodes"
     )
+
+
+@pytest.mark.parametrize("is_symbolic", [False, True])
+@pytest.mark.parametrize("num_features", [2, 4])
+def test_inputs_that_are_swapped(is_symbolic, num_features):
+    x, children = np.zeros((1, 3, num_features), "float32"), random_children(1, 3, 2)
+    if is_symbolic:
+        x, children = keras.Input(x.shape[1:]), keras.Input(children.shape[1:], dtype="int32")
+    with pytest.raises(ValueError, match=r"`x` of trees are int.*float32\. Are they swapped\?"):
+        TreeRNN(3, name="trees")(children, x)
 
 
 def test_arity_of_a_layer_that_is_built(layer):

@@ -478,7 +478,8 @@ def test_a_word_that_there_is_not(layer_of_words, word, training):
         layer_of_words(words, CHILDREN, training=training)
     assert str(error.value).startswith(
         "`x` has a word that `embedding` has no vector for: words must be from 0 to "
-        f"{NUM_WORDS - 1}. [tree, node]: [[{last[0]} {last[1]}]] word: [{word}]\n"
+        f"{NUM_WORDS - 1}, and 0 stands for no word. [tree, node]: [[{last[0]} {last[1]}]] "
+        f"word: [{word}]\n"
     )
 
 

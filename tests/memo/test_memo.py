@@ -332,7 +332,8 @@ def test_calls_without_end():
     def endless(n):
         return kerasrec.cond(n < 0, lambda: n, lambda: endless(n + 1))
 
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"max_depth=50[^$]*endless\(n=51\)"):
+    message = r"max_depth=50[^$]*: endless\(n=51\)\."
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         endless(1)
 
 

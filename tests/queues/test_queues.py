@@ -229,7 +229,7 @@ def test_a_tail_call_without_end_stops(parallel_tokens):
 
     with pytest.raises(tf.errors.InvalidArgumentError, match="deeper than max_depth=50") as error:
         lost([4, 3])
-    assert "newest first:] [0 1 1 1" in str(error.value)
+    assert "newest first: 0 1 1 1" in str(error.value)
 
 
 def ends(schedule, sweep):

@@ -694,6 +694,20 @@ def test_a_nested_function_after_the_one_around_it():
     )
 
 
+def test_a_layer_that_keeps_a_tensor_of_the_body_that_built_it():
+    @recursive
+    def f(x, n):
+        return cond(n < 1, lambda: x, lambda: f(layer(x), n - 1))
+
+    x = np.float32([[1, 5]])
+    layer = keras.layers.Normalization(mean=3.0, variance=4.0)
+    for _ in range(2):
+        answer(kerasrec.TraceError, lambda: f(x, 1), LINE, "BroadcastTo", "call it once outside")
+    layer = keras.layers.Normalization(mean=3.0, variance=4.0)
+    layer(x)
+    np.testing.assert_allclose(f(x, 1), [[-1, 1]])
+
+
 def test_a_nested_function_that_closes_over_what_is_across_tokens():
     @recursive
     def f(x):
@@ -838,13 +852,24 @@ def test_an_error_of_tensorflow_names_the_users_line():
     "body, part",
     [
         (lambda n: np.sin(n), "tf.sin for np.sin"),
+        (lambda n: int(n.numpy()), "tf.sin for np.sin"),
+        (lambda n: n.item(), "tf.sin for np.sin"),
         (lambda n: np.arange(5)[n], "tf.gather"),
         (lambda n: tf.range(5)[n], "tf.gather"),
         (lambda n: sum(range(n)), "kerasrec.while_loop"),
         (lambda n: tf.reduce_sum(tf.range(n)), "kerasrec.while_loop"),
         (lambda n: int(n) - 1, "tf.cast"),
     ],
-    ids=["np.sin", "entry of an array", "entry of a tensor", "range", "range of tensors", "int"],
+    ids=[
+        "np.sin",
+        "numpy()",
+        "item()",
+        "entry of an array",
+        "entry of a tensor",
+        "range",
+        "range of tensors",
+        "int",
+    ],
 )
 def test_a_token_where_python_or_numpy_needs_a_number(body, part):
     answer(kerasrec.KerasrecError, lambda: recursive(body)(3), LINE, part)
@@ -909,6 +934,7 @@ def test_an_error_of_the_users_own_passes_through():
 
     answer(KeyError, lambda: f(3), "mine")
     answer(KeyError, lambda: f(3), "mine")
+    answer(AttributeError, lambda: recursive(lambda n: n + LINE.numpy())(3), "'str' object")
 
 
 def test_errors_keep_their_class_inside_an_autograph_function():

@@ -407,6 +407,12 @@ def test_elems_that_are_not_ragged():
     answer(kerasrec.TraceError, lambda: f(0), LINE, "must be a tf.RaggedTensor", "from_tensor")
 
 
+@pytest.mark.parametrize("function", [map_fn, kerasrec.filter_fn])
+def test_several_elems_that_are_not_in_a_tuple(function):
+    f = mapped(lambda rows: function(lambda one, two: one * two, rows, rows))
+    answer(kerasrec.SignatureError, lambda: f(0), LINE, r"one tuple: .*lambda pair.*\(h, c\)")
+
+
 def test_elems_of_two_ragged_axes():
     table = tf.ragged.constant([[[1], [2]], [[]], [], []], dtype=tf.int32)
     f = recursive(lambda node: map_fn(lambda child: child, tf.gather(table, node)))
