@@ -106,6 +106,12 @@ def rows_of_token(value: Value) -> int:
     return _num_elements(before) // max(1, _num_elements(mine[1:]))
 
 
+def _row_size(value: Value) -> int:
+    """The number of elements in a row of a value."""
+    shape = value.type.shape or ()
+    return _num_elements(shape if value.type.kind is Kind.TOKEN else shape[1:])
+
+
 def _num_elements(shape: Sequence[int | None]) -> int:
     return math.prod(dim or 0 for dim in shape)
 
@@ -117,20 +123,23 @@ def unknown_sums(body: Body, left_out: Collection[Node]) -> Iterator[Node]:
         body: The body whose nodes are examined, in order.
         left_out: The nodes that are not checked.
     """
-    in_rows: set[Value] = set()
+    in_rows: dict[Value, int] = {}  # How many rows of the value a token has.
     for node in body.nodes:
         if node.op in SEGMENT_OPS:
-            in_rows.update(node.outputs)
+            in_rows.update(dict.fromkeys(node.outputs, 1))
         if node in left_out:
             continue
-        read = [value for value in node.inputs if _has_rows(value, in_rows)]
+        read = [value for value in node.inputs if value.type.kind is Kind.TOKEN or value in in_rows]
+        rows = max((in_rows.get(value, 1) for value in read), default=1)
         if isinstance(node, Accumulate):
             if len(node.inputs) == 1 and read:
                 yield node
         elif read and isinstance(node, Computed) and node.types[0].kind is Kind.WAVE:
             if keeps_rows(node):
-                in_rows.update(node.outputs)
-            elif not (_is_plain_reduction(node, read) or node.op in _SHAPES):
+                if node.op == "Reshape" and not is_of_entries(node.inputs[0]):
+                    rows = rows * _row_size(node.inputs[0]) // max(1, _row_size(node.output()))
+                in_rows.update(dict.fromkeys(node.outputs, rows))
+            elif not ((is_reduction(node) and rows == 1) or node.op in _SHAPES):
                 yield node
 
 
@@ -144,12 +153,3 @@ def keeps_rows(node: Node) -> bool:
         rank = node.operation.outputs[0].shape.rank
         return axis is not None and rank is not None and int(axis) % rank != 0
     return node.op in _IN_ROWS or _is_product_of_tokens(node)
-
-
-def _is_plain_reduction(node: Node, read: Sequence[Value]) -> bool:
-    """Whether an op sums over the tokens, and reads values with one row for each."""
-    return is_reduction(node) and all(rows_of_token(value) == 1 for value in read)
-
-
-def _has_rows(value: Value, in_rows: set[Value]) -> bool:
-    return value.type.kind is Kind.TOKEN or value in in_rows

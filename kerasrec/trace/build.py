@@ -168,12 +168,13 @@ class Builder:
 
     def _inline(self, call: tf.Operation) -> bool:
         """Replaces the call of a `tf.function` by its ops; returns False if it cannot."""
-        found = inlined(call)
+        found = inlined(call, takes_loops=calls_an_effect(call))
         if found is None:
             return False
-        kinds = [self.tracer.kind(tensor) for tensor in found.outputs]
-        if kinds != [self.tracer.kind(tensor) for tensor in call.outputs]:
-            return False  # Ops that read the outputs already count on their kinds.
+        kind, pairs = self.tracer.kind, zip(call.outputs, found.outputs, strict=True)
+        # Ops that read an output already count on its kind. Some outputs are for gradients alone.
+        if any(kind(old) != kind(new) for old, new in pairs if old.consumers()):
+            return False
         source = self.ops.source_of(call)
         for copy, original in found.operations:
             self.ops.put(copy, call, source_of(original.traceback or ()) or source)

@@ -18,7 +18,7 @@ from kerasrec.trace.custom_gradient import Differentiated, custom_gradient
 
 CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 LOOPS = frozenset({"While", "StatelessWhile"})
-_CONTROL_FLOW = LOOPS | {"If", "StatelessIf", "Case", "StatelessCase"}
+CONTROL_FLOW = LOOPS | {"If", "StatelessIf", "Case", "StatelessCase"}
 # Ops that may run again although they have state: they read it, assert, print, or hold functions,
 # which are searched as well.
 _REPEATABLE_OPS = frozenset(
@@ -157,8 +157,8 @@ def hides_a_variable(operation: tf.Operation) -> bool:
     TensorFlow makes the inner op again from its definition, which does not say which variables its
     handles belong to. It then takes the variable's gradient to be zero.
     """
-    return operation.type in _CONTROL_FLOW and any(
-        node.op in _CONTROL_FLOW and tf.resource.as_datatype_enum in _input_dtypes(node)
+    return operation.type in CONTROL_FLOW and any(
+        node.op in CONTROL_FLOW and tf.resource.as_datatype_enum in _input_dtypes(node)
         for node in with_held([operation])[1:]
     )
 

@@ -1,5 +1,7 @@
 """Programs that XLA compiles in blocks: the same results as plain Python, and never by waves."""
 
+import contextlib
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -333,13 +335,14 @@ def test_a_zero_in_a_vector_that_all_tokens_divide_by_is_an_error_as_by_waves():
         halved_by(tf.constant([2, 0]))
 
 
-def test_a_sum_over_rows_that_tokens_are_cut_into_is_not_compiled():
-    bias = tf.Variable([1.0, 2.0])
+@pytest.mark.parametrize("compute", [tf.nn.bias_add, tf.multiply])
+def test_a_sum_over_rows_that_tokens_are_cut_into_is_not_compiled(compute):
+    weight = tf.Variable([1.0, 2.0])
 
     @kerasrec.recursive(engine="compiled")
     def cut(n, x):
         def halves():
-            return tf.reshape(tf.nn.bias_add(tf.reshape(x, [-1, 2]), bias), [-1, 2, 2])
+            return tf.reshape(compute(tf.tanh(tf.reshape(x, [-1, 2])), weight), [-1, 2, 2])
 
         return kerasrec.cond(n == 0, halves, lambda: cut(n - 1, 2.0 * x))
 
@@ -359,3 +362,80 @@ def test_rows_without_numbers():
         found = doubled(x, [0, 2, 1])
     assert found.shape == (3, 0)
     assert tape.gradient(found, x).shape == (3, 0)
+
+
+def calls_of(function, engine):
+    """A recursive function that applies a `tf.function` to what it returns."""
+
+    @kerasrec.recursive(engine=engine)
+    def f(n, x):
+        return kerasrec.cond(n < 1, lambda: tf.sin(x), lambda: function(f(n - 1, x)))
+
+    return f
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("num_tapes", [1, 2])
+def test_a_tf_function_is_compiled_whatever_tapes_there_are(num_tapes):
+    kernel = tf.Variable([[0.5, 0.1], [-0.2, 0.4]])
+    product = tf.function(lambda x, k: tf.tanh(x @ k), autograph=False)
+    n, x = tf.constant([2, 1]), tf.constant([[0.1, 0.2], [0.3, -0.4]])
+    found = []
+    for engine in ("compiled", "waves"):
+        f = calls_of(lambda y: product(y, tf.convert_to_tensor(kernel)), engine)
+        with contextlib.ExitStack() as tapes:
+            for _ in range(num_tapes):
+                tapes.enter_context(tf.GradientTape())
+            found.append(tf.function(f)(n, x))
+    np.testing.assert_allclose(*found, rtol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_differentiated", [False, True])
+def test_a_tf_function_with_a_loop_is_left_as_it_was(is_differentiated):
+    def looped(x):
+        step = lambda i, y: (i + 1, tf.sin(y))  # noqa: E731
+        return tf.while_loop(lambda i, _: i < 3, step, [0, x])[1]
+
+    def slope(function, x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = function(x)
+        return tape.gradient(y, x)
+
+    function, x = tf.function(looped, autograph=False), tf.constant([[0.1, 0.2]])
+    if is_differentiated:
+        slope(function, x)
+    with pytest.raises(kerasrec.TraceError, match="computes PartitionedCall"):
+        slope(lambda x: calls_of(function, "compiled")([2], x), x)
+    by_waves = calls_of(function, "waves")
+    by_hand = slope(lambda x: looped(looped(tf.sin(x))), x)
+    np.testing.assert_allclose(slope(lambda x: by_waves([2], x), x), by_hand, rtol=1e-6)
+    np.testing.assert_allclose(slope(function, x), slope(looped, x), rtol=1e-6)
+
+
+@pytest.mark.slow
+def test_a_tf_function_that_asserts_may_have_been_differentiated():
+    @tf.function(autograph=False)
+    def checked(x):
+        tf.debugging.assert_less(x, 9.0)
+        step = lambda i, y: (i + 1, tf.sin(y))  # noqa: E731
+        return tf.while_loop(lambda i, _: i < 3, step, [0, x])[1]
+
+    x = tf.constant([[0.1, 0.2]])
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        once = checked(x)
+    tape.gradient(once, x)
+    np.testing.assert_allclose(calls_of(checked, "waves")([1], x), checked(tf.sin(x)), rtol=1e-6)
+
+
+def test_a_tf_function_on_a_device_is_not_compiled():
+    product = tf.function(lambda x: x @ tf.eye(2), autograph=False)
+
+    def placed(y):
+        with tf.device("/CPU:1"):
+            return product(y)
+
+    with pytest.raises(kerasrec.TraceError, match="is to run MatMul on /device:CPU:1"):
+        calls_of(placed, "compiled")([2], [[0.1, 0.2]])
