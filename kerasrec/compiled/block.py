@@ -178,7 +178,10 @@ class Block(Registers):
         return self.frames()["result"]
 
     def frames(self) -> dict[Column, tf.Tensor]:
-        """The integers kept for each frame, int32 `[width]` each; see `Frames.columns`."""
+        """The integers kept for each frame, int32 `[width]` each; see `Frames.columns`.
+
+        They are read once: those of a frame that has been made do not change.
+        """
         if self._frames:
             return self._frames
         key = ("frame", self.body)

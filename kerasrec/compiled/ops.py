@@ -62,7 +62,7 @@ def _obstacles_of(body: Body) -> Iterator[str]:
         elif any(item.dtype not in _DTYPES for item in node.types):
             yield f"{body.name} computes {node.types[0].dtype.name} {where}"
     for node in unknown_sums(body, entries.known):
-        yield f"{body.name} computes {node.op} of all tokens together at {node.source}"
+        yield f"{body.name} computes {node.op}, which might combine tokens, at {node.source}"
 
 
 def _is_known(node: Computed) -> bool:

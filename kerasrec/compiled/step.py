@@ -68,7 +68,7 @@ class Step:
         self._wait([one for one in self.segment.placed if isinstance(one, Wait)])
         for send in block.sent:
             self._call(send)
-        if not self.place:
+        if not self.place:  # Again, now that the arguments of the calls are written.
             block.read_arguments()
         block.fill(self.tables)
         returns = [one for one in self.segment.placed if isinstance(one, Return)]
