@@ -82,6 +82,7 @@ def test_a_compiled_tree_layer_waits_for_whether_it_failed(mode, num_to_gpu):
     assert len(found) - len(to_host) <= num_to_gpu
 
 
+@pytest.mark.filterwarnings("ignore:This tree layer trains on a GPU in waves")
 @pytest.mark.many
 @pytest.mark.parametrize(("mode", "num_to_gpu"), [("training", 21), ("inference", 8)])
 def test_waves_of_a_tree_layer_wait_for_the_nodes_of_all_waves(mode, num_to_gpu):
