@@ -135,7 +135,7 @@ def test_the_error_tells_the_call_path():
     with pytest.raises(tf.errors.InvalidArgumentError) as error:
         lost(0)
     assert "max_depth=200000" in str(error.value)
-    assert "[0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0]" in str(error.value)
+    assert f"newest first: {'0 ' * 15}0, where" in str(error.value)
     assert "0 is the call of lost in lost (test_scalar.py:" in str(error.value)
 
 
