@@ -115,11 +115,14 @@ def _first_places(words: tf.Tensor, num_words: tf.Tensor | int | None) -> tf.Ten
 
 def _table_of(embedding: keras.layers.Layer, dtype: str) -> tf.Tensor | None:
     """The vectors of all words, float `[words, features]`; None if a vector is not just a row."""
-    if type(embedding) is not keras.layers.Embedding or embedding.lora_enabled:
-        return None
-    if embedding.quantization_mode is not None or embedding.variable_dtype != dtype:
-        return None
-    return tf.convert_to_tensor(embedding.embeddings)
+    is_plain = (
+        type(embedding) is keras.layers.Embedding
+        and embedding.activity_regularizer is None
+        and embedding.quantization_mode is None
+        and embedding.variable_dtype == dtype
+        and not embedding.lora_enabled
+    )
+    return tf.convert_to_tensor(embedding.embeddings) if is_plain else None
 
 
 def _summed_by_word(table: tf.Tensor) -> tf.Tensor:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import kerasrec
 from kerasrec.layers import ChildSumTreeLSTM, Recursive, RecursiveCell, TopDownTreeLSTM, TreeRNN
 from tests.layers.helpers import READY, random_children, with_random_weights
 from tests.layers.test_engine import inputs_of
@@ -84,6 +85,16 @@ def test_a_second_derivative_through_words(wrap):
     found = tf.function(penalty_and_slopes, jit_compile=True, autograph=False)(layers[1])
     for mine, theirs in zip(found, expected, strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.many
+def test_an_embedding_that_adds_a_loss_is_an_error():
+    embedding = keras.layers.Embedding(20, 4, activity_regularizer="l2")
+    layer = TreeRNN(3, embedding=embedding, engine="compiled")
+    children = random_children(2, 3, 2)
+    layer.build((None, None), (None, None, 2))
+    with pytest.raises(kerasrec.TraceError, match="adds a loss"):
+        within_xla(layer, inputs_of(children, True), children)
 
 
 @functools.cache
