@@ -7,7 +7,6 @@ supports. `docs/versions.md` lists the names and says which versions were tested
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -177,22 +176,22 @@ def unseen_by_tapes() -> Any:
     return record.stop_recording()
 
 
-def show_to_tapes(
-    inputs: Sequence[tf.Tensor],
-    outputs: Sequence[tf.Tensor],
-    begin: Sequence[tf.Tensor] | None = None,
-) -> None:
+def show_to_tapes(inputs: Sequence[tf.Tensor], outputs: Sequence[tf.Tensor]) -> None:
     """Has tapes see ops of the graph that is being built as one op, with the gradient of the graph.
 
     `tf.custom_gradient` would hide the ops from `tf.gradients`, of graphs around this one.
 
     Args:
-        inputs: The inputs of the op, as tapes know them.
+        inputs: The inputs of the op.
         outputs: Its outputs.
-        begin: The tensors with which its ops begin, in place of the inputs.
     """
-    starts = inputs if begin is None else begin
-    parts = functools.partial(tf.nest.flatten, expand_composites=True)  # Of sparse gradients.
+    _show_to_tapes(inputs, inputs, outputs)
+
+
+def _show_to_tapes(
+    inputs: Sequence[tf.Tensor], starts: Sequence[tf.Tensor], outputs: Sequence[tf.Tensor]
+) -> None:
+    """`show_to_tapes` for ops that begin with other tensors, `starts`, which equal the inputs."""
 
     def gradient(*cotangents: tf.Tensor | tf.IndexedSlices) -> list[Any]:
         with unseen_by_tapes():
@@ -200,8 +199,11 @@ def show_to_tapes(
             # tf.gradients does not stop at what a tf.function returned, so it stops at copies.
             copies = tf.nest.map_structure(tf.identity, cotangents, expand_composites=True)
             found = tf.gradients(outputs, starts, list(copies), stop_gradients=starts)
-        given, known = [*inputs, *parts(cotangents)], [*starts, *parts(copies)]
-        show_to_tapes(given, parts([item for item in found if item is not None]), known)
+        given = [item for item in found if item is not None]
+        cotangents, copies, given = (
+            tf.nest.flatten(one, expand_composites=True) for one in (cotangents, copies, given)
+        )
+        _show_to_tapes([*inputs, *cotangents], [*starts, *copies], given)
         return found
 
     record.record_operation("Recursion", outputs, inputs, gradient)

@@ -42,22 +42,13 @@ def few_shapes(batches: tf.data.Dataset, min_nodes: int = 1) -> tf.data.Dataset:
     def padded(inputs: tuple[tf.Tensor, ...], *others: Any) -> tuple[Any, ...]:
         if len(inputs) > 3:  # Those of pairs; one tree has at most ids, features and children.
             half = len(inputs) // 2
-            left, right = (_padded_trees(of, min_nodes) for of in (inputs[:half], inputs[half:]))
+            trees = inputs[:half], inputs[half:]
+            left, right = (_padded_trees(of, _more(of[-1], min_nodes)) for of in trees)
             return (*left, *right), *others
-        more, nodes = _more(inputs[-1], min_nodes), tf.shape(inputs[-1])[1]
-
-        def pad_nodes(of: tf.Tensor, value: int) -> tf.Tensor:
-            """Pads what has a value for each tree node, and not what has one for each tree."""
-            is_of_trees = len(of.shape) < 2 or (of.shape[1] and inputs[-1].shape[1] is None)
-            if is_of_trees:
-                return of
-            return _pad(of, tf.where(tf.equal(tf.shape(of)[1], nodes), more, 0), value)
-
-        found = [
-            tf.nest.map_structure(lambda of, value=value: pad_nodes(of, value), other)
-            for other, value in zip(others, (-1, 0), strict=False)
-        ]
-        return _padded_trees(inputs, min_nodes), *found
+        more = _more(inputs[-1], min_nodes)
+        pairs = zip(others, (-1, 0), strict=False)  # Labels, and weights.
+        found = [_padded_nodes(other, inputs[-1], more, value) for other, value in pairs]
+        return _padded_trees(inputs, more), *found
 
     return batches.map(padded, num_parallel_calls=tf.data.AUTOTUNE)
 
@@ -83,10 +74,22 @@ def _check(batches: Any) -> None:
         )
 
 
-def _padded_trees(inputs: tuple[tf.Tensor, ...], min_nodes: int) -> tuple[tf.Tensor, ...]:
+def _padded_trees(inputs: tuple[tf.Tensor, ...], more: tf.Tensor) -> tuple[tf.Tensor, ...]:
     *columns, children = inputs
-    more = _more(children, min_nodes)
     return *(_pad(of, more, 0) for of in columns), _pad(children, more, -1)
+
+
+def _padded_nodes(values: Any, children: tf.Tensor, more: tf.Tensor, value: int) -> Any:
+    """Pads what a nest has for each tree node, and not what it has for each tree."""
+
+    def pad(of: tf.Tensor) -> tf.Tensor:
+        is_of_trees = len(of.shape) < 2 or (of.shape[1] and children.shape[1] is None)
+        if is_of_trees:
+            return of
+        is_of_nodes = tf.equal(tf.shape(of)[1], tf.shape(children)[1])
+        return _pad(of, tf.where(is_of_nodes, more, 0), value)
+
+    return tf.nest.map_structure(pad, values)
 
 
 def _more(children: tf.Tensor, min_nodes: int) -> tf.Tensor:

@@ -80,5 +80,5 @@ def _in_order(operations: Sequence[tf.Operation]) -> list[tf.Operation]:
         if before:
             pending += before
         else:
-            found.setdefault(pending.pop())
+            found[pending.pop()] = None
     return list(found)
