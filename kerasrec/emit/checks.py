@@ -38,7 +38,7 @@ def fail(node: Check, inputs: Sequence[tf.Tensor], meaning: str) -> tf.Tensor:
         place = [tf.strings.format(f"At {node.source}, for root token {{}}.", root[token])]
         if meaning:
             path = tf.strings.join(
-                ["Its calls, newest first:", text_of_tag(tag[token]), f"where {meaning}."], " "
+                ["Its calls, newest first:", _labels(tag[token]), f"where {meaning}."], " "
             )
             is_root = tf.reduce_all(tag[token] == NO_LABEL)
             place.append(tf.where(is_root, "No call leads to it.", path))
@@ -48,8 +48,7 @@ def fail(node: Check, inputs: Sequence[tf.Tensor], meaning: str) -> tf.Tensor:
         return tf.constant(True)
 
 
-def text_of_tag(tag: tf.Tensor) -> tf.Tensor:
-    """The newest labels of a tag, int32 `[labels]`, as text."""
+def _labels(tag: tf.Tensor) -> tf.Tensor:
     labels = tf.boolean_mask(tag, tag != NO_LABEL)
     text = tf.strings.reduce_join(tf.strings.as_string(labels[:NUM_LABELS]), separator=" ")
     return tf.where(tf.size(labels) > NUM_LABELS, tf.strings.join([text, " ..."]), text)

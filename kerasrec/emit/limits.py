@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from kerasrec.emit.checks import text_of_tag
 from kerasrec.errors import WITHOUT_FRAMES
 from kerasrec.graph.graph import TaggedGraph
 
@@ -85,9 +84,9 @@ class Limits:
             if call is not None:
                 shown.append(tf.strings.join(["One of these calls: ", call(), "."]))
             if tag is not None:
+                labels = tf.strings.reduce_join(tf.strings.as_string(tag()), separator=" ")
                 begin, end = "Call path of one of these calls, newest first: ", ", where "
-                parts = [begin, text_of_tag(tag()), f"{end}{graph.meaning_of_labels}."]
-                path = tf.strings.join(parts)
+                path = tf.strings.join([begin, labels, f"{end}{graph.meaning_of_labels}."])
                 shown.append(tf.where(depth > 0, path, "They come from outside."))
             checks = [
                 tf.raw_ops.Assert(
