@@ -32,11 +32,15 @@ def shared_tensors(
 
 
 def tensors_closed_over(graph: TaggedGraph) -> dict[Value, tf.Tensor]:
-    """Returns copies of the tensors that the functions close over, and the values of variables."""
+    """Returns copies of the tensors that the functions close over, and the values of variables.
+
+    States of Keras seeds are left out: a run reads and assigns them in order.
+    """
+    assigned = {id(node.inputs[0].node) for node in graph.shared if not node.outputs}
     found = {}
     for node in graph.shared:
         variable = _variable_read_by(node)
-        if variable is not None:
+        if variable is not None and id(node.inputs[0].node) not in assigned:
             found[node.output()] = variable.read_value()
         elif isinstance(node, Shared) and node.variable is None:
             found[node.output()] = tf.identity(read_shared(node))

@@ -3,7 +3,8 @@
 An engine knows a token only by its place in a wave, but the message of a failed assertion must name
 the token. So functions of a program with assertions take two more arguments, the root token and the
 tag. In a program that makes values of data types, tokens carry a key. It identifies what they make
-before it is known in which row that will be. If calls of a function read different results of it,
+before it is known in which row that will be. In a program that draws random numbers, the key says
+which numbers a token draws (`trace/draws.py`). If calls of a function read different results of it,
 the function takes bools that say which results are read (see `transform/reads.py`). If equal calls
 are one call, tokens carry their root token, since calls of different roots are never one.
 """
@@ -24,7 +25,7 @@ _NUM_CARRIED = NUM_LABELS + 1
 # The place of the root token that a token comes from, and its newest labels, newest first.
 FOR_ERRORS = {"root": Type(tf.int32, ()), "tag": Type(tf.int32, (_NUM_CARRIED,))}
 # A hash of the root token and of all labels of the tag.
-FOR_VALUES = {"key": Type(tf.int64, ())}
+FOR_KEYS = {"key": Type(tf.int64, ())}
 # Keys of values that tokens make begin here; numbers of a batch's tree nodes are smaller.
 FIRST_KEY = 2**62
 # The factors are odd, so that different keys stay different. The steps for labels are far apart,

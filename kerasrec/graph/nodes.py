@@ -50,6 +50,11 @@ class _OfToken(Named):
         """Whether it is the number of the root token, which tokens carry."""
         return self.is_carried and self.name == "root"
 
+    @property
+    def is_key(self) -> bool:
+        """Whether it is a hash of the root token and the tag, which tokens carry."""
+        return self.is_carried and self.name == "key"
+
 
 class Parameter(_OfToken):
     """An argument, in a function graph."""

@@ -179,6 +179,8 @@ def leaf_of(
 
 def _is_random(leaf: RecursiveFunction, rows: tf.Tensor) -> bool:
     """Whether a function draws random numbers or has side effects."""
-    nodes = [node for graph in leaf.function_graphs(rows) for node in graph.nodes]
-    found = operations(nodes)
+    graphs = list(leaf.function_graphs(rows))
+    if any(node.is_key for graph in graphs for node in graph.parameters):
+        return True
+    found = operations([node for graph in graphs for node in graph.nodes])
     return bool(found) and random_op(found) is not None

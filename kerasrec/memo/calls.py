@@ -17,7 +17,6 @@ from kerasrec.emit.arrays import array_of, joined, one_tensor, open_rows, rows_w
 from kerasrec.emit.limits import Limits
 from kerasrec.emit.passed import empty, no_numbers
 from kerasrec.emit.results import Tensors
-from kerasrec.graph.carried import FOR_VALUES
 from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.nodes import Entrance
 from kerasrec.graph.values import Value
@@ -201,7 +200,7 @@ class CallFinder:
             return tf.constant(1)
         parameters = self.graph.bodies[self.graph.entry].parameters
         # The keys of values that tokens make differ from root to root.
-        if reads_root(self.graph, self.loop) or any(node.name in FOR_VALUES for node in parameters):
+        if reads_root(self.graph, self.loop) or any(node.is_key for node in parameters):
             return tf.constant(1)
         keys = [
             tensor for tensor, node in zip(given, parameters, strict=True) if not node.is_carried

@@ -23,6 +23,7 @@ from kerasrec.graph.values import Node, Region, Source, Value, branches
 from kerasrec.trace import refusals
 from kerasrec.trace.carrying import Carried, Carrying
 from kerasrec.trace.closures import FreeTensor
+from kerasrec.trace.draws import drawn, holds_draw, is_draw_of_tokens, seed_of
 from kerasrec.trace.effects import (
     Assertion,
     assertion_of,
@@ -160,11 +161,15 @@ class Builder:
                 self.ops.gather(operation)
             elif checks_numerics(operation):
                 self._check_numerics(operation)
+            elif self.carried.draws and is_draw_of_tokens(operation, self.tracer.kind):
+                self._draw(operation)
             else:
                 self.ops.primitive(operation)
 
     def _may_inline(self, operation: tf.Operation) -> bool:
-        return calls_an_effect(operation) or (self.inlines and operation.type in CALLS)
+        is_wanted = self.inlines and operation.type in CALLS
+        draws = self.carried.draws and holds_draw(operation)
+        return is_wanted or draws or calls_an_effect(operation)
 
     def _inline(self, call: tf.Operation) -> bool:
         """Replaces the call of a `tf.function` by its ops; returns False if it cannot."""
@@ -215,6 +220,13 @@ class Builder:
         else:
             self.ops.primitive(operation)
 
+    def _draw(self, operation: tf.Operation) -> None:
+        """Replaces random numbers of TensorFlow by those of each token's generator."""
+        seed = self.ops.made(operation, partial(seed_of, operation))
+        key = self.carrying.key(operation)
+        made = self.ops.made(operation, partial(drawn, operation, seed, key))
+        self.values[operation.outputs[0].name] = self.ops.value(made)
+
     def _show_unread(self, kept: list[Node]) -> None:
         """Adds an EFFECT for each op that shows something and whose outputs nothing reads."""
         primitives = [node for node in self.ops.nodes if isinstance(node, nodes.Primitive)]
@@ -239,7 +251,7 @@ class Builder:
 
     def _needs_entrance(self, results: Sequence[tf.Tensor]) -> bool:
         """Whether a function needs an extra result, for gradients of what it makes to enter."""
-        if not self.carrying.has_keys:
+        if not self.carried.makes_values:
             return False
         return not any(self.tracer.type(item).is_differentiable for item in results)
 

@@ -23,11 +23,15 @@ class Carried:
 
     Args:
         types: Their types, by name.
+        makes_values: Whether a function of the program makes values of data types.
+        draws: Whether random numbers are drawn by the tokens' keys.
         first_label: The label of the function's first call site.
         first_key: The number of the first place where the function makes a value.
     """
 
     types: Mapping[str, Type]
+    makes_values: bool
+    draws: bool
     first_label: int
     first_key: int
 
@@ -50,11 +54,6 @@ class Carrying:
             ops.values[self._tensors[name].name] = parameter
 
     @property
-    def has_keys(self) -> bool:
-        """Whether tokens carry keys, because a function makes values of data types."""
-        return "key" in self._tensors
-
-    @property
     def for_errors(self) -> list[tf.Tensor]:
         """The carried values by which errors name a token."""
         return [self._tensors[name] for name in FOR_ERRORS]
@@ -64,7 +63,7 @@ class Carrying:
         label = next(self._labels)
         found = []
         for name, tensor in self._tensors.items():
-            here = self._key(operation) if name == "key" else tensor
+            here = self.key(operation) if name == "key" else tensor
             inside = self._ops.made(operation, partial(carried_inside, name, label, here))
             found.append(self._ops.into(inside, region))
         return found
@@ -76,10 +75,10 @@ class Carrying:
             key: The placeholder.
             number: The number of the place in the program where the values are made.
         """
-        made = self._ops.made(key.op, partial(key_of_made, number, self._key(key.op)))
+        made = self._ops.made(key.op, partial(key_of_made, number, self.key(key.op)))
         self._ops.values[key.name] = self._ops.value(made)
 
-    def _key(self, operation: tf.Operation) -> tf.Tensor:
+    def key(self, operation: tf.Operation) -> tf.Tensor:
         """Returns the keys of the tokens that reach an op; each entry of a row has its own."""
         key = self._tensors["key"]
         for record in self._ops.regions.maps_around(operation):

@@ -5,8 +5,9 @@ order. An op that checks or shows something runs for the tokens that reach it. A
 something cannot be in a graph whose tokens have no order. The lists below say what is allowed; any
 other op with a state, a resource or no outputs is refused.
 
-Two kinds of allowed ops may change something. A random draw changes the state of its generator;
-which token gets which numbers is not defined. What a Python function does cannot be known; it is
+Two kinds of allowed ops may change something. A random draw changes the state of its generator.
+For most draws, `draws.py` then says which token gets which numbers; for others, this is not
+defined. What a Python function does cannot be known; it is
 treated as an op that shows something. `op_nodes.py` allows one more op: the assignment of the next
 state of a Keras seed.
 """

@@ -19,13 +19,14 @@ from typing import Any, TypeVar
 import tensorflow as tf
 
 from kerasrec.errors import KerasrecError, NoBaseCaseError, SignatureError, TraceError
-from kerasrec.graph.carried import FOR_ERRORS, FOR_VALUES
+from kerasrec.graph.carried import FOR_ERRORS, FOR_KEYS
 from kerasrec.graph.check import check_function_graphs
 from kerasrec.graph.graph import FunctionGraph, FunctionGraphs
 from kerasrec.graph.types import Kind, Type
 from kerasrec.trace.build import Builder, Closures
 from kerasrec.trace.carrying import Carried
 from kerasrec.trace.closures import free_tensors, variable_name
+from kerasrec.trace.draws import holds_draw, is_draw_of_tokens
 from kerasrec.trace.effects import asserts_something
 from kerasrec.trace.endless import EndlessLoopError
 from kerasrec.trace.loop import Loop
@@ -169,8 +170,10 @@ def _build(states: list[State], inlines: bool) -> dict[str, FunctionGraph]:
     carried: dict[str, Type] = {}
     if any(asserts_something(state.tracer.graph.get_operations()) for state in states):
         carried |= FOR_ERRORS
-    if any(state.tracer.keys for state in states):
-        carried |= FOR_VALUES
+    makes_values = any(state.tracer.keys for state in states)
+    draws = _draws(states)
+    if makes_values or draws:
+        carried |= FOR_KEYS
     graphs: dict[str, FunctionGraph] = {}
     num_calls = num_keys = 0
     for state in states:
@@ -180,7 +183,7 @@ def _build(states: list[State], inlines: bool) -> dict[str, FunctionGraph]:
             state.signature.names,
             state.source,
             closures,
-            Carried(carried, num_calls, num_keys),
+            Carried(carried, makes_values, draws, num_calls, num_keys),
             isinstance(state.function, Loop),
             inlines,
         )
@@ -188,6 +191,20 @@ def _build(states: list[State], inlines: bool) -> dict[str, FunctionGraph]:
         num_keys += len(state.tracer.keys)
         closures.owners[state.tracer.graph] = graphs[state.name] = builder.run()
     return graphs
+
+
+def _draws(states: list[State]) -> bool:
+    """Whether random numbers are drawn by keys of tokens.
+
+    With `memo`, equal calls are one call, which has the keys of several tokens.
+    """
+    if getattr(states[0].function, "memo", False):
+        return False
+    return any(
+        holds_draw(operation) or is_draw_of_tokens(operation, state.tracer.kind)
+        for state in states
+        for operation in state.tracer.graph.get_operations()
+    )
 
 
 @dataclass(eq=False)

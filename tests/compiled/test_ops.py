@@ -184,8 +184,8 @@ def test_half_precision(dtype):
 @pytest.mark.parametrize(
     "draw",
     [
-        lambda x: tf.nn.dropout(x, 0.3),
-        lambda x: x * tf.random.stateless_uniform(tf.shape(x), [1, 2]),
+        lambda x: x * tf.random.truncated_normal(tf.shape(x)),
+        lambda x: x * tf.random.stateless_truncated_normal(tf.shape(x), [1, 2]),
     ],
     ids=["stateful", "stateless"],
 )
@@ -194,7 +194,7 @@ def test_what_is_drawn_for_the_tokens_of_a_wave_is_not_compiled(draw):
     def drawn(x, n):
         return kerasrec.cond(n < 1, lambda: x, lambda: draw(drawn(x, n - 1)))
 
-    with pytest.raises(kerasrec.TraceError, match=r"computes \w*Random\w* at test_ops.py"):
+    with pytest.raises(kerasrec.TraceError, match=r"computes \w*TruncatedNormal\w* at test_ops.py"):
         drawn([[1.0, 2.0, 3.0]], 2)
 
 

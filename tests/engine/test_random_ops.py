@@ -135,26 +135,32 @@ def test_a_second_derivative_does_not_draw_anew():
             first.watch(x)
             y = levels(x, 2) ** 2
         slope = first.gradient(y, x)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="levels has no second derivative"):
+    # y = (a x)^2, where a depends on what was drawn.
+    np.testing.assert_allclose(slope * x, 2.0 * y, rtol=1e-6)
+    np.testing.assert_allclose(second.gradient(slope, x) * x, slope, rtol=1e-6)
+
+
+def test_a_second_derivative_refuses_to_draw_anew():
+    @recursive
+    def f(x, n):
+        return cond(
+            n < 1, lambda: x, lambda: tf.random.truncated_normal([tf.size(x)]) * f(x, n - 1)
+        )
+
+    x = tf.fill([4], 2.0)
+    with tf.GradientTape() as second:
+        second.watch(x)
+        with tf.GradientTape() as first:
+            first.watch(x)
+            y = f(x, 2) ** 2
+        slope = first.gradient(y, x)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="f has no second derivative"):
         second.gradient(slope, x)
 
 
 @pytest.mark.many
 def test_a_bounded_run_does_not_draw_anew_for_its_gradient():
-    @recursive(engine="waves", parallel_tokens=1)
-    def bounded(x, n):
-        return cond(n < 1, lambda: x, lambda: tf.nn.dropout(bounded(x, n - 1), 0.3))
-
-    x = tf.fill([4], 2.0)
-    with tf.GradientTape() as tape:
-        tape.watch(x)
-        with pytest.raises(TraceError, match="bounded has no gradient with parallel_tokens"):
-            tape.gradient(bounded(x, 2), x)
-
-
-@pytest.mark.many
-def test_a_bounded_run_does_not_draw_for_other_tokens_in_its_gradient():
-    """The draws of a seed depend on which tokens run together; one number for all does not."""
+    """Some draws depend on which tokens run together."""
 
     def slope(draw):
         @recursive(engine="waves", parallel_tokens=1)
@@ -169,7 +175,11 @@ def test_a_bounded_run_does_not_draw_for_other_tokens_in_its_gradient():
 
     seed = [1, 2]
     assert not np.any(slope(lambda x: tf.random.stateless_uniform([], seed)))
+    assert np.max(np.abs(slope(lambda x: tf.random.stateless_uniform(tf.shape(x), seed)))) < 1e-6
+    assert np.max(np.abs(slope(lambda x: tf.nn.dropout(tf.ones_like(x), 0.3)))) < 1e-6
+    with pytest.raises(TraceError, match="bounded has no gradient with parallel_tokens"):
+        slope(lambda x: tf.random.truncated_normal(tf.shape(x)))
     with pytest.raises(
         TraceError, match=r"test_random_ops\.py:\d+ draws for each of the tokens that run"
     ):
-        slope(lambda x: tf.random.stateless_uniform(tf.shape(x), seed))
+        slope(lambda x: tf.random.stateless_truncated_normal(tf.shape(x), seed))

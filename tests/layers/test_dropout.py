@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from kerasrec.layers import Recursive, TreeLSTM, TreeRNN, TreeRNNCell
+from kerasrec.layers import Recursive, RecursiveCell, TreeLSTM, TreeRNN, TreeRNNCell
 from tests.layers import reference
 from tests.layers.helpers import (
     LAYERS,
@@ -225,3 +225,45 @@ def test_an_embedding_of_layers_knows_whether_it_is_training():
     once, twice = layer(words, children), layer(words, children)
     np.testing.assert_array_equal(once, twice)
     assert np.abs(trained(layer, words, children) - once).max() > 1e-3
+
+
+class Dropping(RecursiveCell):
+    """A node is the sum of its children, of which it drops units."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.state_size = 64
+        self.drop = keras.layers.Dropout(0.5, seed=1)
+
+    def call_leaf(self, inputs):
+        return inputs, [inputs]
+
+    def call(self, inputs, states, training):
+        state = self.drop(states[0][0] + states[1][0], training=training)
+        return state, [state]
+
+
+@pytest.mark.parametrize("engine", few_of(["waves", "compiled"], "waves", many=[]))
+def test_each_node_drops_units_of_its_own(engine):
+    """With the same seed at each depth, a chain of nodes would drop the same units."""
+    depth = 4
+    children = np.full([1, 2 * depth + 1, 2], -1)
+    for node in range(0, 2 * depth, 2):  # An inner node and its leaf, from the root down.
+        children[0, node] = [node + 1, node + 2]
+    layer = Recursive(Dropping(), return_sequences=True, engine=engine)
+    states = trained(layer, np.ones([1, 2 * depth + 1, 64]), children)[0, : 2 * depth : 2]
+    kept = states != 0.0
+    assert np.all((np.mean(kept, 1) > 0.25) & (np.mean(kept, 1) < 0.75))
+    assert len(np.unique(kept, axis=0)) == depth
+
+
+@pytest.mark.slow
+def test_all_engines_drop_the_same_units():
+    children = random_children(3, 9, 2, seed=1)
+    x = np.random.default_rng(1).normal(size=[3, 9, 64]).astype("float32")
+    waves, compiled = (
+        trained(Recursive(Dropping(), return_sequences=True, engine=engine), x, children)
+        for engine in ("waves", "compiled")
+    )
+    np.testing.assert_allclose(waves, compiled, rtol=1e-5)
+    assert np.any(waves == 0.0)

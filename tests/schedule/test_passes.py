@@ -320,7 +320,7 @@ def test_what_chance_decides_is_decided_once():
 
     @kerasrec.recursive
     def function(n):
-        drawn = tf.random.uniform(tf.shape(n), maxval=2, dtype=tf.int32)
+        drawn = tf.cast(tf.random.gamma(tf.shape(n), 1.0), tf.int32)
         return kerasrec.cond(n < 1, lambda: n, lambda: function(n - drawn))
 
     assert not decides_at_once(scheduled(function, [3], passes=[decide_at_once]))
