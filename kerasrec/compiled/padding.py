@@ -45,6 +45,20 @@ def bucket(number: tf.Tensor) -> tf.Tensor:
     return tf.bitwise.left_shift(1, tf.reduce_sum(tf.cast(is_smaller, tf.int32)))
 
 
+def bucket_beside(number: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
+    """Rounds up to a half of a power of two, or a sixteenth of that, ...: an int32 scalar.
+
+    So two numbers that mostly grow together are few pairs. A number above the half is rounded by
+    itself.
+    """
+    if in_xla():
+        return number
+    parts = other // tf.constant([2 * 16**step for step in range(7)])
+    fits = parts >= number
+    smallest = tf.reduce_min(tf.where(fits, parts, parts[0]))
+    return tf.where(fits[0], smallest, bucket(number))
+
+
 def padded(tensor: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
     """Pads a tensor with rows of zeros to a given number of rows."""
     more = rows - tf.shape(tensor)[0]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import tensorflow as tf
 
 from kerasrec.compiled.entries import RAGGED_GATHER
-from kerasrec.compiled.padding import bucket, padded
+from kerasrec.compiled.padding import bucket, bucket_beside, padded
 from kerasrec.emit.prepared import with_prepared
 from kerasrec.emit.results import Tensors
 from kerasrec.graph.nodes import Accumulate, Collect
@@ -101,14 +101,18 @@ class SharedInputs:
         """The number of rows to which a table is padded, an int32 scalar.
 
         Tables of ragged rows for trees have almost as many entries as rows. Both are padded alike,
-        so that they are one size for XLA.
+        so that they are one size for XLA. For the same reason, tables of floats, such as vectors of
+        the words of a batch, are padded in proportion to its tables of integers.
         """
         if value in self._splits.values():
             return bucket(sizes[value] - 1) + 1
         splits = self._splits.get(value)
         if splits is not None and splits in sizes:
             return bucket(tf.maximum(sizes[value], sizes[splits] - 1))
-        return bucket(sizes[value])
+        if value.type.dtype.is_integer:
+            return bucket(sizes[value])
+        others = [size for other, size in sizes.items() if other.type.dtype.is_integer]
+        return bucket_beside(sizes[value], bucket(tf.reduce_max([0, *others])))
 
     def known(self, tensors: Sequence[tf.Tensor]) -> dict[Value, tf.Tensor]:
         """Returns the tensors by value, with the values prepared from them."""
@@ -123,6 +127,11 @@ def _read(one: Instruction) -> Iterator[Value]:
     elif isinstance(one, Reduce):
         size = one.node.size if isinstance(one.node, Collect) else None
         items = [*one.node.inputs, size]
-        if isinstance(one.node, Accumulate) and None in (one.node.inputs[0].type.shape or ()):
+        if isinstance(one.node, Accumulate) and _is_dense_of_open_shape(one.node):
             items = [*items, one.node.to]
     return (item for item in items if isinstance(item, Value) and item.is_shared)
+
+
+def _is_dense_of_open_shape(node: Accumulate) -> bool:
+    """Whether a gradient has the size of its value, and is not for rows of it."""
+    return len(node.inputs) == 1 and None in (node.inputs[0].type.shape or ())

@@ -28,8 +28,22 @@ for n in [1, 2, 3], [3, 2, 4], [4, 1, 5], [1, 2, 3, 4, 5]:
     step(tf.constant(n), tf.range(len(n), dtype=tf.float32))
 print(fib.num_xla_sizes)
 """
-BETWEEN = """
-print("\\nnow in a model", file=sys.stderr, flush=True)
+NEXT = """
+print("\\nnext part", file=sys.stderr, flush=True)
+"""
+# The batches have 5 to 32 different words, which is a size of its own for none of them.
+BY_LAYER = """
+words = keras.layers.Embedding(33, 2)
+layer = kerasrec.layers.TreeLSTM(2, engine="compiled", embedding=words)
+children = np.full([8, 15, 2], -1)
+children[:, :7] = np.reshape(np.arange(1, 15), [7, 2])
+for number in (5, 8, 12, 32):
+    given = np.zeros([8, 15], int)
+    given[:, 7:] = 1 + np.arange(64).reshape(8, 8) % number
+    with tf.GradientTape() as tape:
+        y = layer(given, children, training=True)
+    tape.gradient(y, layer.trainable_variables)
+print(layer.num_xla_sizes)
 """
 IN_A_MODEL = """
 words, children = keras.Input([None], dtype="int32"), keras.Input([None, 2], dtype="int32")
@@ -57,12 +71,12 @@ def test_compilations():
     """In one process, which says on standard error when XLA compiles."""
     says_when = {"TF_CPP_MIN_LOG_LEVEL": "0", "TF_CPP_VMODULE": "device_compiler=3"}
     done = subprocess.run(
-        [sys.executable, "-c", f"{IMPORTS}{BY_ENGINE}{BETWEEN}{IN_A_MODEL}"],
+        [sys.executable, "-c", IMPORTS + NEXT.join([BY_ENGINE, BY_LAYER, IN_A_MODEL])],
         env={**os.environ, **says_when},
         capture_output=True,
         text=True,
         check=True,
     )
-    found = [part.count("Instantly compiling") for part in done.stderr.split("\nnow in a model\n")]
-    assert found == [4, 1]
-    assert done.stdout.split()[-2:] == ["2", "0"]  # sizes that kerasrec itself has XLA compile
+    found = [part.count("Instantly compiling") for part in done.stderr.split("\nnext part\n")]
+    assert found == [4, 2, 1]
+    assert done.stdout.split()[-3:] == ["2", "1", "0"]  # sizes that kerasrec itself has XLA compile

@@ -6,6 +6,7 @@ import tensorflow as tf
 
 import kerasrec
 from kerasrec.compiled.known_sizes import KnownSizes
+from kerasrec.compiled.padding import bucket_beside
 from tests.compiled.helpers import never_by_waves
 
 
@@ -51,6 +52,14 @@ def test_sizes_are_counted_once_each():
     assert [bool(admitted(tf.constant(rows))) for rows in (1, 2, 1, 3, 2)] == [1, 1, 1, 0, 1]
     assert len(known) == 2
     assert not known.admit([tf.zeros([1, 3])], tf.constant([8, 7]))
+
+
+@pytest.mark.many
+def test_a_table_is_padded_in_proportion_to_another():
+    sizes = [1, 2, 3, 32, 33, 512, 513, 1024, 1025]
+    found = [int(bucket_beside(tf.constant(size), tf.constant(1024))) for size in sizes]
+    assert found == [2, 2, 32, 32, 512, 512, 1024, 1024, 2048]
+    assert [int(bucket_beside(tf.constant(size), tf.constant(1))) for size in (0, 3)] == [0, 4]
 
 
 @pytest.mark.slow
