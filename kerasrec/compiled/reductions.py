@@ -32,6 +32,9 @@ def is_reduction(node: Node) -> bool:
     if node.op == "MatMul":
         get = node.operation.get_attr
         return bool(get("transpose_a")) and not get("transpose_b")
+    if node.op == "Einsum":
+        label = _label_of_rows(node)
+        return label is not None and label not in _equation(node)[1]
     return node.op == "Sum" and 0 in (axes_of(node) or ())
 
 
@@ -88,12 +91,40 @@ def _part_of_shape(node: Primitive) -> list[int] | None:
         return None if found.shape.rank != 1 else list(found.numpy())
 
 
-def _is_product_of_tokens(node: Node) -> bool:
-    """Whether an op multiplies matrices of a token by matrices of the same token."""
-    types = [value.type for value in node.inputs]
-    ranks = {len(item.shape or ()) for item in types}
-    are_of_tokens = all(item.kind is Kind.TOKEN for item in types)
-    return node.op == "BatchMatMulV2" and are_of_tokens and len(ranks) == 1 and min(ranks) >= 2
+def _is_product_of_rows(node: Node) -> bool:
+    """Whether an op multiplies matrices of a row by matrices of the same row, or by shared ones."""
+    if node.op != "BatchMatMulV2":
+        return False
+    ranks = [value.type.tensor_shape().rank for value in node.inputs]
+    if None in ranks or max(ranks) < 3:
+        return False
+    pairs = zip(node.inputs, ranks, strict=True)
+    return all((rank < max(ranks)) == value.is_shared for value, rank in pairs)
+
+
+def _is_einsum_of_rows(node: Node) -> bool:
+    """Whether an einsum gives a row for each row that it reads."""
+    if node.op != "Einsum":
+        return False
+    label, (_, output) = _label_of_rows(node), _equation(node)
+    return label is not None and output.find(label) == 0
+
+
+def _label_of_rows(node: Node) -> str | None:
+    """The label of the rows in an einsum, the first axis of what is not shared; None if unclear."""
+    inputs, output = _equation(node)
+    pairs = list(zip(node.inputs, inputs, strict=True))
+    labels = {text[:1] for value, text in pairs if not value.is_shared}
+    label = labels.pop() if len(labels) == 1 else ""
+    is_first = all(text.rfind(label) == (-1 if value.is_shared else 0) for value, text in pairs)
+    return label if label.isalpha() and is_first and output.rfind(label) <= 0 else None
+
+
+def _equation(node: Node) -> tuple[list[str], str]:
+    """The labels of the inputs and of the output of an einsum."""
+    assert isinstance(node, Primitive)
+    inputs, output = node.operation.get_attr("equation").decode().split("->")
+    return inputs.split(","), output
 
 
 def rows_of_token(value: Value) -> int:
@@ -152,4 +183,4 @@ def keeps_rows(node: Node) -> bool:
         axis = tf.get_static_value(node.operation.inputs[1])
         rank = node.operation.outputs[0].shape.rank
         return axis is not None and rank is not None and int(axis) % rank != 0
-    return node.op in _IN_ROWS or _is_product_of_tokens(node)
+    return node.op in _IN_ROWS or _is_product_of_rows(node) or _is_einsum_of_rows(node)

@@ -2,6 +2,7 @@
 
 import itertools
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -179,6 +180,60 @@ def test_half_precision(dtype):
         assert mine.dtype == theirs.dtype
         assert np.max(gap(mine.numpy(), theirs.numpy())) < HALF_TOLERANCE[dtype.name]
         assert np.max(gap(mine.numpy(), true.numpy())) < HALF_TOLERANCE[dtype.name]
+
+
+OF_CHILDREN = {
+    "product": lambda rows: rows @ KERNEL,
+    "product of transposed": lambda rows: tf.matmul(rows, KERNEL, transpose_b=True),
+    "einsum": lambda rows: tf.einsum("tki,ij->tkj", rows, KERNEL),
+    "einsum that moves": lambda rows: tf.einsum("ij,tkj->tik", KERNEL, rows),
+    "attention": lambda rows: tf.nn.softmax(tf.einsum("tki,tli->tkl", rows @ KERNEL, rows)) @ rows,
+}
+
+
+@pytest.mark.parametrize("name", few_of(OF_CHILDREN, "attention", many=["einsum"]))
+def test_products_of_all_children(name):
+    """Rows of a block without a call are infinite, and must not count in gradients of weights."""
+
+    def make(engine):
+        @kerasrec.recursive(engine=engine)
+        def combined(x, n):
+            def inner():
+                below = tf.stack([combined(x, n - 1), combined(x, n - 2)], axis=1)
+                return tf.reduce_sum(tf.tanh(OF_CHILDREN[name](1.0 / below)), [1, 2])[:, None] + x
+
+            return kerasrec.cond(n < 1, lambda: x + 0.5, inner)
+
+        return combined
+
+    x = tf.constant([[0.7, -2.0, 0.5], [0.3, 0.1, 0.9], [1.0, 2.0, -3.0]])
+    for mine, theirs in zip(*by_each_engine(make, x, [3, 1, 0]), strict=True):
+        largest = np.max(np.abs(theirs))
+        np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-5 * largest)
+        assert largest > 0
+
+
+@pytest.mark.slow
+def test_attention_of_keras():
+    attention = keras.layers.MultiHeadAttention(2, 3)
+    attention.build((None, 2, 4), (None, 2, 4))
+
+    @kerasrec.recursive
+    def attending(x, n):
+        def inner():
+            below = tf.stack([attending(x, n - 1), attending(x, n - 2)], axis=1)
+            return tf.tanh(tf.reduce_sum(attention(below, below), 1))
+
+        return kerasrec.cond(n < 1, lambda: x, inner)
+
+    x, found = tf.linspace([0.1] * 4, [0.9] * 4, 3), []
+    for engine in ("compiled", "waves"):
+        function = kerasrec.recursive(attending.python_function, engine=engine)
+        with never_by_waves(), tf.GradientTape() as tape:
+            y = function(x, [3, 1, 0])
+        found.append([y, *tape.gradient(y, attention.trainable_variables)])
+    for mine, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize(
