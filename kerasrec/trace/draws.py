@@ -4,10 +4,12 @@ A random op of TensorFlow draws for all tokens of a tensor at once. Which tokens
 engine to choose, so the op would give other numbers in another engine, or in a second run for a
 gradient. So each token has a generator of its own here, SplitMix64 (Steele, Lea and Flood 2014,
 "Fast Splittable Pseudorandom Number Generators", section 3). It starts from the seed and from the
-token's key, a hash of the root token and the tag (`graph/carried.py`). So a call splits off a
-generator, as in section 2 of that paper.
+token's key, a hash of the root token and the tag (`graph/carried.py`). So each call gets a split of
+the generator, as in section 2 of that paper.
 
-Draws that are not listed here stay ops of TensorFlow, and so do all in programs with `memo`.
+Some draws stay ops of TensorFlow: those of other distributions; those whose size or bounds are not
+known while tracing; those inside of loops and conditionals of TensorFlow; and all in programs with
+`memo`, where a call may have the keys of several tokens.
 """
 
 from __future__ import annotations
@@ -15,11 +17,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import numpy as np
 import tensorflow as tf
 
 from kerasrec.graph.types import Kind
-from kerasrec.trace.functions import CALLS, with_held
+from kerasrec.trace.functions import CALLS, held_functions, with_held
 
 _GAMMA = 0x9E3779B97F4A7C15
 # The number of random bits in a float of each dtype: those of its significand.
@@ -31,8 +32,20 @@ def holds_draw(operation: tf.Operation) -> bool:
     return operation.type in CALLS and any(node.op in _DRAWS for node in with_held([operation]))
 
 
+def repeats_draw(operation: tf.Operation) -> bool:
+    """Whether an op, or an op in a function that it holds, draws from a seed in a way listed here.
+
+    A gradient may have such an op to draw again what the value has drawn.
+    """
+    found = with_held([operation]) if held_functions(operation.node_def) else [operation.node_def]
+    return any(node.op in _DRAWS and node.op.startswith("Stateless") for node in found)
+
+
 def is_draw_of_tokens(operation: tf.Operation, kind: Callable[[tf.Tensor], Kind]) -> bool:
-    """Whether an op draws numbers for each token in a way listed here, from a seed for all.
+    """Whether an op draws numbers for each token in a way listed here, from a seed for all tokens.
+
+    The size for each token must be known, and so must the bounds of integers: TensorFlow checks
+    them.
 
     Args:
         operation: Any op.
@@ -41,7 +54,7 @@ def is_draw_of_tokens(operation: tf.Operation, kind: Callable[[tf.Tensor], Kind]
     if operation.type not in _DRAWS:
         return False
     (output,) = operation.outputs
-    _, *others = operation.inputs
+    _, *others = operation.inputs  # The first is the shape.
     return (
         kind(output) is Kind.TOKEN
         and output.shape[1:].is_fully_defined()
@@ -58,13 +71,14 @@ def seed_of(operation: tf.Operation) -> tf.Tensor:
         shape = tf.constant([], tf.int32)
         word = tf.raw_ops.RandomUniformInt(shape=shape, minval=low, maxval=high, **seeds)
         return tf.cast(word, tf.uint64)
-    # The inputs are the shape and the seed; or the shape, a key, a counter and the algorithm.
-    parts = [_as_words(tensor) for tensor in operation.inputs[1:3]]
-    if not operation.type.endswith("V2"):
-        parts = parts[:1]
-    words = tf.concat(parts, 0)
-    places = tf.cast(tf.range(1, tf.size(words) + 1), tf.uint64)
-    mixed = _mixed(words + places * _constant(_GAMMA))
+    # After the shape, there is a seed; or a key and a counter, which XLA makes of a seed in a way
+    # of its own.
+    parts = operation.inputs[1:3] if operation.type.endswith("V2") else operation.inputs[1:2]
+    if parts[0].op.type == "StatelessRandomGetKeyCounter":
+        parts = parts[0].op.inputs
+    words = tf.concat([tf.reshape(tf.cast(part, tf.uint64), [-1]) for part in parts], 0)
+    mixed = _splitmix(words + _steps(tf.size(words)))
+    # There is no kernel that sums uint64.
     return tf.cast(tf.reduce_sum(tf.cast(mixed, tf.int64)), tf.uint64)
 
 
@@ -80,13 +94,11 @@ def drawn(operation: tf.Operation, seed: tf.Tensor, key: tf.Tensor) -> tf.Tensor
     shape = output.shape[1:].as_list()
     state = tf.cast(key, tf.uint64) + seed
 
-    def words(number: int) -> tf.Tensor:
-        """Words for entries of the result, uint64 `[tokens, ...]`, others for each number."""
+    def words(block: int) -> tf.Tensor:
+        """A word for each entry of the result, uint64 `[tokens, ...]`; others in each block."""
         size = math.prod(shape)
-        places = range(number * size + 1, (number + 1) * size + 1)
-        steps = np.array([place * _GAMMA % 2**64 for place in places], np.uint64)
-        rows = tf.reshape(state, [-1] + [1] * len(shape))
-        return _mixed(rows + tf.constant(steps.reshape(shape)))
+        steps = tf.reshape(_steps(size, block * size), shape)
+        return _splitmix(tf.reshape(state, [-1] + [1] * len(shape)) + steps)
 
     return _DRAWS[operation.type](words, operation)
 
@@ -103,9 +115,9 @@ def _normal(words: _Words, operation: tf.Operation) -> tf.Tensor:
     """Numbers of the standard normal distribution (Box and Muller 1958)."""
     dtype = operation.outputs[0].dtype
     exact = tf.float32 if dtype.size < 4 else dtype
-    one, other = (_fraction(words(number), exact) for number in range(2))
-    radius = tf.sqrt(-2.0 * tf.math.log(1.0 - one))
-    return tf.cast(radius * tf.cos(2.0 * math.pi * other), dtype)
+    u, v = (_fraction(words(block), exact) for block in range(2))
+    radius = tf.sqrt(-2.0 * tf.math.log(1.0 - u))  # `u` may be 0, but not 1.
+    return tf.cast(radius * tf.cos(2.0 * math.pi * v), dtype)
 
 
 def _integers(words: _Words, operation: tf.Operation) -> tf.Tensor:
@@ -144,11 +156,12 @@ def _fraction(word: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
     return tf.cast(upper, dtype) * tf.constant(2.0**-bits, dtype)
 
 
-def _as_words(tensor: tf.Tensor) -> tf.Tensor:
-    return tf.reshape(tf.cast(tensor, tf.uint64), [-1])
+def _steps(size: int | tf.Tensor, first: int = 0) -> tf.Tensor:
+    """What SplitMix64 adds to its state before some of its numbers, uint64 `[size]`."""
+    return tf.cast(tf.range(first + 1, first + 1 + size), tf.uint64) * _constant(_GAMMA)
 
 
-def _mixed(word: tf.Tensor) -> tf.Tensor:
+def _splitmix(word: tf.Tensor) -> tf.Tensor:
     """Mixes the bits of numbers, uint64, so that each bit depends on all; no two become equal."""
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         word = _folded(word, shift) * _constant(factor)

@@ -169,11 +169,19 @@ def _input_dtypes(node: tf.compat.v1.NodeDef) -> Sequence[int]:
 
 def with_held(operations: Sequence[tf.Operation]) -> list[tf.compat.v1.NodeDef]:
     """Returns ops of one graph and the ops in functions that they hold, at any depth."""
-    functions = function_bodies(operations[0])
     found = [operation.node_def for operation in operations]
-    seen: set[str] = set()
-    for node in found:
-        for name in sorted(held_functions(node) - seen):
-            seen.add(name)
-            found += functions[name].node_def
+    for function in definitions_held(operations):
+        found += function.node_def
     return found
+
+
+def definitions_held(operations: Sequence[tf.Operation]) -> list[Any]:
+    """Returns the definitions of the functions that ops of one graph hold, at any depth."""
+    functions = function_bodies(operations[0])
+    nodes = [operation.node_def for operation in operations]
+    found: dict[str, Any] = {}
+    for node in nodes:
+        for name in sorted(held_functions(node) - set(found)):
+            found[name] = functions[name]
+            nodes += functions[name].node_def
+    return list(found.values())

@@ -39,7 +39,7 @@ from kerasrec.graph.writer import GraphWriter
 from kerasrec.transform.connected import connected_results
 from kerasrec.transform.fixpoint import grown
 from kerasrec.transform.linkage import call_from_outside, new_linkage, set_linkage
-from kerasrec.transform.primitives import Cotangent, PrimitiveWriter
+from kerasrec.transform.primitives import Cotangent, PrimitiveWriter, UnknownDrawError
 from kerasrec.transform.reads import Reads, only_adds_or_moves, with_reads
 from kerasrec.transform.recompute import Group, in_groups, is_weight, unrepeatable, variable_of
 from kerasrec.transform.wanted import wanted_values
@@ -170,7 +170,9 @@ class _BodyGradient:
         self.order = order_of(self.num_sweeps)
         self.writer = GraphWriter([])
         self.writer.reuse(body.nodes)
-        self.primitives = PrimitiveWriter(body.traced, self.writer, graph.shared, self.simplifies)
+        keys = [] if graph.memo else [node.output() for node in body.parameters if node.is_key]
+        given = body.traced, self.writer, graph.shared, self.simplifies
+        self.primitives = PrimitiveWriter(*given, next(iter(keys), None))
         self.cotangents: dict[Value, list[Value]] = {}
         # Maps the last CALL of each linkage to the linkage's label. The body is walked backwards:
         # at this node, everything that reads the returns has been visited, and nothing that the
@@ -251,6 +253,9 @@ class _BodyGradient:
             found = self.primitives.gradients(node, cotangents, inputs, region)
         except LookupError:
             self._obstacle(f"{node.op} at {node.source}", "TensorFlow has none for it")
+            return
+        except UnknownDrawError as error:
+            self._obstacle(f"{node.op} at {node.source}", str(error))
             return
         self._add_gradients([node], start, region, found)
 

@@ -21,8 +21,10 @@ from kerasrec.graph.fire import copy_of, on_device_of
 from kerasrec.graph.graph import Traced
 from kerasrec.graph.nodes import Computed, Primitive, Recomputed, Shared, operations
 from kerasrec.graph.types import Kind, Shape, Type, shape_of
-from kerasrec.graph.values import Node, Region, Source, Value
+from kerasrec.graph.values import Node, Region, Source, Value, each_of
 from kerasrec.graph.writer import GraphWriter
+from kerasrec.trace.draws import drawn, repeats_draw, seed_of
+from kerasrec.trace.functions import held_functions
 from kerasrec.transform.derivative import (
     Derivative,
     Question,
@@ -35,6 +37,11 @@ from kerasrec.transform.derivative import cotangents as by_registry
 from kerasrec.transform.own_gradients import check_own_gradient
 from kerasrec.transform.recompute import Group
 from kerasrec.transform.simplify import broadcast_of, simpler, sum_of_broadcast
+
+
+class UnknownDrawError(Exception):
+    """A gradient draws random numbers that are not known."""
+
 
 Cotangent = tuple[Value, ...]
 """A value; or values and indices, when TensorFlow gives `tf.IndexedSlices` for a shared table."""
@@ -50,12 +57,14 @@ class PrimitiveWriter:
         writer: Takes the nodes that depend on tokens.
         shared: Takes the nodes that do not.
         simplifies: Whether ops that do nothing are left out.
+        key: The keys by which the tokens of the body draw random numbers; None if they draw none.
     """
 
     earlier: Sequence[Traced]
     writer: GraphWriter
     shared: list[Node]
     simplifies: bool = True
+    key: Value | None = None
 
     def __post_init__(self) -> None:
         self.scratch = Traced(scratch_graph(), {})
@@ -279,9 +288,33 @@ class PrimitiveWriter:
             if is_input or not operation.outputs or operation.outputs[0].name in self._values:
                 continue
             values = [self._value(tensor) for tensor in operation.inputs]
+            if self.key is not None and repeats_draw(operation) and not values[0].is_shared:
+                self._draw(operation, self.key, region, source)
+                continue
             outputs = self._add(operation, values, region, source, device)
             for output, value in zip(operation.outputs, outputs, strict=True):
                 self._values[output.name] = value
+
+    def _draw(
+        self, operation: tf.Operation, key: Value, region: Region | None, source: Source | None
+    ) -> None:
+        """Draws the numbers that the same op draws in the body; a gradient may do that again.
+
+        Raises:
+            UnknownDrawError: If the numbers are not known here.
+        """
+        is_held = bool(held_functions(operation.node_def))
+        is_open = is_held or not operation.outputs[0].shape[1:].is_fully_defined()
+        if is_open or each_of(region) is not None:
+            raise UnknownDrawError(
+                "it draws random numbers again, in a tf.function or loop, for entries of rows, or "
+                "of an open shape; draw them once, before, and let the gradient read them"
+            )
+        with self._graph.as_default():
+            keys, start = self._tensor(key), len(self._graph.get_operations())
+            made = drawn(operation, seed_of(operation), keys)
+        self._convert(start, region, source)
+        self._values[operation.outputs[0].name] = self._value(made)
 
     def _add(
         self,

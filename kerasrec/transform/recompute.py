@@ -26,10 +26,10 @@ from kerasrec.graph.graph import Sweep, TaggedGraph
 from kerasrec.graph.nodes import Call, Computed, Entrance, Recomputed, Return, Shared, operations
 from kerasrec.graph.values import Node, Value
 from kerasrec.trace.functions import (
-    CALLS,
     STATELESS_RANDOM,
+    definitions_held,
+    held_functions,
     hides_a_variable,
-    random_op,
     unrepeatable_op,
 )
 
@@ -153,13 +153,23 @@ def unrepeatable(graph: TaggedGraph, in_other_waves: bool = False) -> str | None
 def _draws_by_count(node: Node) -> bool:
     """Whether a node draws numbers for all tokens that run together, from one given seed.
 
-    A loop may draw for each token with the token's own seed, so loops do not count.
+    In a loop, a draw of a constant shape is for one token, which has its own seed.
     """
     if not operations([node]) or all(value.is_shared for value in node.outputs):
         return False
     (operation,) = operations([node])
-    found = random_op([operation]) if operation.type in CALLS else operation.type
-    return found is not None and found.startswith(STATELESS_RANDOM)
+    if held_functions(operation.node_def):
+        return any(map(_draws_in, definitions_held([operation])))
+    return operation.type.startswith(STATELESS_RANDOM)
+
+
+def _draws_in(function: Any) -> bool:
+    """Whether a function's definition draws numbers of a shape that is not constant."""
+    constants = {node.name for node in function.node_def if node.op == "Const"}
+    return any(
+        node.op.startswith(STATELESS_RANDOM) and node.input[0].split(":")[0] not in constants
+        for node in function.node_def
+    )
 
 
 def variable_of(value: Value) -> Any:

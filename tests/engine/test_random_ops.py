@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from kerasrec import TraceError, cond, map_fn, recursive
+from tests.parameters import few_of
 
 pytestmark = pytest.mark.usefixtures("optimized")
 
@@ -140,6 +141,56 @@ def test_a_second_derivative_does_not_draw_anew():
     np.testing.assert_allclose(second.gradient(slope, x) * x, slope, rtol=1e-6)
 
 
+SEED_OF_BOTH = [3, 4]
+
+
+@tf.custom_gradient
+def scaled(x):
+    def draw():
+        return tf.random.stateless_uniform(tf.shape(x), SEED_OF_BOTH)
+
+    return x * draw(), lambda upstream: upstream * draw()
+
+
+@pytest.mark.parametrize(
+    "op",
+    few_of(
+        [scaled, tf.recompute_grad(lambda x: x * tf.random.stateless_uniform(tf.shape(x), [5, 6]))],
+        scaled,
+        many=[],
+    ),
+)
+@pytest.mark.parametrize("options", few_of([{}, {"recompute": True}, {"parallel_tokens": 2}], {}))
+def test_a_custom_gradient_may_draw_again(op, options):
+    @recursive(engine="waves", **options)
+    def f(x, n):
+        return cond(n < 1, lambda: x, lambda: op(f(x, n - 1)))
+
+    x = tf.fill([3], 2.0)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = f(x, [1, 3, 2])
+    np.testing.assert_allclose(tape.gradient(y, x) * x, y, rtol=1e-5)
+    assert len(np.unique(y)) == 3
+
+
+def test_a_custom_gradient_that_draws_again_in_a_function_is_refused():
+    draw = tf.function(lambda x: tf.random.stateless_uniform(tf.shape(x), SEED_OF_BOTH))
+
+    @tf.custom_gradient
+    def scaled(x):
+        return x * draw(x), lambda upstream: upstream * draw(x)
+
+    @recursive
+    def f(x, n):
+        return cond(n < 1, lambda: x, lambda: scaled(f(x, n - 1)))
+
+    x = tf.fill([3], 2.0)
+    with tf.GradientTape() as tape, pytest.raises(TraceError, match="draws random numbers again"):
+        tape.watch(x)
+        tape.gradient(f(x, 2), x)
+
+
 def test_a_second_derivative_refuses_to_draw_anew():
     @recursive
     def f(x, n):
@@ -156,6 +207,20 @@ def test_a_second_derivative_refuses_to_draw_anew():
         slope = first.gradient(y, x)
     with pytest.raises(tf.errors.InvalidArgumentError, match="f has no second derivative"):
         second.gradient(slope, x)
+
+
+def in_a_loop(x):
+    def turn(i, found):
+        return i + 1, found * tf.random.stateless_uniform(tf.shape(x), [1, 2])
+
+    return tf.while_loop(lambda i, _: i < 2, turn, (0, tf.ones_like(x)))[1]
+
+
+def in_a_branch(x):
+    def draw():
+        return tf.random.stateless_uniform(tf.shape(x), [1, 2])
+
+    return tf.cond(GENERATOR.state[0] != 0, draw, lambda: tf.ones_like(x))
 
 
 @pytest.mark.many
@@ -179,6 +244,9 @@ def test_a_bounded_run_does_not_draw_anew_for_its_gradient():
     assert np.max(np.abs(slope(lambda x: tf.nn.dropout(tf.ones_like(x), 0.3)))) < 1e-6
     with pytest.raises(TraceError, match="bounded has no gradient with parallel_tokens"):
         slope(lambda x: tf.random.truncated_normal(tf.shape(x)))
+    for held in (in_a_loop, in_a_branch):
+        with pytest.raises(TraceError, match="draws for each of the tokens that run"):
+            slope(held)
     with pytest.raises(
         TraceError, match=r"test_random_ops\.py:\d+ draws for each of the tokens that run"
     ):

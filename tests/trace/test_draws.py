@@ -39,7 +39,7 @@ DRAWS = {
 def test_all_engines_draw_the_same(name):
     draw, x, n = DRAWS[name], tf.ones([3, 4]), tf.constant([1, 3, 2])
     first = sum_of(draw, engine="waves")(x, n)
-    assert len(np.unique(first)) > 3
+    assert len(np.unique(first)) > 2
     within = sum_of(draw)
     for other in (
         sum_of(draw, engine="waves", parallel_tokens=2)(x, n),
