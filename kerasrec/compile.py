@@ -40,7 +40,7 @@ def compile_function(
 ) -> Compiled:
     """Takes a function through all stages; each returns a value that can be printed."""
     # XLA gives other results for some numbers than TensorFlow's kernels, so each op must be seen.
-    traced = trace(function, signature, inlines=options.engine == "compiled")
+    traced = trace(function, signature, for_blocks=options.engine == "compiled")
     tagged = tag(traced.graphs, bool(options.memo), options.memo == "batch")
     passes = default_passes(options.recompute)
     instances = tuple(options.instances)

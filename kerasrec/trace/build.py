@@ -32,6 +32,7 @@ from kerasrec.trace.effects import (
     has_effect,
     is_refused,
 )
+from kerasrec.trace.flattened import multiplied, product_of_rows
 from kerasrec.trace.functions import CALLS
 from kerasrec.trace.inline import inlined
 from kerasrec.trace.op_nodes import OpNodes
@@ -70,7 +71,9 @@ class Builder:
         closures: The closures of all functions of the program.
         carried: The values that tokens carry.
         is_loop: Whether the function is a loop.
-        inlines: Whether to replace calls of a `tf.function` by its ops, not only if it has effects.
+        for_blocks: Whether the program is for the engine "compiled". Then calls of a `tf.function`
+            are replaced by its ops, not only if it has effects, and products of flattened rows by
+            products of rows.
     """
 
     name: str
@@ -80,7 +83,7 @@ class Builder:
     closures: Closures
     carried: Carried
     is_loop: bool = False
-    inlines: bool = False
+    for_blocks: bool = False
 
     def __post_init__(self) -> None:
         tracer = self.tracer
@@ -163,11 +166,14 @@ class Builder:
                 self._check_numerics(operation)
             elif self.carried.draws and is_draw_of_tokens(operation, self.tracer.kind):
                 self._draw(operation)
+            elif self.for_blocks and (found := product_of_rows(operation, self.tracer)):
+                made = self.ops.made(operation, partial(multiplied, *found))
+                self.values[operation.outputs[0].name] = self.ops.value(made)
             else:
                 self.ops.primitive(operation)
 
     def _may_inline(self, operation: tf.Operation) -> bool:
-        is_wanted = self.inlines and operation.type in CALLS
+        is_wanted = self.for_blocks and operation.type in CALLS
         draws = self.carried.draws and holds_draw(operation)
         return is_wanted or draws or calls_an_effect(operation)
 

@@ -6,6 +6,7 @@ no op before it combined several tokens.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -21,7 +22,7 @@ from kerasrec.trace.row_mixing import entries_after
 from kerasrec.trace.rows import RowsFinder
 from kerasrec.trace.source import source_of
 from kerasrec.trace.token_axis import MIXED, axes_after, loses_tokens
-from kerasrec.trace.token_count import has_count_as_value, sizes_after
+from kerasrec.trace.token_count import has_count_as_value, sizes_after, sizes_in
 from kerasrec.trace.token_mixing import is_of_single_tokens, mixes_tokens
 
 
@@ -221,7 +222,10 @@ class KindFinder:
 def _rows_after(operation: tf.Operation, inputs: Sequence[Known], output: tf.Tensor) -> Fraction:
     """Returns how many rows each token has in an output with an open leading axis."""
     if operation.type == "Reshape":
-        before, after = (_size_of_row(item) for item in (operation.inputs[0], output))
+        before, after = _size_of_row(operation.inputs[0]), _size_of_row(output)
+        if after is None and has_open_rows(output):
+            sizes = (sizes_in(operation.inputs[1]) or [None, None])[1:]
+            after = None if None in sizes else math.prod(size or 0 for size in sizes)
         if before and after:
             return inputs[0].rows * before / after
     return max(item.rows for item in inputs)

@@ -112,13 +112,13 @@ class TracedProgram:
     returns: Any
 
 
-def trace(function: Traceable, signature: Signature, inlines: bool = False) -> TracedProgram:
+def trace(function: Traceable, signature: Signature, for_blocks: bool = False) -> TracedProgram:
     """Traces a function and all functions it calls.
 
     Args:
         function: The function.
         signature: Its signature.
-        inlines: Whether to replace calls of a `tf.function` by its ops, where that is possible.
+        for_blocks: Whether the program is for the engine "compiled"; see `Builder`.
 
     Raises:
         NoBaseCaseError: If every path through a function calls it again.
@@ -131,7 +131,7 @@ def trace(function: Traceable, signature: Signature, inlines: bool = False) -> T
     states = tracing.run_all(state)
     _check_memo(function, states)
     _rename(states)
-    graphs = FunctionGraphs(_build(states, inlines), state.name)
+    graphs = FunctionGraphs(_build(states, for_blocks), state.name)
     check_function_graphs(graphs)
     return TracedProgram(graphs, state.return_structure)
 
@@ -158,7 +158,7 @@ def _rename(states: list[State]) -> None:
             call.callee = names[call.callee]
 
 
-def _build(states: list[State], inlines: bool) -> dict[str, FunctionGraph]:
+def _build(states: list[State], for_blocks: bool) -> dict[str, FunctionGraph]:
     """Returns the graphs of all functions of a program, beginning with the one called first."""
     closures = Closures(
         free_tensors(
@@ -185,7 +185,7 @@ def _build(states: list[State], inlines: bool) -> dict[str, FunctionGraph]:
             closures,
             Carried(carried, makes_values, draws, num_calls, num_keys),
             isinstance(state.function, Loop),
-            inlines,
+            for_blocks,
         )
         num_calls += len(state.tracer.calls)
         num_keys += len(state.tracer.keys)

@@ -6,6 +6,7 @@ of a tensor, but must not be part of what is computed for a token.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -67,6 +68,30 @@ def has_count_as_value(operation: tf.Operation, inputs: Sequence[Known], size: S
     is_sum = operation.type in ("AddV2", "Sub") and output.shape.rank == 0
     is_value = has_open_rows(output) or any(item.is_single for item in inputs)
     return (is_sum and not size.is_of_other_axes) or (size.is_count and is_value)
+
+
+def sizes_in(shape: tf.Tensor) -> list[int | None] | None:
+    """Returns the sizes in a shape, None for those that are open; None if nothing is known of it.
+
+    TensorFlow itself does not know those of a shape that is computed as `tf.tensordot` does.
+    """
+    kind, inputs = shape.op.type, shape.op.inputs
+    found = static_value(shape)
+    if found is not None:
+        return [int(size) for size in np.atleast_1d(found)]
+    if kind == "Shape":
+        dims = inputs[0].shape
+        return None if dims.rank is None else dims.as_list()
+    parts = [sizes_in(tensor) for tensor in inputs[: None if kind == "Pack" else -1]]
+    if not parts or None in parts or kind not in ("ConcatV2", "GatherV2", "Pack", "Prod"):
+        return None
+    sizes = [size for part in parts for size in part or ()]
+    if kind == "GatherV2":
+        chosen = _chosen(shape.op)
+        return None if chosen is None else [sizes[place] for place in chosen]
+    if kind == "Prod":
+        return [None if None in sizes else math.prod(size or 0 for size in sizes)]
+    return sizes
 
 
 def _after_shape(operation: tf.Operation, sizes: Sequence[Size]) -> Sequence[Size]:

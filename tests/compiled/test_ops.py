@@ -187,6 +187,8 @@ OF_CHILDREN = {
     "product of transposed": lambda rows: tf.matmul(rows, KERNEL, transpose_b=True),
     "einsum": lambda rows: tf.einsum("tki,ij->tkj", rows, KERNEL),
     "einsum that moves": lambda rows: tf.einsum("ij,tkj->tik", KERNEL, rows),
+    "tensordot": lambda rows: tf.tensordot(rows, KERNEL, 1),
+    "tensordot that turns": lambda rows: tf.tensordot(rows, KERNEL, [[2], [1]]),
     "attention": lambda rows: tf.nn.softmax(tf.einsum("tki,tli->tkl", rows @ KERNEL, rows)) @ rows,
 }
 
