@@ -401,14 +401,14 @@ class Block(Registers):
     @_run.register
     def _(self, one: Fire) -> None:
         inputs = self.all(one.inputs)
-        if is_reduction(one.node):
-            inputs = [
-                tensor if value.is_shared else self._without_dead(tensor, value)
-                for value, tensor in zip(one.inputs, inputs, strict=True)
-            ]
         axes = axes_of(one.node) if one.node.op == "Sum" else None
         if axes is not None:  # A gradient that broadcasts computes them; XLA must know them.
             inputs[1] = tf.constant(axes, inputs[1].dtype)
+        if is_reduction(one.node):
+            summed = one.inputs[:1] if one.node.op == "Sum" else one.inputs
+            for place, value in enumerate(summed):
+                if not value.is_shared:
+                    inputs[place] = self._without_dead(inputs[place], value)
         fails = failing(one, inputs, self.program.sizes_of_tables)
         if fails is not None:
             of_rows = [value for value in one.inputs if value in self._of_entries]

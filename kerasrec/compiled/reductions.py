@@ -98,6 +98,7 @@ def _is_product_of_rows(node: Node) -> bool:
     ranks = [value.type.tensor_shape().rank for value in node.inputs]
     if None in ranks or max(ranks) < 3:
         return False
+    # With a lower rank, shared matrices are not repeated along the rows.
     pairs = zip(node.inputs, ranks, strict=True)
     return all((rank < max(ranks)) == value.is_shared for value, rank in pairs)
 
@@ -111,13 +112,24 @@ def _is_einsum_of_rows(node: Node) -> bool:
 
 
 def _label_of_rows(node: Node) -> str | None:
-    """The label of the rows in an einsum, the first axis of what is not shared; None if unclear."""
+    """The label of the rows in an einsum; None if it is not certain.
+
+    It is the first of each input that is not shared, and occurs nowhere else in the inputs. If it
+    is in the output, it is the first there, too.
+    """
     inputs, output = _equation(node)
     pairs = list(zip(node.inputs, inputs, strict=True))
-    labels = {text[:1] for value, text in pairs if not value.is_shared}
-    label = labels.pop() if len(labels) == 1 else ""
-    is_first = all(text.rfind(label) == (-1 if value.is_shared else 0) for value, text in pairs)
-    return label if label.isalpha() and is_first and output.rfind(label) <= 0 else None
+    firsts = {labels[:1] for value, labels in pairs if not value.is_shared}
+    if len(firsts) != 1:
+        return None
+    (label,) = firsts
+    if not label.isalpha():  # Without labels, or an ellipsis.
+        return None
+    for value, labels in pairs:
+        is_in_place = label not in labels if value.is_shared else labels.rfind(label) == 0
+        if not is_in_place:
+            return None
+    return None if output.rfind(label) > 0 else label
 
 
 def _equation(node: Node) -> tuple[list[str], str]:

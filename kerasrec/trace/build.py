@@ -32,10 +32,10 @@ from kerasrec.trace.effects import (
     has_effect,
     is_refused,
 )
-from kerasrec.trace.flattened import multiplied, product_of_rows
 from kerasrec.trace.functions import CALLS
 from kerasrec.trace.inline import inlined
 from kerasrec.trace.op_nodes import OpNodes
+from kerasrec.trace.products import as_einsum
 from kerasrec.trace.rows import Rows
 from kerasrec.trace.source import source_of
 from kerasrec.trace.tracer import CallRecord, CollectRecord, ConditionalRecord, MapRecord, Tracer
@@ -72,8 +72,7 @@ class Builder:
         carried: The values that tokens carry.
         is_loop: Whether the function is a loop.
         for_blocks: Whether the program is for the engine "compiled". Then calls of a `tf.function`
-            are replaced by its ops, not only if it has effects, and products of flattened rows by
-            products of rows.
+            are replaced by its ops, not only if it has effects, and products of rows by einsums.
     """
 
     name: str
@@ -166,8 +165,8 @@ class Builder:
                 self._check_numerics(operation)
             elif self.carried.draws and is_draw_of_tokens(operation, self.tracer.kind):
                 self._draw(operation)
-            elif self.for_blocks and (found := product_of_rows(operation, self.tracer)):
-                made = self.ops.made(operation, partial(multiplied, *found))
+            elif self.for_blocks and (product := as_einsum(operation, self.tracer)):
+                made = self.ops.made(operation, product)
                 self.values[operation.outputs[0].name] = self.ops.value(made)
             else:
                 self.ops.primitive(operation)

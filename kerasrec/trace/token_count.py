@@ -75,15 +75,18 @@ def sizes_in(shape: tf.Tensor) -> list[int | None] | None:
 
     TensorFlow itself does not know those of a shape that is computed as `tf.tensordot` does.
     """
-    kind, inputs = shape.op.type, shape.op.inputs
+    kind, inputs = shape.op.type, list(shape.op.inputs)
     found = static_value(shape)
     if found is not None:
-        return [int(size) for size in np.atleast_1d(found)]
+        return [int(size) if size >= 0 else None for size in np.atleast_1d(found)]
     if kind == "Shape":
         dims = inputs[0].shape
         return None if dims.rank is None else dims.as_list()
-    parts = [sizes_in(tensor) for tensor in inputs[: None if kind == "Pack" else -1]]
-    if not parts or None in parts or kind not in ("ConcatV2", "GatherV2", "Pack", "Prod"):
+    if kind not in ("ConcatV2", "GatherV2", "Pack", "Prod"):
+        return None
+    joined = {"Pack": inputs, "ConcatV2": inputs[:-1]}.get(kind, inputs[:1])
+    parts = list(map(sizes_in, joined))
+    if None in parts:
         return None
     sizes = [size for part in parts for size in part or ()]
     if kind == "GatherV2":

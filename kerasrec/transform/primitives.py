@@ -23,8 +23,7 @@ from kerasrec.graph.nodes import Computed, Primitive, Recomputed, Shared, operat
 from kerasrec.graph.types import Kind, Shape, Type, shape_of
 from kerasrec.graph.values import Node, Region, Source, Value, each_of
 from kerasrec.graph.writer import GraphWriter
-from kerasrec.trace.draws import drawn, repeats_draw, seed_of
-from kerasrec.trace.functions import held_functions
+from kerasrec.trace.draws import drawn, is_draw_of_tokens, repeats_draw, seed_of
 from kerasrec.transform.derivative import (
     Derivative,
     Question,
@@ -288,7 +287,8 @@ class PrimitiveWriter:
             if is_input or not operation.outputs or operation.outputs[0].name in self._values:
                 continue
             values = [self._value(tensor) for tensor in operation.inputs]
-            if self.key is not None and repeats_draw(operation) and not values[0].is_shared:
+            is_of_tokens = not all(value.is_shared for value in values)
+            if self.key is not None and is_of_tokens and repeats_draw(operation):
                 self._draw(operation, self.key, region, source)
                 continue
             outputs = self._add(operation, values, region, source, device)
@@ -303,18 +303,20 @@ class PrimitiveWriter:
         Raises:
             UnknownDrawError: If the numbers are not known here.
         """
-        is_held = bool(held_functions(operation.node_def))
-        is_open = is_held or not operation.outputs[0].shape[1:].is_fully_defined()
-        if is_open or each_of(region) is not None:
+        is_known = each_of(region) is None and is_draw_of_tokens(operation, self._kind)
+        if not is_known:
             raise UnknownDrawError(
-                "it draws random numbers again, in a tf.function or loop, for entries of rows, or "
-                "of an open shape; draw them once, before, and let the gradient read them"
+                f"its gradient draws random numbers again, by {operation.type}, and it is not "
+                "known which the value has drawn; draw them once, and let the gradient read them"
             )
         with self._graph.as_default():
             keys, start = self._tensor(key), len(self._graph.get_operations())
             made = drawn(operation, seed_of(operation), keys)
         self._convert(start, region, source)
         self._values[operation.outputs[0].name] = self._value(made)
+
+    def _kind(self, tensor: tf.Tensor) -> Kind:
+        return self._value(tensor).type.kind
 
     def _add(
         self,

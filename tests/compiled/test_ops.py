@@ -187,6 +187,10 @@ OF_CHILDREN = {
     "product of transposed": lambda rows: tf.matmul(rows, KERNEL, transpose_b=True),
     "einsum": lambda rows: tf.einsum("tki,ij->tkj", rows, KERNEL),
     "einsum that moves": lambda rows: tf.einsum("ij,tkj->tik", KERNEL, rows),
+    "product of rank 4": lambda rows: tf.reduce_sum(
+        tf.tanh(tf.stack([rows, 2.0 * rows], 1) @ KERNEL), 1
+    ),
+    "einsum with an ellipsis": lambda rows: tf.einsum("...i,ij->...j", rows, KERNEL),
     "tensordot": lambda rows: tf.tensordot(rows, KERNEL, 1),
     "tensordot that turns": lambda rows: tf.tensordot(rows, KERNEL, [[2], [1]]),
     "attention": lambda rows: tf.nn.softmax(tf.einsum("tki,tli->tkl", rows @ KERNEL, rows)) @ rows,

@@ -171,6 +171,17 @@ def test_each_use_of_a_keras_seed_is_another_seed(jit):
     assert state.numpy()[1] - before[1] == 2
 
 
+@pytest.mark.many
+def test_several_rows_for_each_token():
+    """Such rows are drawn by TensorFlow."""
+
+    def rows(x):
+        return tf.random.stateless_uniform([3 * tf.shape(x)[0], 4], SEED)
+
+    summed = sum_of(lambda x: tf.reduce_sum(tf.reshape(rows(x), [-1, 3, 4]), 1))
+    assert len(np.unique(summed(tf.ones([2, 4]), [1, 2]))) == 8
+
+
 MOST = tf.Variable(1000)
 OTHERS = {
     "TruncatedNormal": lambda x: tf.random.truncated_normal(tf.shape(x)),
