@@ -19,9 +19,9 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from kerasrec.graph.elementwise import ELEMENTWISE
 from kerasrec.graph.types import Kind
 from kerasrec.trace.functions import CALLS, with_held
+from kerasrec.trace.token_count import begins_with_count
 
 _GAMMA = 0x9E3779B97F4A7C15
 # The number of random bits in a float of each dtype: those of its significand.
@@ -57,7 +57,7 @@ def is_draw_of_tokens(operation: tf.Operation, kind: Callable[[tf.Tensor], Kind]
     (output,) = operation.outputs
     shape, *others = operation.inputs
     return (
-        _begins_with_count(shape, kind)
+        begins_with_count(shape, kind)
         and output.shape[1:].is_fully_defined()
         and all(kind(tensor) is Kind.SHARED for tensor in others)
         and (output.dtype in _BITS or _has_known_bounds(operation))
@@ -127,53 +127,6 @@ def _integers(words: _Words, operation: tf.Operation) -> tf.Tensor:
     offset = words(0) % _constant(int(high) - int(low))
     dtype = operation.outputs[0].dtype
     return tf.cast(offset, dtype) + tf.constant(low, dtype)
-
-
-def _begins_with_count(shape: tf.Tensor, kind: Callable[[tf.Tensor], Kind]) -> bool:
-    """Whether the first size in a shape is the number of tokens, and not a multiple of it, say."""
-    operation = shape.op
-    if operation.type == "Shape":
-        return _has_rows_of_tokens(operation.inputs[0], kind)
-    if operation.type == "Pack":
-        return _is_count(operation.inputs[0], kind)
-    if operation.type in ("Cast", "Identity") or (
-        operation.type in ("ConcatV2", "StridedSlice") and _keeps_first(operation)
-    ):
-        return _begins_with_count(operation.inputs[0], kind)
-    return False
-
-
-def _has_rows_of_tokens(tensor: tf.Tensor, kind: Callable[[tf.Tensor], Kind]) -> bool:
-    """Whether a tensor has a row for each token, whatever is in the row."""
-    if kind(tensor) is Kind.TOKEN:
-        return True
-    alike = [source for source in tensor.op.inputs if source.shape.rank == tensor.shape.rank]
-    return tensor.op.type in ELEMENTWISE and any(
-        _has_rows_of_tokens(source, kind) for source in alike
-    )
-
-
-def _is_count(number: tf.Tensor, kind: Callable[[tf.Tensor], Kind]) -> bool:
-    """Whether a scalar is the number of tokens."""
-    operation = number.op
-    if operation.type in ("Cast", "Identity"):
-        return _is_count(operation.inputs[0], kind)
-    if operation.type == "Size":
-        (tensor,) = operation.inputs
-        return kind(tensor) is Kind.TOKEN and tensor.shape.rank == 1
-    is_first = operation.type == "Unpack" and number.value_index == 0
-    is_first |= operation.type == "StridedSlice" and _keeps_first(operation)
-    return is_first and _begins_with_count(operation.inputs[0], kind)
-
-
-def _keeps_first(operation: tf.Operation) -> bool:
-    """Whether the first number of an op's first input, a vector, is the first of its output."""
-    if operation.type == "ConcatV2":
-        return bool(operation.inputs[0].shape[0])
-    begin = tf.get_static_value(operation.inputs[1])
-    is_plain = not operation.get_attr("new_axis_mask") and not operation.get_attr("ellipsis_mask")
-    starts = bool(operation.get_attr("begin_mask")) or (begin is not None and begin[0] == 0)
-    return is_plain and starts and tf.get_static_value(operation.inputs[3])[0] == 1
 
 
 def _has_known_bounds(operation: tf.Operation) -> bool:

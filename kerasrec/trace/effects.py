@@ -6,10 +6,9 @@ something cannot be in a graph whose tokens have no order. The lists below say w
 other op with a state, a resource or no outputs is refused.
 
 Two kinds of allowed ops may change something. A random draw changes the state of its generator.
-For most draws, `draws.py` then says which token gets which numbers; for others, this is not
-defined. What a Python function does cannot be known; it is
-treated as an op that shows something. `op_nodes.py` allows one more op: the assignment of the next
-state of a Keras seed.
+For most draws, `draws.py` says which token gets which numbers; for others, this is not defined.
+What a Python function does cannot be known; it is treated as an op that shows something.
+`op_nodes.py` allows one more op: the assignment of the next state of a Keras seed.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ of a tensor, but must not be part of what is computed for a token.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
@@ -95,6 +95,58 @@ def sizes_in(shape: tf.Tensor) -> list[int | None] | None:
     if kind == "Prod":
         return [None if None in sizes else math.prod(size or 0 for size in sizes)]
     return sizes
+
+
+def begins_with_count(shape: tf.Tensor, kind: Callable[[tf.Tensor], Kind]) -> bool:
+    """Whether the first size in a shape is the number of tokens, and not a multiple of it, say.
+
+    Args:
+        shape: A shape.
+        kind: Returns the kind of a tensor.
+    """
+    operation = shape.op
+    if operation.type == "Shape":
+        return _has_rows_of_tokens(operation.inputs[0], kind)
+    if operation.type == "Pack":
+        return _is_count(operation.inputs[0], kind)
+    if operation.type in ("Cast", "Identity") or (
+        operation.type in ("ConcatV2", "StridedSlice") and _keeps_first(operation)
+    ):
+        return begins_with_count(operation.inputs[0], kind)
+    return False
+
+
+def _has_rows_of_tokens(tensor: tf.Tensor, kind: Callable[[tf.Tensor], Kind]) -> bool:
+    """Whether a tensor has a row for each token, whatever is in the row."""
+    if kind(tensor) is Kind.TOKEN:
+        return True
+    alike = [source for source in tensor.op.inputs if source.shape.rank == tensor.shape.rank]
+    return tensor.op.type in ELEMENTWISE and any(
+        _has_rows_of_tokens(source, kind) for source in alike
+    )
+
+
+def _is_count(number: tf.Tensor, kind: Callable[[tf.Tensor], Kind]) -> bool:
+    """Whether a scalar is the number of tokens."""
+    operation = number.op
+    if operation.type in ("Cast", "Identity"):
+        return _is_count(operation.inputs[0], kind)
+    if operation.type == "Size":
+        (tensor,) = operation.inputs
+        return kind(tensor) is Kind.TOKEN and tensor.shape.rank == 1
+    is_first = operation.type == "Unpack" and number.value_index == 0
+    is_first |= operation.type == "StridedSlice" and _keeps_first(operation)
+    return is_first and begins_with_count(operation.inputs[0], kind)
+
+
+def _keeps_first(operation: tf.Operation) -> bool:
+    """Whether the first number of an op's first input, a vector, is the first of its output."""
+    if operation.type == "ConcatV2":
+        return bool(operation.inputs[0].shape[0])
+    begin, _, strides = (tf.get_static_value(tensor) for tensor in operation.inputs[1:])
+    is_plain = not operation.get_attr("new_axis_mask") and not operation.get_attr("ellipsis_mask")
+    starts = bool(operation.get_attr("begin_mask")) or (begin is not None and begin[0] == 0)
+    return is_plain and starts and strides is not None and strides[0] == 1
 
 
 def _after_shape(operation: tf.Operation, sizes: Sequence[Size]) -> Sequence[Size]:
