@@ -7,6 +7,7 @@ paid at the end of the first epoch up to which the whole training took less time
 """
 
 import argparse
+import itertools
 import math
 import time
 
@@ -50,20 +51,16 @@ def main():
 def rows(arguments):
     """Yields a row for each engine, for each model and size."""
     environment = NO_GPU if arguments.device == "cpu" else None
-    for model in arguments.models:
-        for units in arguments.units:
-            for batch in arguments.batch:
-                case = {"model": model, "units": units, "batch": batch}
-                in_waves = None
-                for engine in ENGINES:
-                    with Process(
-                        "importlib:import_module", "benchmarks.engines", environment=environment
-                    ) as process:
-                        given = engine, *case.values(), arguments.data, arguments.epochs
-                        found = process.call("measure", *given)
-                    in_waves = in_waves or found["seconds"]
-                    paid = paid_after(found["seconds"], in_waves)
-                    yield {"engine": engine, **case, **found, "paid": paid}
+    module = "importlib:import_module", "benchmarks.engines"
+    for case in itertools.product(arguments.models, arguments.units, arguments.batch):
+        in_waves = None
+        for engine in ENGINES:
+            with Process(*module, environment=environment) as process:
+                found = process.call("measure", engine, *case, arguments.data, arguments.epochs)
+            in_waves = in_waves or found["seconds"]
+            paid = paid_after(found["seconds"], in_waves)
+            known = dict(zip(("model", "units", "batch"), case, strict=True))
+            yield {"engine": engine, **known, **found, "paid": paid}
 
 
 def later(seconds):

@@ -23,7 +23,7 @@ from kerasrec.graph.values import Node, Region, Source, Value, branches
 from kerasrec.trace import refusals
 from kerasrec.trace.carrying import Carried, Carrying
 from kerasrec.trace.closures import FreeTensor
-from kerasrec.trace.draws import drawn, holds_draw, is_draw_of_tokens, seed_of
+from kerasrec.trace.draws import drawn, hold_draws, is_draw_of_tokens, seed_of
 from kerasrec.trace.effects import (
     Assertion,
     assertion_of,
@@ -166,14 +166,13 @@ class Builder:
             elif self.carried.draws and is_draw_of_tokens(operation, self.tracer.kind):
                 self._draw(operation)
             elif self.for_blocks and (product := as_einsum(operation, self.tracer)):
-                made = self.ops.made(operation, product)
-                self.values[operation.outputs[0].name] = self.ops.value(made)
+                self.ops.replace(operation, product)
             else:
                 self.ops.primitive(operation)
 
     def _may_inline(self, operation: tf.Operation) -> bool:
         is_wanted = self.for_blocks and operation.type in CALLS
-        draws = self.carried.draws and holds_draw(operation)
+        draws = self.carried.draws and hold_draws([operation])
         return is_wanted or draws or calls_an_effect(operation)
 
     def _inline(self, call: tf.Operation) -> bool:
@@ -229,8 +228,7 @@ class Builder:
         """Replaces random numbers of TensorFlow by those of each token's generator."""
         seed = self.ops.made(operation, partial(seed_of, operation))
         key = self.carrying.key(operation)
-        made = self.ops.made(operation, partial(drawn, operation, seed, key))
-        self.values[operation.outputs[0].name] = self.ops.value(made)
+        self.ops.replace(operation, partial(drawn, operation, seed, key))
 
     def _show_unread(self, kept: list[Node]) -> None:
         """Adds an EFFECT for each op that shows something and whose outputs nothing reads."""

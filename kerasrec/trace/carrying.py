@@ -75,8 +75,7 @@ class Carrying:
             key: The placeholder.
             number: The number of the place in the program where the values are made.
         """
-        made = self._ops.made(key.op, partial(key_of_made, number, self.key(key.op)))
-        self._ops.values[key.name] = self._ops.value(made)
+        self._ops.replace(key.op, partial(key_of_made, number, self.key(key.op)))
 
     def key(self, operation: tf.Operation) -> tf.Tensor:
         """Returns the keys of the tokens that reach an op; each entry of a row has its own."""

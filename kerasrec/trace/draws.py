@@ -15,7 +15,7 @@ known while tracing; those inside of loops and conditionals of TensorFlow; and a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
@@ -28,9 +28,10 @@ _GAMMA = 0x9E3779B97F4A7C15
 _BITS = {tf.float16: 11, tf.bfloat16: 8, tf.float32: 24, tf.float64: 53}
 
 
-def holds_draw(operation: tf.Operation) -> bool:
-    """Whether an op calls a `tf.function` that draws in a way listed here."""
-    return operation.type in CALLS and any(node.op in _DRAWS for node in with_held([operation]))
+def hold_draws(operations: Sequence[tf.Operation]) -> bool:
+    """Whether an op of a graph calls a `tf.function` that draws in a way listed here."""
+    calls = [operation for operation in operations if operation.type in CALLS]
+    return bool(calls) and any(node.op in _DRAWS for node in with_held(calls))
 
 
 def repeats_draw(operation: tf.Operation) -> bool:

@@ -91,6 +91,10 @@ class OpNodes:
             self.primitive(added, operation)
         return made
 
+    def replace(self, operation: tf.Operation, make: Callable[[], tf.Tensor]) -> None:
+        """Makes a tensor instead of the output of an op."""
+        self.values[operation.outputs[0].name] = self.value(self.made(operation, make))
+
     def primitive(self, operation: tf.Operation, user: tf.Operation | None = None) -> None:
         """Adds a node for an op of the user's program, or for an op that replaces one."""
         types = [self.tracer.type(output) for output in operation.outputs]
@@ -133,8 +137,7 @@ class OpNodes:
                 return tf.gather_nd(read, indices)
             return tf.gather(read, indices, batch_dims=operation.get_attr("batch_dims"))
 
-        gathered = self.made(operation, gather)
-        self.values[operation.outputs[0].name] = self.values[gathered.name]
+        self.replace(operation, gather)
 
     def is_inlined(self, operation: tf.Operation) -> bool:
         """Whether an op is a constant that TensorFlow made of a small float tensor from outside.

@@ -26,7 +26,7 @@ from kerasrec.graph.types import Kind, Type
 from kerasrec.trace.build import Builder, Closures
 from kerasrec.trace.carrying import Carried
 from kerasrec.trace.closures import free_tensors, variable_name
-from kerasrec.trace.draws import holds_draw, is_draw_of_tokens
+from kerasrec.trace.draws import hold_draws, is_draw_of_tokens
 from kerasrec.trace.effects import asserts_something
 from kerasrec.trace.endless import EndlessLoopError
 from kerasrec.trace.loop import Loop
@@ -200,11 +200,12 @@ def _draws(states: list[State]) -> bool:
     """
     if getattr(states[0].function, "memo", False):
         return False
-    return any(
-        holds_draw(operation) or is_draw_of_tokens(operation, state.tracer.kind)
-        for state in states
-        for operation in state.tracer.graph.get_operations()
-    )
+    for state in states:
+        operations = state.tracer.graph.get_operations()
+        kind = state.tracer.kind
+        if hold_draws(operations) or any(is_draw_of_tokens(one, kind) for one in operations):
+            return True
+    return False
 
 
 @dataclass(eq=False)

@@ -127,15 +127,21 @@ def test_a_draw_for_all_tokens_together():
         f(tf.ones([5]), 2)
 
 
-@pytest.mark.many
-def test_a_second_derivative_does_not_draw_anew():
+def slope_of_square(function):
+    """Returns an input, the square of what a function returns for it, its slope, and a tape."""
     x = tf.fill([4], 2.0)
     with tf.GradientTape() as second:
         second.watch(x)
         with tf.GradientTape() as first:
             first.watch(x)
-            y = levels(x, 2) ** 2
+            y = function(x, 2) ** 2
         slope = first.gradient(y, x)
+    return x, y, slope, second
+
+
+@pytest.mark.many
+def test_a_second_derivative_does_not_draw_anew():
+    x, y, slope, second = slope_of_square(levels)
     # y = (a x)^2, where a depends on what was drawn.
     np.testing.assert_allclose(slope * x, 2.0 * y, rtol=1e-6)
     np.testing.assert_allclose(second.gradient(slope, x) * x, slope, rtol=1e-6)
@@ -202,13 +208,7 @@ def test_a_second_derivative_refuses_to_draw_anew():
             n < 1, lambda: x, lambda: tf.random.truncated_normal([tf.size(x)]) * f(x, n - 1)
         )
 
-    x = tf.fill([4], 2.0)
-    with tf.GradientTape() as second:
-        second.watch(x)
-        with tf.GradientTape() as first:
-            first.watch(x)
-            y = f(x, 2) ** 2
-        slope = first.gradient(y, x)
+    x, _, slope, second = slope_of_square(f)
     with pytest.raises(tf.errors.InvalidArgumentError, match="f has no second derivative"):
         second.gradient(slope, x)
 
