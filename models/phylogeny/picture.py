@@ -12,7 +12,10 @@ MOST_NAMES = 120
 
 
 def draw(tree: NewickTree, title: str, file: Path) -> None:
-    """Draws the root to the left and taxa to the right; a child with more below comes later."""
+    """Draws the root to the left and taxa to the right; a child with more below comes later.
+
+    A branch without a length is drawn with length 0.
+    """
     rows = [row[row >= 0].tolist() for row in tree.children]
     (root,) = np.flatnonzero(tree.parents < 0)
     order = [int(root)]
@@ -20,7 +23,7 @@ def draw(tree: NewickTree, title: str, file: Path) -> None:
         order += rows[node]
     x, y, size = np.zeros(len(rows)), np.zeros(len(rows)), np.ones(len(rows), int)
     for node in order[1:]:
-        x[node] = x[tree.parents[node]] + tree.lengths[node]
+        x[node] = x[tree.parents[node]] + np.nan_to_num(tree.lengths[node])
     for node in reversed(order):
         if rows[node]:
             size[node] = sum(size[child] for child in rows[node])

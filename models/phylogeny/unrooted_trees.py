@@ -18,7 +18,8 @@ class TreeArrays(NamedTuple):
     Attributes:
         children: int32 `[nodes, 2]`, -1 at leaves; the root is the last node.
         lengths: float64 `[nodes]`, of the branch above, 0 where there is none.
-        places: int32, which of the nodes each node of the `NewickTree` is.
+        places: int32, which of the nodes each node of the `NewickTree` is; the same for those along
+            a branch that was joined.
     """
 
     children: np.ndarray
@@ -26,31 +27,64 @@ class TreeArrays(NamedTuple):
     places: np.ndarray
 
     def fitted(self, tree: NewickTree, lengths: np.ndarray) -> NewickTree:
-        """The tree that it was made of, with other lengths `[nodes]`."""
-        lengths = np.where(tree.parents < 0, np.nan, lengths[self.places])
-        return tree._replace(lengths=lengths)
+        """The tree that it was made of, with other lengths `[nodes]`.
+
+        Branches that were joined into one share its length as they did before, and evenly where
+        they had none. Above the root, lengths are missing.
+        """
+        given = np.fmax(tree.lengths, 0.0)
+        total = np.bincount(self.places, given, len(lengths))[self.places]
+        number = np.bincount(self.places)[self.places]
+        share = np.where(total > 0.0, given / np.where(total > 0.0, total, 1.0), 1.0 / number)
+        is_above_root = self.places == len(lengths) - 1
+        return tree._replace(lengths=np.where(is_above_root, np.nan, share * lengths[self.places]))
+
+
+def joined(tree: NewickTree) -> tuple[NewickTree, np.ndarray]:
+    """The same tree without nodes that have one child: the branches that meet there become one.
+
+    Their lengths are added. A missing length (NaN) counts as 0 in the sum, which is missing itself
+    if all are.
+
+    Returns:
+        The tree, and which of its nodes each node has become, int32: the next one below that has
+        not one child.
+    """
+    num_children = np.bincount(tree.parents + 1, minlength=len(tree.parents) + 1)[1:]
+    keep = num_children != 1
+    parents, lengths, ends = tree.parents.copy(), tree.lengths.copy(), np.arange(len(keep))
+    for node in np.flatnonzero(keep):
+        above = tree.parents[node]
+        while above >= 0 and not keep[above]:
+            ends[above] = node
+            if not np.isnan(tree.lengths[above]):
+                lengths[node] = np.nan_to_num(lengths[node]) + tree.lengths[above]
+            above = tree.parents[above]
+        parents[node] = above
+    numbers = np.cumsum(keep) - 1
+    parents = np.where(parents < 0, -1, numbers[parents])[keep].astype(np.int32)
+    names = [name for name, kept in zip(tree.names, keep, strict=True) if kept]
+    return NewickTree(names, parents, lengths[keep]), numbers[ends].astype(np.int32)
 
 
 def unrooted(tree: NewickTree) -> NewickTree:
-    """The same tree; if its root has two children, an inner one of them becomes the root.
+    """The same tree without nodes that have one child, and without a root that has two.
 
-    Under models that look the same forwards and backwards in time, the likelihood says nothing
-    about where a root is: only the sum of the two branches below it counts.
+    If the root has two children, an inner one of them becomes the root, and the two branches become
+    one, as in `joined`. Under models that look the same forwards and backwards in time, the
+    likelihood says nothing about where a root is: only the sum of the two branches below it counts.
     """
+    tree, _ = joined(tree)
     (root,) = np.flatnonzero(tree.parents < 0)
     below = np.flatnonzero(tree.parents == root)
     inner = [node for node in below if node in tree.parents]
     if len(below) != 2 or not inner:
         return tree
-    (other,) = below[below != inner[0]]
+    # The old root keeps one child, so that it is left out.
     parents, lengths = tree.parents.copy(), tree.lengths.copy()
-    lengths[other] += lengths[inner[0]]
-    parents[other], parents[inner[0]] = inner[0], -1
-    keep = np.arange(len(parents)) != root
-    numbers = np.cumsum(keep) - 1
-    parents = np.where(parents < 0, -1, numbers[parents])[keep].astype(np.int32)
-    names = [name for name, kept in zip(tree.names, keep, strict=True) if kept]
-    return NewickTree(names, parents, np.where(parents < 0, np.nan, lengths[keep]))
+    parents[root], parents[inner[0]] = inner[0], -1
+    lengths[root], lengths[inner[0]] = lengths[inner[0]], np.nan
+    return joined(NewickTree(tree.names, parents, lengths))[0]
 
 
 def as_arrays(
@@ -58,15 +92,17 @@ def as_arrays(
 ) -> TreeArrays:
     """A tree in which each inner node has two children.
 
-    A node with more has nodes without a branch put in between: so all trees of the same taxa have
-    the same number of nodes, `2 * taxa - 1`.
+    A node with more has nodes without a branch put in between, and one with a single child is left
+    out, as by `joined`: so all trees of the same taxa have the same number of nodes,
+    `2 * taxa - 1`.
 
     Args:
         tree: its leaves are named as `taxa`.
         taxa: in the order that leaves are to have.
         scale: of lengths, which may be in years.
-        shortest: what is less, or not known, becomes so long.
+        shortest: a branch that is shorter, or whose length is missing, becomes so long.
     """
+    tree, ends = joined(tree)
     number = {name: place for place, name in enumerate(taxa)}
     children = np.full([2 * len(taxa) - 1, 2], -1, np.int32)
     rows = [row[row >= 0].tolist() for row in tree.children]
@@ -87,7 +123,7 @@ def as_arrays(
     lengths = np.zeros(len(children))
     lengths[places] = np.fmax(scale * tree.lengths, shortest)
     lengths[-1] = 0.0
-    return TreeArrays(children, lengths, places)
+    return TreeArrays(children, lengths, places[ends])
 
 
 def interchanges(tree: NewickTree) -> Iterator[NewickTree]:

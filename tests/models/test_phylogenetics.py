@@ -15,6 +15,7 @@ from phylogeny import pruning
 from phylogeny.alignments import align, read_fasta
 from phylogeny.fitting import climb, fit, start, totals
 from phylogeny.neighbor_joining import distances, neighbor_joining
+from phylogeny.picture import draw
 from phylogeny.substitution import Substitution
 from phylogeny.tree_likelihood import Phylogeny
 from phylogeny.unrooted_trees import as_arrays, interchanges, unrooted
@@ -197,6 +198,81 @@ def test_where_the_root_is_changes_nothing():
     tree = unrooted(parse_newick(rooted))
     assert [len(row[row >= 0]) for row in tree.children] == [3, 2, 0, 0, 2, 0, 0, 0]
     assert sorted(tree.lengths[1:]) == sorted(TREE.lengths[1:])
+
+
+@pytest.mark.parametrize(
+    ("newick", "lengths"),
+    [
+        ("((A:0.1):0.4,B:0.2);", [0.5, 0.2]),
+        ("(B:0.2,((A:0.1):0.4):0.25);", [0.75, 0.2]),
+        ("((A):0.4,B);", [0.4, 0.0]),  # A missing length counts as 0 in the sum.
+        ("((A:0.1),(((B:0.5))):1);", [0.1, 1.5]),
+        ("(((A:0.1,B:0.2):7):7):7;", [0.1, 0.2]),  # There is no branch above the root.
+        ("((A),B);", [0.0, 0.0]),
+    ],
+)
+def test_lengths_along_a_chain_add(newick, lengths):
+    tree = parse_newick(newick)
+    children, found, places = as_arrays(tree, ["A", "B"])
+    np.testing.assert_allclose(found, [*lengths, 0.0], rtol=1e-15)
+    assert sorted(children[2]) == [0, 1] and (children[:2] == -1).all()
+    assert [places[tree.names.index(name)] for name in "AB"] == [0, 1]
+
+
+def test_lengths_of_chains_that_are_missing_become_the_shortest():
+    arrays = as_arrays(parse_newick("(((A),C:0.1):2,(B:0.1):0.2);"), list("ABC"), 10.0, 0.5)
+    # The leaves, the node above A and C, and the root.
+    np.testing.assert_allclose(arrays.lengths, [0.5, 3.0, 1.0, 20.0, 0.0], rtol=1e-15)
+
+
+def test_a_fitted_tree_shares_lengths_along_its_chains(tmp_path):
+    tree = parse_newick("((((A:0.1):0.3,C:0.1):0.2,((B))):7);")
+    arrays = as_arrays(tree, list("ABC"))
+    fitted = arrays.fitted(tree, np.array([0.8, 0.6, 0.5, 0.4, 0.0]))
+    assert (fitted.names, fitted.parents.tolist()) == (tree.names, tree.parents.tolist())
+    # The root, the node below it, that above A and C, the chain of A, C, and the chain of B.
+    wanted = [np.nan, np.nan, 0.4, 0.6, 0.2, 0.5, 0.2, 0.2, 0.2]
+    np.testing.assert_allclose(fitted.lengths, wanted, rtol=1e-14)
+    draw(fitted, "a stem without a length", tmp_path / "tree.png")
+    assert (tmp_path / "tree.png").stat().st_size > 1000
+
+
+@pytest.mark.parametrize(
+    ("newick", "wanted"),
+    [
+        ("((A:.1,C:.1),B:.05);", "(A:.1,C:.1,B:.05);"),
+        ("((A:.1,C:.1):.2,B);", "(A:.1,C:.1,B:.2);"),
+        ("((A:.1,C:.1),B);", "(A:.1,C:.1,B);"),
+        ("((A,C),B);", "(A,C,B);"),
+        ("((A:.1,C:.1):.2,B:.05):9;", "(A:.1,C:.1,B:.25);"),
+        ("(((A:.1,C:.1):.2):.1,((B:.05)):.5);", "(A:.1,C:.1,B:.85);"),  # chains below the root
+        ("(((A:.1,C:.1):.2,B:.05):1);", "(A:.1,C:.1,B:.25);"),  # a root with one child
+        ("(((A:.1,(C:.2):.1,B:.3):1):1);", "(A:.1,C:.3,B:.3);"),
+        ("((A:.1,C:.1,D:.1):.2,(B:.05,E:.1):.2);", "(A:.1,C:.1,D:.1,(B:.05,E:.1):.4);"),
+        ("(A:.1,(B:.2):.3);", "(A:.1,B:.5);"),
+        ("((A:.1):.2);", "A;"),
+    ],
+)
+def test_no_length_is_lost_where_the_root_was(newick, wanted):
+    tree, wanted = unrooted(parse_newick(newick)), parse_newick(wanted)
+    found, expected = branches(tree), branches(wanted)
+    assert found.keys() == expected.keys() and len(tree.names) == len(wanted.names)
+    for sides, length in expected.items():
+        np.testing.assert_allclose(found[sides], length, rtol=1e-14)
+
+
+def branches(tree):
+    """The length of each branch, by the taxa on both sides of it."""
+    below = [{name} - {""} for name in tree.names]
+    for _ in tree.names:
+        for node, parent in enumerate(tree.parents):
+            if parent >= 0:
+                below[parent] |= below[node]
+    return {
+        frozenset([frozenset(some), frozenset(set(tree.taxa) - some)]): length
+        for some, length, parent in zip(below, tree.lengths, tree.parents, strict=True)
+        if parent >= 0
+    }
 
 
 def clades(tree):
