@@ -8,8 +8,9 @@ from typing import Any
 
 def read(file: Path) -> list[dict[str, Any]]:
     """Documents: a JSON list, or JSON lines."""
-    text = file.read_text(encoding="utf-8")
-    return json.loads(text) if text.startswith("[") else list(map(json.loads, text.splitlines()))
+    text = file.read_text(encoding="utf-8-sig").strip()
+    # Not splitlines: texts in JSON may contain other line breaks, such as U+2028.
+    return json.loads(text) if text.startswith("[") else list(map(json.loads, text.split("\n")))
 
 
 def read_classes(

@@ -84,3 +84,13 @@ def test_json_lines_are_read(tmp_path):
     assert read(file) == [{"a": 1}, {"a": [2]}]
     file.write_text('[{"a": 1}]')
     assert read(file) == [{"a": 1}]
+
+
+@pytest.mark.parametrize("lines", [False, True])
+def test_byte_order_marks_and_line_breaks_in_texts(tmp_path, lines):
+    documents = [{"text": "a\u2028b\u0085c"}, {"text": "d"}]
+    texts = [json.dumps(document, ensure_ascii=False) for document in documents]
+    text = "\r\n".join([*texts, ""]) if lines else f"[{', '.join(texts)}]\r\n"
+    for mark in ("", "\ufeff"):
+        (tmp_path / "some.json").write_bytes((mark + text).encode())
+        assert read(tmp_path / "some.json") == documents

@@ -361,10 +361,75 @@ def test_mistakes_in_files(tmp_path):
     path.write_text(">a\nAC\n>a\nAC\n")
     with pytest.raises(ValueError, match="line 3: a second sequence named 'a'"):
         read_fasta(path)
+    path.write_text(">\nAC\n")
+    with pytest.raises(ValueError, match="line 1: expected a name after '>'"):
+        read_fasta(path)
+    path.write_text(">a\nAC\n>b\n>c\nAC\n")
+    with pytest.raises(ValueError, match="no letters of 'b'"):
+        read_fasta(path)
+    path.write_text("\n")
+    with pytest.raises(ValueError, match="no letters at all"):
+        read_fasta(path)
     with pytest.raises(ValueError, match="have one length"):
         align({"a": "AC", "b": "A"})
     with pytest.raises(ValueError, match="different taxa: b, c"):
         align({"a": "AC", "b": "AC"}, ["a", "c"])
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        b"\xef\xbb\xbf>a first\nAC\ngt\n>b\nACGN\n",
+        b">a\r\nAC\r\ngt\r\n>b\r\nACGN\r\n",
+        b">a\rAC\rgt\r>b\rACGN\r",
+        b"\xef\xbb\xbf>a\r\n ACgt\r\n\r\n>b\r\nA C\tG N",
+    ],
+)
+def test_fasta_of_any_system(tmp_path, written):
+    path = tmp_path / "some.fasta"
+    path.write_bytes(written)
+    assert read_fasta(path) == {"a": "ACgt", "b": "ACGN"}
+
+
+def test_every_code_of_nucleotides():
+    codes = "ACGTU" + "RYMKSWBDHV" + "NX?-.~"
+    # Bits of A, C, G and T, by IUPAC's list.
+    wanted = [1, 2, 4, 8, 8, 5, 10, 3, 12, 6, 9, 14, 13, 11, 7] + 6 * [15]
+    for letters in (codes, codes.lower()):
+        for letter, bits in zip(letters, wanted, strict=True):
+            alignment = align({"a": "AAAA" + letter, "b": "AAAAA"})
+            assert sorted(alignment.columns[:, 0]) == sorted({1, bits})
+
+
+def test_proteins_are_refused(tmp_path):
+    path = tmp_path / "proteins.fasta"
+    path.write_text(">a\nMKV-\nATEW\n>b\nmkvl\nATFW\n")
+    with pytest.raises(ValueError, match=r"'E' \(line 3\), 'l' \(line 5\), 'F' \(line 6\).*DNA"):
+        read_fasta(path)
+    with pytest.raises(ValueError, match=r"'\*' \(column 4 of 'b'\), 'E' \(column 3 of 'b'\)"):
+        align({"a": "ACGT", "b": "ACE*"})
+    with pytest.raises(ValueError, match="'é'"):
+        align({"a": "ACé"})
+    # All of these letters are codes of nucleotides, too.
+    with pytest.warns(UserWarning, match=r"D, H, K, M, R, S, V\) stand for several nucleotides"):
+        align({"a": "MKVSTAR", "b": "MKVSDAH"})
+
+
+@pytest.mark.filterwarnings("error")
+def test_no_warning_for_gaps_and_some_ambiguous_codes():
+    align({"a": "NNNN-ACGTR", "b": "????XACGTY"})
+
+
+def test_half_a_surrogate_is_refused_at_reading(tmp_path):
+    path = tmp_path / "some.fasta"
+    for line in (b">b\xed\xa0\x80", b"A\xed\xb0\x80", b">b\xff"):
+        path.write_bytes(b">a\nAC\n" + line + b"\nAC\n")
+        with pytest.raises(ValueError, match=r"some\.fasta, line 3: bytes that are not UTF-8"):
+            read_fasta(path)
+    with pytest.raises(ValueError, match=r"'b\\ud800' contains an unpaired surrogate"):
+        align({"a": "AC", "b\ud800": "AC"})
+    with pytest.raises(ValueError, match=r"'\\udc00' \(column 2 of 'a'\)"):
+        align({"a": "A\udc00", "b": "AC"})
 
 
 @pytest.mark.slow
