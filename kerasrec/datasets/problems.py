@@ -1,7 +1,9 @@
 """Reports of malformed parts of files: one error, or one warning, that names them all."""
 
 import functools
+import itertools
 import os
+import re
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -57,7 +59,8 @@ def numbered_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, bytes]]:
         path: A text file.
 
     Yields:
-        The number of the line, from 1, and the line without its end and without a byte order mark.
+        The number of the line, from 1, and the line without its end (LF, CR LF, or CR alone) and
+        without a byte order mark.
 
     Raises:
         FileNotFoundError: If there is no file at `path`.
@@ -67,8 +70,9 @@ def numbered_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, bytes]]:
     if not path.is_file():
         raise FileNotFoundError(f"No treebank file at '{path}'. Pass the path of a text file.")
     with path.open("rb") as file:
-        for number, line in bounded_lines(file, path):
-            yield number, line.rstrip(b"\r\n")
+        # Text that was converted twice has CR CR LF.
+        lines = (re.sub(rb"\r+\n", b"\n", line) for _, line in bounded_lines(file, path))
+        yield from enumerate(itertools.chain.from_iterable(map(bytes.splitlines, lines)), 1)
 
 
 def bounded_lines(

@@ -66,6 +66,20 @@ def test_a_directory_of_another_format_names_its_reader(tmp_path):
 
 
 @formats
+@pytest.mark.parametrize("ends", ["\r\n", "\r", "\r\r\n"])
+def test_byte_order_mark_and_line_ends_of_any_system(name, ends, tmp_path):
+    read, ending, text, malformed, shown = FORMATS[name]
+    file = tmp_path / f"file{ending}"
+    whole = text.format(1) + text.format(2)
+    file.write_bytes(b"\xef\xbb\xbf" + whole.replace("\n", ends).encode())
+    assert [shown(tree) for tree in read(file)] == ["w1", "w2"]
+    file.write_bytes((whole + malformed).replace("\n", ends).encode())
+    with pytest.raises(MalformedFileError) as error:
+        read(file)
+    assert error.value.problems[0].startswith(f"{file}:{whole.count(chr(10)) + 1}: ")
+
+
+@formats
 def test_problems_of_all_files_are_one_error(name, tmp_path):
     read, ending, text, malformed, shown = FORMATS[name]
     for place, content in ("a", malformed), ("b", text.format(1)), ("c", ""), ("d", malformed):
