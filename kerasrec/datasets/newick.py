@@ -5,8 +5,10 @@
 Libraries of phylogenetics read it, too, but kerasrec needs none of them for anything else, and they
 accept much that is malformed.
 
-Source of the format: Olsen 1990, "Newick's 8:45" Tree Format Standard; Felsenstein,
-https://phylipweb.github.io/phylip/newick_doc.html.
+Sources of the format: Olsen 1990, "Newick's 8:45" Tree Format Standard; Felsenstein,
+https://phylipweb.github.io/phylip/newick_doc.html. Of the extended format, which is refused:
+Cardona et al. 2008, Extended Newick: it is time for a standard representation of phylogenetic
+networks.
 """
 
 import bisect
@@ -29,6 +31,7 @@ FORMAT = Format("read_newick", ENDINGS, "tree", EXPECTED)
 TOKEN = re.compile(r"'(?:[^'\n]|'')*'|[(),:;]|[^\s(),:;'\[\]]+")
 SPACE = re.compile(r"\s+")
 BRACKET = re.compile(r"[\[\]]")
+SURROGATE = re.compile("[\ud800-\udfff]")
 LENGTH = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
@@ -136,10 +139,11 @@ def parse_newick(text: str) -> NewickTree:
     """Reads one phylogenetic tree in the Newick format.
 
     Names are taken as they are written: an underscore stays one, as in files of sequences. A name
-    with blanks, brackets, or any of `,:;` is in single quotes, and a quote in it is written twice.
+    with blanks, brackets, or any of `,:;#` is in single quotes, and a quote in it is written twice.
     Comments in square brackets, which may be nested, are left out. This includes comments that say
     whether a tree is rooted: an unrooted tree has three children at its root. Trees may have any
-    height.
+    height. Networks are refused: in the extended format, which writes a node with several parents
+    several times, a name with `#` marks such a node (`x#H1`).
 
     Args:
         text: The tree, such as `"((a:0.1,b:0.2):0.05,c:0.3);"`.
@@ -149,9 +153,9 @@ def parse_newick(text: str) -> NewickTree:
 
     Raises:
         ValueError: If brackets, quotes or comments do not match; a leaf has no name, or the name of
-            another; a branch length is not a number; marks stand in another order; `;` is missing
-            at the end; or `text` contains no tree, or several. The message names line and
-            character.
+            another; a name that is not in quotes has `#`, as in a network; a branch length is not a
+            number; marks stand in another order; `;` is missing at the end; or `text` contains no
+            tree, or several, or an unpaired surrogate. The message names line and character.
 
     Example:
 
@@ -243,9 +247,17 @@ def _tree(tokens: Sequence[tuple[int, str]]) -> NewickTree:
     before = ""
     for place, token in tokens:
         shown = _shown(token)
+        if SURROGATE.search(token):
+            raise _Malformed(place, f"{token!a} contains an unpaired surrogate; expected text")
         if before == ":":
             lengths[node] = _length(place, token)
             before = "length"
+        elif "#" in token and not token.startswith("'"):
+            raise _Malformed(
+                place,
+                f"{shown} is part of a network (extended Newick), where '#' marks a node with "
+                "several parents; expected a tree; a name with '#' must be in single quotes",
+            )
         elif before == "" and (token == "(" or token not in ",:;)"):
             node = len(names)
             parents.append(above[-1] if above else -1)

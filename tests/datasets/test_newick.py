@@ -102,12 +102,37 @@ def test_one_taxon_and_a_long_chain():
         ("(a,b)(c,d);", 6, "'(' after ')'; expected a name, ':' or ';'"),
         ("a,b;", 2, "',' after a name; expected ':' or ';'"),
         ("#NEXUS begin trees;", 1, "a file in NEXUS"),
+        ("((a,(b)x#H1)c,(x#H1,d)e)f;", 8, "'x#H1' is part of a network (extended Newick)"),
+        ("((a,(b)#LGT2:1)c,(#LGT2,d)e)f;", 8, "'#LGT2' is part of a network"),
+        ("((a,#R1),((b)#R1,d));", 5, "'#R1' is part of a network"),
+        ("((a,b)#H,c);", 7, "'#H' is part of a network"),
+        ("(a#1,b);", 2, "'a#1' is part of a network"),
+        ("('x'#H1,b);", 5, "'#H1' is part of a network"),
+        ("(a,b)r #H1;", 8, "'#H1' is part of a network"),
+        ("(a,'b\ud800');", 4, "\"'b\\ud800'\" contains an unpaired surrogate"),
+        ("(a,b\udc00:1);", 4, "'b\\udc00' contains an unpaired surrogate"),
+        ("(a,b)\udfffc;", 6, "'\\udfffc' contains an unpaired surrogate"),
     ],
 )
 def test_errors_name_character_and_reason(text, place, reason):
     with pytest.raises(ValueError) as error:
         parse_newick(f"\n {text}")
     assert str(error.value).startswith(f"Line 2, character {place + 1}: {reason}")
+
+
+def test_a_quoted_name_may_have_any_character():
+    tree = parse_newick("(('x#H1','#H1')'#R',[#H1]'a#b' [&c=#1]:0.5,\U0001f600);")
+    assert tree.names == ["", "#R", "x#H1", "#H1", "a#b", "\U0001f600"]
+
+
+def test_networks_in_files_are_listed(tmp_path):
+    path = tmp_path / "trees.nwk"
+    path.write_text("(a,b);\n((a,(b)x#H1),(x#H1,d));\n(c,d);\n")
+    with pytest.raises(MalformedFileError, match=r"trees\.nwk:2: character 8: 'x#H1' is part of"):
+        read_newick(path)
+    with pytest.warns(MalformedFileWarning):
+        trees = read_newick(path, strict=False)
+    assert [tree.taxa for tree in trees] == [["a", "b"], ["c", "d"]]
 
 
 @pytest.mark.parametrize("text", ["", "(a,b);(c,d);", 5, None])
