@@ -7,8 +7,9 @@ Sources: https://spacy.io/api/token; https://stanfordnlp.github.io/stanza/data_o
 https://github.com/nikitakit/self-attentive-parser.
 """
 
+import re
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from nltk import Tree
 
@@ -16,6 +17,15 @@ from kerasrec.datasets.brackets import labelled_tree
 from kerasrec.datasets.dependency_tree import DependencyTree, problem_of_heads
 
 EXPECTED = "a Doc or a sentence (Span) of spaCy, or a Document or a Sentence of stanza"
+# A label, a space, and white space as the word; see `_without_blank_leaves`.
+BLANK_LEAF = re.compile(r"\([^\s()]+ \s+\)")
+
+
+class _Word(NamedTuple):
+    text: str
+    head: int  # a place in the sentence, -1 for the root
+    upos: str
+    relation: str
 
 
 def dependencies_from_parser(parsed: Any) -> list[DependencyTree]:
@@ -28,7 +38,9 @@ def dependencies_from_parser(parsed: Any) -> list[DependencyTree]:
 
     Returns:
         A `DependencyTree` for each sentence, with `upos` and `relations` if the parser gave them.
-        White space, which spaCy takes for tokens, is left out.
+        White space, which spaCy takes for tokens, is left out, and so is a sentence of nothing
+        else. The dependents of a left out token move to its head. If it is the root, the first of
+        them becomes the root, with the relation of the token, and the head of the others.
 
     Raises:
         ValueError: If `parsed` is something else, was not parsed, or is part of a sentence.
@@ -64,7 +76,8 @@ def constituents_from_parser(parsed: Any) -> list[Tree]:
 
     Returns:
         An `nltk.Tree` for each sentence, as from `read_brackets`: see `collapse_unary` and
-        `binarize`.
+        `binarize`. White space, which spaCy takes for tokens, is left out, and so are constituents
+        and sentences of nothing else.
 
     Raises:
         ValueError: If `parsed` is something else, or was not parsed into constituents.
@@ -86,8 +99,11 @@ def constituents_from_parser(parsed: Any) -> list[Tree]:
                 "pipeline of spaCy, or constituency to the processors of stanza; for dependencies "
                 "there is dependencies_from_parser."
             )
+        text = _without_blank_leaves(str(text))
+        if not text.strip():
+            continue
         try:
-            found.append(labelled_tree(str(text)))
+            found.append(labelled_tree(text))
         except ValueError as error:
             raise ValueError(f"Sentence {number} of what the parser returned: {error}.") from error
     return found
@@ -109,48 +125,82 @@ def _sentences(parsed: Any) -> Iterable[Any]:
     return list(sentences)
 
 
+def _without_blank_leaves(text: str) -> str:
+    """Brackets without leaves whose word is white space, and without what contains only those."""
+    shorter = BLANK_LEAF.sub("  ", text)
+    while shorter != text:
+        text, shorter = shorter, BLANK_LEAF.sub("  ", shorter)
+    return text
+
+
 def _of_spacy(tokens: Sequence[Any]) -> DependencyTree | None:
-    """The tree of a sentence; None if it is white space alone."""
     for token in tokens:
         if not all(hasattr(token, name) for name in ("text", "i", "head", "dep_", "pos_")):
             raise ValueError(f"it holds {token!r}; expected {EXPECTED}.")
-    kept = [token for token in tokens if not token.text.isspace()]
-    if not kept:
-        return None
     # Tokens are numbered through the whole document.
-    places = {token.i: place for place, token in enumerate(kept)}
-    heads = []
-    for token in kept:
-        head = token.head.i
-        if head not in places:
+    places = {token.i: place for place, token in enumerate(tokens)}
+    words = []
+    for token in tokens:
+        head = -1 if token.head.i == token.i else places.get(token.head.i, len(tokens))
+        words.append(_Word(token.text, head, token.pos_, token.dep_))
+    words = _without_blanks(words)
+    for word in words:
+        if word.head >= len(words):
             raise ValueError(
-                f"the head of '{token.text}' is outside. Pass the whole document, or whole "
+                f"the head of '{word.text}' is outside. Pass the whole document, or whole "
                 "sentences of doc.sents."
             )
-        heads.append(-1 if head == token.i else places[head])
-    upos, relations = [token.pos_ for token in kept], [token.dep_ for token in kept]
-    return _tree([token.text for token in kept], heads, upos, relations, "a parser")
+    return _tree(words, "a parser")
 
 
-def _of_stanza(words: Sequence[Any]) -> DependencyTree:
+def _of_stanza(words: Sequence[Any]) -> DependencyTree | None:
     for word in words:
         if getattr(word, "head", None) is None:
             raise ValueError(
                 f"the word '{word.text}' has no head. Add depparse to the processors of the "
                 "pipeline."
             )
-    upos = [word.upos or "" for word in words]
-    relations = [word.deprel or "" for word in words]
-    heads = [int(word.head) - 1 for word in words]
-    return _tree([word.text for word in words], heads, upos, relations, "depparse")
+    found = [
+        _Word(word.text, int(word.head) - 1, word.upos or "", word.deprel or "") for word in words
+    ]
+    return _tree(_without_blanks(found), "depparse")
 
 
-def _tree(
-    words: list[str], heads: list[int], upos: list[str], relations: list[str], part: str
-) -> DependencyTree:
-    problem = problem_of_heads(words, heads) if words else None
+def _without_blanks(words: Sequence[_Word]) -> list[_Word]:
+    """Leaves out white space, whose dependents move to its head.
+
+    If it is the root, its first dependent becomes the root, and the head of the others.
+    """
+    blanks = {place for place, word in enumerate(words) if word.text.isspace()}
+    heirs: dict[int, int] = {}  # Which word replaces a blank root.
+    moved: dict[int, _Word] = {}
+    for place, word in enumerate(words):
+        if place in blanks:
+            continue
+        head = word.head
+        path: list[int] = []
+        while head in blanks:
+            if len(path) == len(blanks):
+                raise ValueError(f"the heads of the white space above '{word.text}' form a cycle.")
+            path.append(head)
+            head = words[head].head
+        if head == -1 and path:
+            heir = heirs.setdefault(path[-1], place)
+            head = -1 if heir == place else heir
+            word = word._replace(relation=words[path[-1]].relation) if head == -1 else word
+        moved[place] = word._replace(head=head)
+    numbers = {place: number for number, place in enumerate(moved)}
+    return [word._replace(head=numbers.get(word.head, word.head)) for word in moved.values()]
+
+
+def _tree(words: Sequence[_Word], part: str) -> DependencyTree | None:
+    """The tree of a sentence; None if there are no words."""
+    if not words:
+        return None
+    texts, heads, upos, relations = zip(*words, strict=True)
+    problem = problem_of_heads(texts, heads)
     if problem:
         raise ValueError(f"{problem[1]}. Is there {part} in the pipeline?")
     return DependencyTree(
-        words, heads, upos if any(upos) else (), relations if any(relations) else ()
+        texts, heads, upos if any(upos) else (), relations if any(relations) else ()
     )

@@ -99,6 +99,81 @@ def test_dependencies_of_stanza():
     assert dependencies_from_parser(document.sentences[0]) == expected("root")[:1]
 
 
+# Sentences with blank tokens: text and head of each token; words that are left, and their heads.
+BLANKS = [
+    ([("Well", 1), (" ", 2), ("works", 2)], ["Well", "works"], [1, -1]),
+    (
+        [("Well", 1), (" ", 2), ("\n", 3), ("works", 3), ("it", 2)],
+        ["Well", "works", "it"],
+        [1, -1, 1],
+    ),
+    # The blank is the root.
+    ([("It", 1), (" ", 1), ("works", 1), (".", 2)], ["It", "works", "."], [-1, 0, 1]),
+    # A chain of blanks below a blank root: words of all of them, the first in the sentence first.
+    ([("a", 2), ("b", 3), (" ", 3), ("\t", 4), ("\n", 4), ("c", 4)], ["a", "b", "c"], [-1, 0, 0]),
+    # A blank below a word below a blank.
+    ([("a", 1), (" ", 2), ("b", 3), ("\u00a0", 3)], ["a", "b"], [1, -1]),
+    ([("a", 2), (" ", 2), ("b", 2), ("\n", 1)], ["a", "b"], [1, -1]),
+]
+
+
+@pytest.mark.parametrize("parser", ["spacy", "stanza"])
+@pytest.mark.parametrize(("tokens", "words", "heads"), BLANKS)
+def test_dependents_of_blank_tokens_move_up(parser, tokens, words, heads):
+    rows = [
+        (text, head, "ROOT" if head == place else f"of {text}", "X")
+        for place, (text, head) in enumerate(tokens)
+    ]
+    before = [("It", 0, "ROOT", "X")]
+    if parser == "spacy":
+        parsed = spacy_doc([before, [(text, head + 1, *rest) for text, head, *rest in rows]])
+    else:
+        rows = [
+            (text, 0 if head == place else head + 1, *rest)
+            for place, (text, head, *rest) in enumerate(rows)
+        ]
+        parsed = stanza_document([[("It", 0, "ROOT", "X")], rows], [None, None])
+    _, tree = dependencies_from_parser(parsed)
+    assert (list(tree.words), list(tree.heads)) == (words, heads)
+    wanted = [
+        "ROOT" if head == -1 else f"of {word}" for word, head in zip(words, heads, strict=True)
+    ]
+    assert list(tree.relations) == wanted
+
+
+def test_sentences_of_blank_tokens_are_left_out():
+    blank = [("\n", 1, "dep", "SPACE"), (" ", 1, "ROOT", "SPACE")]
+    assert dependencies_from_parser(spacy_doc([blank])) == []
+    assert dependencies_from_parser(stanza_document([[(" ", 0, "root", "X")]], [None])) == []
+
+
+def test_blank_tokens_do_not_hide_mistakes():
+    with pytest.raises(ValueError, match="white space above 'a' form a cycle"):
+        dependencies_from_parser(
+            spacy_doc([[("a", 1, "", ""), (" ", 2, "", ""), ("\n", 1, "", ""), ("b", 3, "", "")]])
+        )
+    with pytest.raises(ValueError, match=r"words 0 'a' and 1 'b' are all roots"):
+        dependencies_from_parser(
+            spacy_doc([[("a", 1, "", ""), (" ", 1, "", ""), ("b", 2, "", "")]])
+        )
+    # The blank's head is in the other sentence.
+    doc = spacy_doc([[("a", 1, "", ""), (" ", 2, "", "")], [("b", 2, "", "")]])
+    with pytest.raises(ValueError, match=r"Sentence 0 .*: the head of 'a' is outside"):
+        dependencies_from_parser(doc)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("(S (NP (PRP It)) (_SP \n) (VP (VBZ works)))", "(S (NP (PRP It)) (VP (VBZ works)))"),
+        ("(S (X (_SP  )) (NP (PRP It)) (X (Y (_SP \n\n)) (_SP  )))", "(S (NP (PRP It)))"),
+    ],
+)
+def test_blank_tokens_in_brackets_of_benepar(text, wanted):
+    trees = constituents_from_parser(spacy_doc(SPACY[:2], ["(S (_SP  ))", text]))
+    assert [tree.pformat(margin=1000) for tree in trees] == [wanted]
+
+
 def test_what_is_unknown_is_empty():
     document = stanza_document([[("a", 0, None, None)]], [None])
     assert dependencies_from_parser(document) == [DependencyTree(["a"], [-1])]
