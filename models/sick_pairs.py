@@ -1,6 +1,6 @@
-"""The sentence pairs of SICK (Marelli et al. 2014) as batches, with a distribution over scores."""
+"""Sentence pairs, as of SICK (Marelli et al. 2014), as batches with a distribution over scores."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,17 +14,29 @@ from kerasrec.datasets import (
     tree_pair_batches,
 )
 
-SCORES = np.arange(1, 6, dtype=np.float32)
+SCORE_RANGE = (1.0, 5.0)  # of SICK
 Pairs = tuple[list[DependencyTree], list[DependencyTree], np.ndarray]
 
 
-def read(directory: Path, split: str) -> Pairs:
+def scores_of(score_range: Sequence[float]) -> np.ndarray:
+    """The scores that have a probability, float32 `[scores]`: from the lowest in steps of 1."""
+    lowest, highest = score_range
+    return lowest + np.arange(np.ceil(highest - lowest) + 1, dtype=np.float32)
+
+
+SCORES = scores_of(SCORE_RANGE)
+
+
+def read(directory: Path, split: str, score_range: Sequence[float] = SCORE_RANGE) -> Pairs:
     """Reads the first and the second sentences of a split, and the scores, float32 `[pairs]`."""
-    first, second, scores = zip(*read_sick(directory / split), strict=True)
+    pairs = read_sick(directory / split, score_range=tuple(score_range))
+    first, second, scores = zip(*pairs, strict=True)
     return list(first), list(second), np.array(scores, np.float32)
 
 
-def batches(pairs: Pairs, vocabulary: Vocabulary, seed: int | None = None) -> tf.data.Dataset:
+def batches(
+    pairs: Pairs, vocabulary: Vocabulary, seed: int | None = None, scores: np.ndarray = SCORES
+) -> tf.data.Dataset:
     """Batches of 25 pairs, with the distributions over scores of Tai et al. 2015, section 4.2.
 
     These are of at most two scores, the ones beside the given one, and have it as their mean.
@@ -33,9 +45,10 @@ def batches(pairs: Pairs, vocabulary: Vocabulary, seed: int | None = None) -> tf
         pairs: Of a split.
         vocabulary: Gives words their tokens.
         seed: To shuffle with; None keeps the order.
+        scores: That have a probability, as from `scores_of`.
     """
     sides = [[encode_dependencies(tree, vocabulary) for tree in side] for side in pairs[:2]]
-    distributions = np.maximum(0, 1 - np.abs(pairs[2][:, None] - SCORES))
+    distributions = np.maximum(0, 1 - np.abs(pairs[2][:, None] - scores))
     return tree_pair_batches(*sides, distributions, 25, shuffle=seed is not None, seed=seed)
 
 

@@ -75,7 +75,7 @@ class DependencyTree:
 
 
 def problem_of_heads(
-    words: Sequence[str], heads: Sequence[int], first: int = 0
+    words: Sequence[str], heads: Sequence[int], first: int = 0, root: int | None = None
 ) -> tuple[int, str] | None:
     """Returns what keeps words and heads from being a tree, or `None`.
 
@@ -83,10 +83,13 @@ def problem_of_heads(
         words: The words.
         heads: For each word its head, a place in `words` from 0; -1 for the root.
         first: The number from which the reader of the message counts words.
+        root: The number that is the root's head for the reader of the message; `first - 1` if
+            `None`.
 
     Returns:
         The place of a word in `words`, and the reason.
     """
+    root = first - 1 if root is None else root
 
     def shown(word: int) -> str:
         return f"{word + first} '{words[word]}'"
@@ -95,15 +98,15 @@ def problem_of_heads(
         if not -1 <= head < len(words):
             return word, (
                 f"the head of word {shown(word)} is {head + first}, out of range; expected "
-                f"{first} to {len(words) - 1 + first}, or {first - 1} for the root"
+                f"{first} to {len(words) - 1 + first}, or {root} for the root"
             )
     roots = [word for word, head in enumerate(heads) if head == -1]
     if not roots:
-        return 0, f"no word is the root; expected one whose head is {first - 1}"
+        return 0, f"no word is the root; expected one whose head is {root}"
     if len(roots) > 1:
         return roots[1], (
             f"words {' and '.join(map(shown, roots))} are all roots; expected one whose head is "
-            f"{first - 1}"
+            f"{root}"
         )
     reached = set(_order(roots[0], _dependents(heads)))
     if len(reached) == len(words):

@@ -3,7 +3,9 @@
 The authors of the second source make these files from those of the first: `a.toks` and `b.toks`
 contain the words of a sentence on each line, `a.parents` and `b.parents` the head of each word,
 counted from 1, 0 for the root, `a.rels` and `b.rels` the relation of each word to its head, and
-`sim.txt` how related the two sentences are, from 1 to 5.
+`sim.txt` how related the two sentences are, from 1 to 5. Other pairs come in the same files with
+other scores (0 to 5 in the STS benchmark), and other programs count words from 0, or write -1 for
+the root. The program of the second source writes -1 for words that its parser left out of the tree.
 
 Sources: Marelli et al. 2014, A SICK cure for the evaluation of compositional distributional
 semantic models, https://aclanthology.org/L14-1314/; Tai et al. 2015, Improved Semantic
@@ -11,6 +13,8 @@ Representations From Tree-Structured Long Short-Term Memory Networks, section 5.
 https://aclanthology.org/P15-1150/.
 """
 
+import functools
+import math
 import os
 import re
 from pathlib import Path
@@ -24,7 +28,7 @@ from kerasrec.datasets.reading import Bar
 SENTENCES = ("a", "b")
 FILES = [f"{sentence}.{kind}" for sentence in SENTENCES for kind in ("toks", "parents", "rels")]
 SCORES = "sim.txt"
-SCORE = re.compile(r"[0-9]+(\.[0-9]*)?")
+SCORE = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)")
 EXPECTED = (
     "in a.toks, a.parents, a.rels, the same of b, and sim.txt a line for each pair, such as "
     "'trees grow', '2 0', 'nsubj root' and '3.5'"
@@ -37,7 +41,7 @@ class SentencePair(NamedTuple):
     Attributes:
         a: The first sentence, a `DependencyTree`.
         b: The second sentence, a `DependencyTree`.
-        score: The relatedness: from 1, not related, to 5, the same.
+        score: The relatedness: in SICK from 1, not related, to 5, the same.
     """
 
     a: DependencyTree
@@ -45,8 +49,23 @@ class SentencePair(NamedTuple):
     score: float
 
 
+class _Numbers(NamedTuple):
+    """The meaning of the numbers in files of heads."""
+
+    first_word: int
+    root: int
+    no_head: int | None
+
+
 def read_sick(
-    directory: str | os.PathLike[str], strict: bool = True, *, verbose: int = 0
+    directory: str | os.PathLike[str],
+    strict: bool = True,
+    *,
+    score_range: tuple[float, float] = (1, 5),
+    first_word: int = 1,
+    root: int = 0,
+    no_head: int | None = None,
+    verbose: int = 0,
 ) -> list[SentencePair]:
     """Reads pairs of dependency trees and their scores.
 
@@ -56,6 +75,12 @@ def read_sick(
             separated by spaces.
         strict: Whether malformed lines raise an error; otherwise their pairs are left out, and a
             `MalformedFileWarning` says which and why.
+        score_range: The lowest and the highest score, such as `(0, 5)`. Scores are returned as they
+            are written.
+        first_word: The number of a sentence's first word in the files of heads: 1 or 0.
+        root: The head of the root in the files of heads, less than `first_word`: 0 or -1.
+        no_head: The head, in the files of heads, of words that are not part of the tree, which are
+            left out; less than `first_word`, and not `root`. `None` if each word has a head.
         verbose: 1 for a progress bar, 0 for none.
 
     Returns:
@@ -65,15 +90,19 @@ def read_sick(
         FileNotFoundError: If a file is missing.
         MalformedFileError: If files differ in the number of lines; or if `strict`, and a line does
             not have one head and one relation for each word; heads do not form a tree; a score is
-            not a number from 1 to 5; there is no pair; or bytes are not UTF-8. The error is a
+            not a number in `score_range`; there is no pair; or bytes are not UTF-8. The error is a
             `ValueError` whose `problems` name every malformed line with file, line number and
             reason.
+        ValueError: If `score_range` is not two finite numbers, the lower one first; or if
+            `first_word`, `root` and `no_head` cannot be told apart.
 
     Example:
 
     >>> pairs = read_sick("sick/train")
     >>> vocabulary = Vocabulary.from_trees(tree for pair in pairs for tree in (pair.a, pair.b))
     """
+    lowest, highest = _range(score_range)
+    tree_of = functools.partial(_tree, _numbers(first_word, root, no_head))
     folder = Path(directory)
     expect_files(folder, [*FILES, SCORES], "read_sick")
     paths = {name: folder / name for name in [*FILES, SCORES]}
@@ -96,12 +125,15 @@ def read_sick(
         trees = []
         for sentence in SENTENCES:
             try:
-                trees.append(_tree(texts, sentence, f"{paths[f'{sentence}.toks']}:{place + 1}"))
+                trees.append(tree_of(texts, sentence, f"{paths[f'{sentence}.toks']}:{place + 1}"))
             except ValueError as error:
                 add_problem(problems, paths[f"{sentence}.parents"], place + 1, error)
         score = texts[SCORES].strip()
-        if not SCORE.fullmatch(score) or not 1 <= float(score) <= 5:
-            reason = f"score '{score[:40]}'; expected a number from 1 to 5"
+        if not SCORE.fullmatch(score) or not lowest <= float(score) <= highest:
+            reason = (
+                f"score '{score[:40]}'; expected a number from {lowest:g} to {highest:g}; pass "
+                "score_range=(lowest, highest) if the pairs have other scores"
+            )
             add_problem(problems, paths[SCORES], place + 1, reason)
         if len(problems) == num_before:
             pairs.append(SentencePair(trees[0], trees[1], float(score)))
@@ -121,7 +153,37 @@ def _check_numbers_of_lines(folder: Path, numbers: dict[str, int]) -> None:
         )
 
 
-def _tree(texts: dict[str, str], sentence: str, sent_id: str) -> DependencyTree:
+def _range(score_range: tuple[float, float]) -> tuple[float, float]:
+    try:
+        lowest, highest = map(float, score_range)
+    except (TypeError, ValueError):
+        lowest = highest = math.nan
+    if not -math.inf < lowest < highest < math.inf:
+        raise ValueError(
+            f"score_range is {score_range!r}; expected the lowest and the highest score, such as "
+            "(1, 5)."
+        )
+    return lowest, highest
+
+
+def _numbers(first_word: int, root: int, no_head: int | None) -> _Numbers:
+    others = [root] if no_head is None else [root, no_head]
+    is_whole = all(isinstance(number, int) for number in (first_word, *others))
+    if (
+        not is_whole
+        or first_word not in (0, 1)
+        or max(others) >= first_word
+        or len(set(others)) < len(others)
+    ):
+        raise ValueError(
+            f"first_word={first_word!r}, root={root!r} and no_head={no_head!r}; expected 1 or 0 "
+            "for first_word, and for the others two different integers below it. With "
+            "first_word=0, pass root=-1."
+        )
+    return _Numbers(first_word, root, no_head)
+
+
+def _tree(numbers: _Numbers, texts: dict[str, str], sentence: str, sent_id: str) -> DependencyTree:
     words, heads, relations = (
         re.findall(r"[^ \t]+", texts[f"{sentence}.{kind}"]) for kind in ("toks", "parents", "rels")
     )
@@ -130,10 +192,48 @@ def _tree(texts: dict[str, str], sentence: str, sent_id: str) -> DependencyTree:
             f"{len(words)} word(s), {len(heads)} head(s) and {len(relations)} relation(s); "
             "expected a head and a relation for each word"
         )
-    for head in heads:
-        if not re.fullmatch("[0-9]{1,9}", head):
-            raise ValueError(f"head '{head[:40]}'; expected a word counted from 1, 0 for the root")
-    problem = problem_of_heads(words, [int(head) - 1 for head in heads], first=1) if words else None
+    places = [_place(head, numbers) for head in heads]
+    kept = [word for word, place in enumerate(places) if place is not None]
+    for word in kept:
+        place = places[word]
+        if place is not None and 0 <= place < len(words) and places[place] is None:
+            raise ValueError(
+                f"the head of word {word + numbers.first_word} '{words[word]}' is word "
+                f"{place + numbers.first_word} '{words[place]}', which has no head itself"
+            )
+    # To find what else is wrong, with words counted as in the file, the others depend on the root.
+    root = places.index(-1) if -1 in places else 0
+    of_all = [root if place is None else place for place in places]
+    problem = problem_of_heads(words, of_all, numbers.first_word, numbers.root) if words else None
     if problem:
         raise ValueError(problem[1])
-    return DependencyTree(words, [int(head) - 1 for head in heads], (), relations, sent_id)
+    number_of = {-1: -1} | {word: number for number, word in enumerate(kept)}
+    return DependencyTree(
+        [words[word] for word in kept],
+        [number_of[of_all[word]] for word in kept],
+        (),
+        [relations[word] for word in kept],
+        sent_id,
+    )
+
+
+def _place(head: str, numbers: _Numbers) -> int | None:
+    """The place of a head in the sentence, -1 for the root; None for a word that has none."""
+    number = int(head) if re.fullmatch("-?[0-9]{1,9}", head) else None
+    if number == numbers.root:
+        return -1
+    if number is not None and number == numbers.no_head:
+        return None
+    if number is None or number < numbers.first_word:
+        marks = f"{numbers.root} for the root"
+        marks += "" if numbers.no_head is None else f", {numbers.no_head} for none"
+        hint = (
+            ""
+            if number is None
+            else f"; pass root={number} or no_head={number} for its meaning in these files, and "
+            "first_word=0 if they count words from 0"
+        )
+        raise ValueError(
+            f"head '{head[:40]}'; expected a word counted from {numbers.first_word}, {marks}{hint}"
+        )
+    return number - numbers.first_word

@@ -76,6 +76,122 @@ def test_malformed_lines_are_listed_and_left_out(tmp_path, changed, place, reaso
     assert pair.score == 1
 
 
+@pytest.mark.parametrize(
+    ("score_range", "scores"),
+    [
+        ((0, 5), "0\n5.0\n"),
+        ((0, 1), "0.000\n.75\n"),
+        ((-1, 1), "-0.5\n+1\n"),
+        ([1, 7.5], "7.5\n1\n"),
+    ],
+)
+def test_scores_of_other_ranges(tmp_path, score_range, scores):
+    found = read_sick(write(tmp_path, sim_txt=scores), score_range=score_range)
+    assert [pair.score for pair in found] == [float(score) for score in scores.split()]
+    lowest, highest = score_range
+    for wrong in (lowest - 0.25, highest + 0.25):
+        write(tmp_path, sim_txt=f"1\n{wrong}\n")
+        with pytest.raises(
+            MalformedFileError, match=rf"expected a number from {lowest} to {highest}"
+        ):
+            read_sick(tmp_path, score_range=score_range)
+
+
+def test_scores_out_of_range_name_the_option(tmp_path):
+    with pytest.raises(MalformedFileError, match=r"score '0'; .* from 1 to 5; pass score_range="):
+        read_sick(write(tmp_path, sim_txt="0\n5\n"))
+
+
+@pytest.mark.parametrize("score_range", [(5, 1), (1, 1), 5, (0, float("inf")), (0, 1, 2), ("a", 1)])
+def test_score_range_is_two_numbers(tmp_path, score_range):
+    with pytest.raises(ValueError, match=r"score_range is .*expected the lowest and the highest"):
+        read_sick(write(tmp_path), score_range=score_range)
+
+
+@pytest.mark.parametrize(
+    ("options", "a_parents", "b_parents"),
+    [
+        ({}, "2 0\n2 3 0\n", "2 0\n0 1\n"),
+        ({"first_word": 0, "root": -1}, "1 -1\n1 2 -1\n", "1 -1\n-1 0\n"),
+        ({"root": -1}, "2 -1\n2 3 -1\n", "2 -1\n-1 1\n"),
+        ({"no_head": -1}, "2 0\n2 3 0\n", "2 0\n0 1\n"),
+    ],
+)
+def test_heads_in_other_numbers(tmp_path, options, a_parents, b_parents):
+    plain = read_sick(write(tmp_path))
+    found = read_sick(write(tmp_path, a_parents=a_parents, b_parents=b_parents), **options)
+    assert found == plain
+
+
+def test_words_without_a_head_are_left_out(tmp_path):
+    files = {
+        "a_toks": "It works\n, old trees . grow\n",
+        "a_rels": "nsubj root\nx amod nsubj x root\n",
+    }
+    write(tmp_path, a_parents="2 0\n-1 3 5 -1 0\n", **files)
+    _, second = read_sick(tmp_path, no_head=-1)
+    assert second.a.words == ("old", "trees", "grow")
+    assert second.a.heads == (1, 2, -1)
+    assert second.a.relations == ("amod", "nsubj", "root")
+    with pytest.raises(
+        MalformedFileError, match=r"a\.parents:2: head '-1'; .*pass root=-1 or no_h"
+    ):
+        read_sick(tmp_path)
+    for heads, reason in [
+        ("-1 1 5 -1 0", "head of word 2 'old' is word 1 ',', which has no head itself"),
+        ("-1 3 5 -1 3", "no word is the root; expected one whose head is 0"),
+        ("-1 3 5 -1 6", "head of word 5 'grow' is 6, out of range; expected 1 to 5, or 0"),
+        ("-1 3 2 -1 0", "words 2 'old' -> 3 'trees' -> 2 'old' form a cycle"),
+        ("-1 -1 -1 -1 -1", "no word is the root"),
+        ("-1 3 5 -2 0", "head '-2'; expected a word counted from 1, 0 for the root, -1 for none"),
+    ]:
+        write(tmp_path, a_parents=f"2 0\n{heads}\n", **files)
+        with pytest.raises(MalformedFileError, match=reason):
+            read_sick(tmp_path, no_head=-1)
+
+
+@pytest.mark.parametrize(
+    ("options", "parents", "reason"),
+    [
+        # Each file with options of another: no tree is made of it.
+        ({}, "1 -1", "head '-1'"),
+        ({}, "-1 0", "head '-1'"),
+        ({"root": -1}, "2 0", "head '0'; expected a word counted from 1, -1 for the root; pass"),
+        (
+            {"first_word": 0, "root": -1},
+            "2 0",
+            "head of word 0 .* is 2, out of range; .*-1 for the",
+        ),
+        (
+            {"first_word": 0, "root": -1},
+            "1 0",
+            "no word is the root; expected one whose head is -1",
+        ),
+    ],
+)
+def test_heads_of_other_files_are_refused(tmp_path, options, parents, reason):
+    with pytest.raises(MalformedFileError, match=reason):
+        read_sick(write(tmp_path, b_parents=f"{parents}\n{parents}\n"), **options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"first_word": 0},
+        {"first_word": 2},
+        {"root": 1},
+        {"no_head": 0},
+        {"no_head": 1},
+        {"root": -1, "no_head": -1},
+        {"root": "0"},
+        {"root": None},
+    ],
+)
+def test_numbers_that_cannot_be_told_apart(tmp_path, options):
+    with pytest.raises(ValueError, match=r"expected 1 or 0 for first_word"):
+        read_sick(write(tmp_path), **options)
+
+
 def test_files_must_have_the_same_number_of_lines(tmp_path):
     write(tmp_path, b_toks="Trees grow\n")
     with pytest.raises(MalformedFileError, match=r"a\.toks 2, .* b\.toks 1, .* sim\.txt 2"):

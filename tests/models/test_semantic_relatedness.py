@@ -10,8 +10,8 @@ import pytest
 import semantic_relatedness as recipe
 from correlation import agreement_of
 from kerasrec.datasets import DependencyTree, Vocabulary, WordVectors
-from relatedness_pictures import phrases
-from sick_pairs import batches, by_known_words, read
+from relatedness_pictures import pair_to_show, phrases
+from sick_pairs import SCORES, batches, by_known_words, read, scores_of
 from stem_vectors import with_stems
 
 WORDS = {"dogs": 0, "cats": 0, "rain": 1, "snow": 1, "sing": 2, "dance": 2}
@@ -43,7 +43,32 @@ def test_trees_and_distributions(directory):
     vocabulary = Vocabulary.from_trees(left)
     _, given = next(iter(batches(pairs, vocabulary)))
     np.testing.assert_allclose(given[1], [0, 0, 0, 0.4, 0.6], atol=1e-6)
-    np.testing.assert_allclose(given.numpy() @ recipe.SCORES, scores[:25], atol=1e-6)
+    np.testing.assert_allclose(given.numpy() @ SCORES, scores[:25], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("score_range", "score", "wanted"),
+    [
+        ((0, 5), 4.6, [0, 0, 0, 0, 0.4, 0.6]),
+        ((0, 1), 0.25, [0.75, 0.25]),
+        ((-1, 1), -0.25, [0.25, 0.75, 0]),
+        ((1, 4.5), 4.5, [0, 0, 0, 0.5, 0.5]),
+    ],
+)
+def test_distributions_over_other_scores(directory, score_range, score, wanted):
+    (directory / "sick" / "dev" / "sim.txt").write_text(f"{score}\n" * 36)
+    pairs = read(directory / "sick", "dev", score_range)
+    scores = scores_of(score_range)
+    _, given = next(iter(batches(pairs, Vocabulary.from_trees(pairs[0]), scores=scores)))
+    np.testing.assert_allclose(given, [wanted] * 25, atol=1e-6)
+    np.testing.assert_allclose(given.numpy() @ scores, [score] * 25, atol=1e-6)
+
+
+def test_which_pair_is_shown():
+    tree = DependencyTree([*"abcdef"], [-1, 0, 1, 2, 3, 4])
+    for lowest, highest, scores in [(1, 5, [2.9, 4, 3, 3.5]), (0, 1, [0.4, 0.75, 0.5, 0.6])]:
+        pairs = [tree] * 4, [tree] * 4, np.array(scores, np.float32)
+        assert pair_to_show(pairs, scores_of((lowest, highest))) == 2
 
 
 @pytest.mark.many
@@ -81,6 +106,22 @@ def test_ranks_of_equal_scores():
     # Ranks 1 2 4 3 and 1 2.5 2.5 4.
     assert found["Spearman"] == pytest.approx(0.6324555)
     assert found["MSE"] == pytest.approx((28**2 + 1) / 4)
+
+
+@pytest.mark.slow
+def test_scores_from_0_to_1(directory):
+    for split in ("train", "dev", "test"):
+        file = directory / "sick" / split / "sim.txt"
+        file.write_text(file.read_text().replace("4.6", "0.9").replace("1.2", "0.05"))
+    random = np.random.default_rng(0)
+    words = [*sorted({*WORDS} - {"snow"}), "two", "run"]
+    np.savez(directory / "vectors.npz", words=words, vectors=random.normal(size=(7, 6)))
+    arguments = f"--data {directory}/sick --vectors {directory}/vectors.npz --epochs 30"
+    (run,) = recipe.main(f"{arguments} --score-range 0 1 --output {directory}/output".split())
+    assert run["child-sum TreeLSTM"]["Pearson"] > 0.9
+    assert run["child-sum TreeLSTM"]["MSE"] < 0.05
+    model = keras.models.load_model(directory / "output" / "seed_1.keras")
+    assert model.output_shape == (None, 2)
 
 
 @pytest.mark.slow
