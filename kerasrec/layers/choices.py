@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 import keras
@@ -164,7 +165,11 @@ class Drawn(Choices):
         given = tf.where(is_root, tf.gather(self._roots, self._place.tree), -1)
         weights = self._weights(layer, features)
         drawn = self._uniform[:, 0]
-        return Choice(*_draw_token(features, drawn, given, self._temperature, *weights))
+        # As one function, this is one node of the graph, so that logits of the whole vocabulary are
+        # freed with each wave. Decoders do not share it: relaxed to a vocabulary of any size, it
+        # would hide which axis is that of the nodes.
+        draw = tf.function(partial(_draw_token), autograph=False)
+        return Choice(*draw(features, drawn, given, self._temperature, *weights))
 
     def children(self, logits: tf.Tensor) -> Choice:
         """Draws children; see `Choices.children`."""
@@ -186,7 +191,6 @@ def _log_token(logits: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
     return -tf.nn.sparse_softmax_cross_entropy_with_logits(tokens, logits)
 
 
-@tf.function(autograph=False, reduce_retracing=True)
 def _draw_token(
     features: tf.Tensor,
     drawn: tf.Tensor,
@@ -196,9 +200,6 @@ def _draw_token(
     bias: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Each node's token and its log-probability.
-
-    As one function, this is one node of the graph, so logits of the whole vocabulary are freed with
-    each wave.
 
     Args:
         features: The features, `[nodes, features]`.

@@ -104,6 +104,16 @@ def test_cells_that_share_their_weights_grow_as_they_score(cell_class):
 
 
 @pytest.mark.many
+def test_vocabularies_of_several_sizes_in_one_process():
+    """After another decoder had grown trees, one with another vocabulary could not be traced."""
+    for num_tokens in (3, 4, 6):
+        layer = TreeDecoder(TopDownTreeLSTMCell(UNITS, arity=2), num_tokens, DIM, max_depth=2)
+        layer.build((None, None), (None, None, 2))
+        tokens = layer.generate(50, seed=1).tokens
+        assert set(tokens.numpy().ravel()) == set(range(num_tokens))
+
+
+@pytest.mark.many
 def test_bad_use():
     cell = TopDownTreeLSTMCell(UNITS, arity=2)
     with pytest.raises(ValueError, match=r"with arity 2\), or 3 rows .* received 'next'"):
