@@ -93,7 +93,7 @@ def main(argv: Sequence[str] | None = None) -> language_model.Results:
     description = "Train a top-down Tree-LSTM on dependency trees, and let it grow some."
     own = argparse.ArgumentParser(add_help=False)
     own.add_argument(
-        "--max-depth", type=int, default=100, help="levels at which sentences stop growing"
+        "--max-depth", type=int, default=100, help="the most levels of a tree, grown or given"
     )
     options = language_model.parse_options(argv, description, "top_down_language_model", [own])
     return language_model.run(encode_left_right, build_model, options, partial(grow, options))

@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from kerasrec.layers.growth import ROOT, Place
 
-_IMPOSSIBLE = -1e9  # a logit
-_COLDEST = 1e-6  # below it, a temperature is 0
+_IMPOSSIBLE = tf.float32.min  # a logit
+_COLDEST = 1e-6  # the lowest temperature but 0
 
 
 class Choice(NamedTuple):
@@ -35,6 +35,9 @@ class Choice(NamedTuple):
 
 class Choices:
     """Base class of the ways to choose, so that one model can both score trees and grow them.
+
+    Only what is left to chance has a log-likelihood: where a slot may not have a child, as on the
+    last level, leaving it empty has probability 1.
 
     Args:
         allowed: The slots in which a node may have a child, bool `[nodes, arity]`.
@@ -141,7 +144,8 @@ class Drawn(Choices):
     Args:
         place: The place of the nodes.
         roots: The tokens of roots, int32 `[batch]`; -1 where they are drawn, too.
-        temperature: A float32 scalar that divides all logits; 0 chooses the likeliest value.
+        temperature: A float32 scalar that divides all logits before anything is drawn; 0 chooses
+            the likeliest value, which has probability 1.
         allowed, num_tokens: The arguments of `Choices`.
     """
 
@@ -160,7 +164,7 @@ class Drawn(Choices):
         self._uniform = place.uniform(1 + allowed.shape[1])
 
     def token(self, layer: keras.layers.Dense, features: tf.Tensor) -> Choice:
-        """Draws tokens, except for roots whose token is given; see `Choices.token`."""
+        """Draws tokens, except for roots whose token is given, with probability 1."""
         is_root = self._place.slot == ROOT
         given = tf.where(is_root, tf.gather(self._roots, self._place.tree), -1)
         weights = self._weights(layer, features)
@@ -173,18 +177,29 @@ class Drawn(Choices):
 
     def children(self, logits: tf.Tensor) -> Choice:
         """Draws children; see `Choices.children`."""
-        logits = tf.cast(logits, tf.float32)
-        chances = tf.sigmoid(logits / tf.maximum(self._temperature, _COLDEST))
-        wants = tf.where(self._temperature > 0, self._uniform[:, 1:] < chances, logits > 0)
-        wants = wants & self._allowed & self._place.may_grow[:, tf.newaxis]
-        return Choice(wants, self._log_children(wants, logits))
+        logits = tf.cast(logits, tf.float32) / _divisor(self._temperature)
+        is_random = self._temperature > 0
+        wants = tf.where(is_random, self._uniform[:, 1:] < tf.sigmoid(logits), logits > 0)
+        wants = wants & self._allowed
+        return Choice(wants, tf.where(is_random, self._log_children(wants, logits), 0.0))
 
 
-def _token_logits(features: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor) -> tf.Tensor:
+def _divisor(temperature: tf.Tensor) -> tf.Tensor:
+    """The divisor of logits; 1 for temperature 0, at which only their order counts."""
+    return tf.where(temperature > 0, tf.maximum(temperature, _COLDEST), 1.0)
+
+
+def _token_logits(
+    features: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, divisor: tf.Tensor | None = None
+) -> tf.Tensor:
     """The logits, float32 `[nodes, tokens]`; token 0 is padding and never drawn."""
-    # The bias forbids token 0, which saves a pass over the logits of all nodes.
-    bias = tf.cast(bias, tf.float32) + tf.one_hot(0, tf.size(bias), _IMPOSSIBLE, 0.0)
-    return tf.cast(tf.matmul(features, kernel), tf.float32) + bias
+    logits = tf.cast(tf.matmul(features, kernel), tf.float32)
+    bias = tf.cast(bias, tf.float32)
+    if divisor is not None:
+        logits, bias = logits / divisor, bias / divisor
+    # The bias forbids token 0, which saves a pass over the logits of all nodes. It does so after
+    # the division: a very high temperature would make token 0 possible.
+    return logits + (bias + tf.one_hot(0, tf.size(bias), _IMPOSSIBLE, 0.0))
 
 
 def _log_token(logits: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
@@ -199,7 +214,7 @@ def _draw_token(
     kernel: tf.Tensor,
     bias: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Each node's token and its log-probability.
+    """Each node's token and its log-probability: 0 where nothing is drawn.
 
     Args:
         features: The features, `[nodes, features]`.
@@ -209,13 +224,12 @@ def _draw_token(
         kernel: The kernel, `[features, tokens]`.
         bias: The bias, `[tokens]`.
     """
-    logits = _token_logits(features, kernel, bias)
-    chances = tf.nn.softmax(logits / tf.maximum(temperature, _COLDEST))
-    # A very high temperature makes the logit of token 0 possible.
-    chances = tf.cumsum(chances * tf.one_hot(0, tf.shape(logits)[-1], 0.0, 1.0), axis=-1)
+    logits = _token_logits(features, kernel, bias, _divisor(temperature))
+    chances = tf.cumsum(tf.nn.softmax(logits), axis=-1)
     # The last sum is not exactly one.
     below = tf.cast(chances <= drawn[:, tf.newaxis] * chances[:, -1:], tf.int32)
     sampled = tf.minimum(tf.reduce_sum(below, -1), tf.shape(logits)[-1] - 1)
     likeliest = tf.argmax(logits, -1, tf.int32)
     tokens = tf.where(given >= 0, given, tf.where(temperature > 0, sampled, likeliest))
-    return tokens, _log_token(logits, tokens)
+    is_random = (given < 0) & (temperature > 0)
+    return tokens, tf.where(is_random, _log_token(logits, tokens), 0.0)

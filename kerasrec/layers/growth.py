@@ -32,7 +32,6 @@ class Place(NamedTuple):
         tree: The number of the node's tree, int32 `[nodes]`.
         depth: The node's depth, int32 `[nodes]`; 0 for a root.
         slot: The node's place among its parent's children, int32 `[nodes]`; -1 for a root.
-        may_grow: Whether the node may have children, bool `[nodes]`; False on the last level.
         key: The node's key, int64 `[nodes]`.
         parent: The key of the node's parent, int64 `[nodes]`.
     """
@@ -40,7 +39,6 @@ class Place(NamedTuple):
     tree: tf.Tensor
     depth: tf.Tensor
     slot: tf.Tensor
-    may_grow: tf.Tensor
     key: tf.Tensor
     parent: tf.Tensor
 
@@ -56,9 +54,9 @@ class Decision(NamedTuple):
 
     Args:
         tokens: The node's token, int32 `[nodes]`.
-        wants: The slots that get a child, bool `[nodes, arity]`; none where the node may not grow.
+        wants: The slots that get a child, bool `[nodes, arity]`.
         inputs: What the cell reads of the node to make its children's states, `[nodes, features]`.
-        log_likelihood: The log-likelihood of the whole decision, float `[nodes]`.
+        log_likelihood: The log-likelihood of all that was drawn at the node, float `[nodes]`.
     """
 
     tokens: tf.Tensor
@@ -74,8 +72,8 @@ class GrownTrees(NamedTuple):
         tokens: The tokens, int32 `[batch, nodes]`; 0 for padding.
         children: The indices of each tree node's children, int32 `[batch, nodes, arity]`; -1 for
             none.
-        log_likelihood: The log-likelihood of all decisions of a tree, float `[batch]`; gradients
-            flow through it.
+        log_likelihood: The log-likelihood of all that was drawn for a tree, float `[batch]`;
+            gradients flow through it.
 
     Example:
 
@@ -98,7 +96,6 @@ def grow_trees(
     decide: Callable[[list[tf.Tensor], Place], Decision],
     initial_states: list[tf.Tensor],
     seed: tf.Tensor,
-    max_depth: int,
     engine: Engine,
 ) -> GrownTrees:
     """Grows a tree from each root, all nodes of one depth at once.
@@ -109,21 +106,20 @@ def grow_trees(
             their tokens and the slots that get a child.
         initial_states: The states of the roots, `[batch, units]` each.
         seed: An int64 scalar; trees with the same seed and place in the batch are the same.
-        max_depth: The largest number of levels; nodes on the last one get no children.
         engine: The way to run the recursion.
 
     Returns:
         `GrownTrees`.
     """
     batch = tf.shape(initial_states[0])[0]
-    grow = grower(cell, decide, max_depth, engine)
-    places = root_places(batch, seed, max_depth)
+    grow = grower(cell, decide, engine)
+    places = root_places(batch, seed)
     log_likelihood, tables = grow.with_tables(places, initial_states)
     tokens, children = _numbered(tables["nodes"], batch, cell.arity)
     return GrownTrees(tokens, children, log_likelihood)
 
 
-def root_places(batch: tf.Tensor, seed: tf.Tensor, max_depth: int) -> Place:
+def root_places(batch: tf.Tensor, seed: tf.Tensor) -> Place:
     """The places of the roots of a batch."""
     trees = tf.range(batch)
     keys = _mixed(_mixed(tf.fill([batch], seed)) + tf.cast(trees, tf.int64))
@@ -131,7 +127,6 @@ def root_places(batch: tf.Tensor, seed: tf.Tensor, max_depth: int) -> Place:
         trees,
         tf.zeros_like(trees),
         tf.fill([batch], ROOT),
-        tf.fill([batch], max_depth > 1),
         keys,
         tf.zeros_like(keys),
     )
@@ -140,7 +135,6 @@ def root_places(batch: tf.Tensor, seed: tf.Tensor, max_depth: int) -> Place:
 def grower(
     cell: TopDownCell,
     decide: Callable[[list[tf.Tensor], Place], Decision],
-    max_depth: int,
     engine: Engine,
 ) -> RecursiveFunction:
     """Returns the recursive function that decides on a tree node and grows its children.
@@ -163,7 +157,6 @@ def grower(
                     place.tree,
                     place.depth + 1,
                     tf.fill(tf.shape(place.tree), slot),
-                    place.depth + 2 < max_depth,
                     _mixed(place.key + (slot + 1)),
                     place.key,
                 )

@@ -51,7 +51,10 @@ class TopDownDecoder(keras.layers.Layer):
     2016.
 
     Calling a decoder gives the log-likelihood of given trees, and `generate` grows trees from the
-    same distribution.
+    same distribution. Its bounds, `follows` and `max_depth`, are part of it: where no child may
+    grow, the slot is empty with probability 1, whatever its logit. So the probabilities of all
+    trees within the bounds add up to 1. A tree outside them has probability 0, and scoring it
+    raises an error.
 
     To train it with `kerasrec.training.TreeNegativeLogLikelihood`, use as targets the tokens, int
     `[batch, nodes]`, as `kerasrec.datasets.encode_left_right` and `encode_first_child` label trees,
@@ -64,8 +67,9 @@ class TopDownDecoder(keras.layers.Layer):
         follows: The slots in which a tree node may have children: for a root, then for a node in
             each slot, a sequence of ints; or `"left_right"` or `"first_child"` for the slots of
             `kerasrec.datasets.encode_left_right` or `encode_first_child`. By default all.
-        max_depth: The largest number of levels of a tree that grows, an int; nodes on the last
-            level have no children.
+        max_depth: The largest number of levels of a tree, an int; nodes on the last level have no
+            children. It also bounds the trees to score, so let it be no less than the number of
+            levels of any tree to train on.
         dropout: The fraction of the tokens' vectors, and of the states that predict, to drop in
             training.
         embeddings_initializer: The initializer of the tokens' vectors.
@@ -83,6 +87,11 @@ class TopDownDecoder(keras.layers.Layer):
     Output shape:
         Two terms of the log-likelihood for each tree node, of its token and of its children,
         float32 `[batch, nodes, 2]`; zero for padding.
+
+    Raises:
+        tf.errors.InvalidArgumentError: If `children` are not trees, if a tree has more than
+            `max_depth` levels or a child where `follows` allows none, or if a token is not from 1
+            to `num_tokens` - 1.
 
     Example:
 
@@ -172,15 +181,16 @@ class TopDownDecoder(keras.layers.Layer):
         tokens, children = as_indices(tokens), as_indices(children)
         with tf.control_dependencies(check_sizes(tokens, children) + check_indices(children)):
             children = tf.cast(children, tf.int32)
-            slots = _slots(children)
+            slots, depths = _slots_and_depths(children)
         is_node = (slots != ROOT) | (tf.range(tf.shape(slots)[1]) == 0)
         with tf.control_dependencies(self._check_tokens(tokens, is_node)):
             tokens = tf.where(is_node, tf.cast(tokens, tf.int32), 0)
         x = self.drop(self.embedding(tokens), training=training)
         states = self.top_down(x, children, initial_state=initial_state)
-        allowed, has_child = tf.gather(self._allowed, slots + 1), children >= 0
-        # Slots have a meaning only in what `top_down` has found to be trees.
+        allowed, has_child = self._allowed_children(slots, depths), children >= 0
+        # Slots and depths have a meaning only in what `top_down` has found to be trees.
         with tf.control_dependencies([states]):
+            self._check_depths(depths)
             self._check_slots(has_child & ~allowed)
         # Padding is left out before the softmax over all tokens, the largest part of the work.
         states, tokens, has_child, allowed = (
@@ -212,6 +222,23 @@ class TopDownDecoder(keras.layers.Layer):
             "[tree, node]: {} token: {}",
             place,
             tf.gather_nd(tokens, place),
+        )
+
+    def _allowed_children(self, slots: Any, depths: Any) -> Any:
+        """The slots in which nodes may have children, bool `[..., arity]`, by slot and depth."""
+        last = min(self.max_depth, tf.int32.max) - 1
+        return tf.gather(self._allowed, slots + 1) & (depths < last)[..., tf.newaxis]
+
+    def _check_depths(self, depths: Any) -> None:
+        """Checks, when the graph runs, that no tree has more levels than can grow."""
+        too_deep = depths >= min(self.max_depth, tf.int32.max)
+        check(
+            ~tf.reduce_any(too_deep),
+            f"{self.name} got a tree of more than max_depth={self.max_depth} levels, which it "
+            "never grows. Give the decoder a larger max_depth, or leave such trees out. "
+            "[tree, node]: {} levels of the deepest tree: {}",
+            tf.where(too_deep)[:1],
+            tf.reduce_max(depths) + 1,
         )
 
     def _check_slots(self, misplaced: Any) -> None:
@@ -263,13 +290,16 @@ class TopDownDecoder(keras.layers.Layer):
             roots: The roots' tokens, int `[batch]`, -1 where the model is to choose; or the number
                 of trees, for which the model chooses all roots.
             seed: An int; the same seed, weights and place in the batch give the same tree.
-            temperature: A float that divides all logits: 1 draws from the model, 0 chooses the
-                likeliest values.
+            temperature: A float that divides all logits: 1 draws from the distribution that scores
+                given trees, 0 chooses the likeliest values.
             initial_state: The roots' states, `[batch, units]` each; zeros by default.
 
         Returns:
-            A `GrownTrees`. Its `log_likelihood` equals the result of calling the decoder on these
-            trees, with all terms of a tree added up, the roots' tokens among them.
+            A `GrownTrees`. Its `log_likelihood` is that of the process that draws the trees, as
+            the REINFORCE estimator needs it. At temperature 1 it equals the result of calling the
+            decoder on these trees, with all terms of a tree added up except those of given roots'
+            tokens, which are not drawn. At another temperature it is that of the divided logits,
+            and at 0 it is 0, since nothing is left to chance.
 
         Raises:
             ValueError: If the decoder was not built, or if `roots` or `seed` are not integers.
@@ -325,8 +355,7 @@ class TopDownDecoder(keras.layers.Layer):
         with tf.control_dependencies(checks):
             roots = tf.identity(roots)
         decide = partial(self._grown, roots, temperature)
-        given = list(initial_state), seed, self.max_depth, self.engine
-        return grow_trees(self.cell, decide, *given)
+        return grow_trees(self.cell, decide, list(initial_state), seed, self.engine)
 
     def _check_roots(self, roots: Any) -> list[tf.Operation]:
         """Checks, when the graph runs, that roots are tokens or -1."""
@@ -341,7 +370,7 @@ class TopDownDecoder(keras.layers.Layer):
 
     def _grown(self, roots: Any, temperature: Any, states: Sequence[Any], place: Place) -> Decision:
         """The tokens of nodes that grow, and which children they get."""
-        allowed = tf.gather(self._allowed, place.slot + 1)
+        allowed = self._allowed_children(place.slot, place.depth)
         drawn = Drawn(place, roots, temperature, allowed, self.num_tokens)
         token, growth = self._decide(states[0], drawn)
         log_likelihood = token.log_likelihood + growth.log_likelihood
@@ -352,8 +381,8 @@ class TopDownDecoder(keras.layers.Layer):
         self._check_built()
         decide = partial(self._grown, tf.constant([-1]), tf.constant(1.0))
         states = self.top_down.initial_states(None, 1)
-        places = root_places(tf.constant(1), tf.constant(0, tf.int64), self.max_depth)
-        grow = grower(self.cell, decide, self.max_depth, self.engine)
+        places = root_places(tf.constant(1), tf.constant(0, tf.int64))
+        grow = grower(self.cell, decide, self.engine)
         return grow.tagged_graph(places, states)
 
     def _check_built(self) -> None:
@@ -420,12 +449,29 @@ def _integers(name: str, given: Any, expected: str, ranks: Sequence[int]) -> Any
     return found
 
 
-def _slots(children: Any) -> Any:
-    """Each tree node's slot, int32 `[batch, nodes]`; -1 for roots and padding."""
-    shape = tf.shape(children)
-    places = tf.where(children >= 0)
-    numbers = tf.gather_nd(children, places)
-    where = tf.stack([tf.cast(places[:, 0], tf.int32), numbers], 1)
-    return tf.tensor_scatter_nd_update(
-        tf.fill(shape[:2], ROOT), where, tf.cast(places[:, 2], tf.int32)
+def _slots_and_depths(children: Any) -> tuple[Any, Any]:
+    """Each tree node's slot and depth, int32 `[batch, nodes]`.
+
+    Roots and padding have slot -1 and depth 0. What is not a tree gets some numbers, too.
+    """
+    batch, nodes, _ = tf.unstack(tf.shape(children))
+    edges = tf.cast(tf.where(children >= 0), tf.int32)
+    trees, parents, slots = tf.unstack(edges, axis=1)
+    below = tf.stack([trees, tf.gather_nd(children, edges)], 1)
+    slots = tf.tensor_scatter_nd_update(tf.fill([batch, nodes], ROOT), below, slots)
+    everyone = tf.tile(tf.range(nodes)[tf.newaxis], [batch, 1])
+    # Each step looks twice as far up as the one before; a root is above itself.
+    _, depths, _ = tf.while_loop(
+        lambda reach, *_: reach < nodes,
+        lambda reach, depths, above: (
+            reach * 2,
+            depths + tf.gather(depths, above, batch_dims=1),
+            tf.gather(above, above, batch_dims=1),
+        ),
+        (
+            tf.constant(1),
+            tf.cast(slots != ROOT, tf.int32),
+            tf.tensor_scatter_nd_update(everyone, below, parents),
+        ),
     )
+    return slots, depths

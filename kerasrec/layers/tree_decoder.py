@@ -27,6 +27,8 @@ class TreeDecoder(TopDownDecoder):
         log p(tree) = sum over nodes: log softmax(h W + b)[token]
                       + sum over slots: log sigmoid(+-growth([h, embedding(token)]))[slot]
 
+    The second sum is over the slots in which `follows` and `max_depth` allow a child.
+
     See `TopDownDecoder` for its inputs and outputs, and for how trees grow.
 
     Args:
@@ -38,8 +40,9 @@ class TreeDecoder(TopDownDecoder):
         follows: The slots in which a tree node may have children: for a root, then for a node in
             each slot, a sequence of ints; or `"left_right"` or `"first_child"` for the slots of
             `kerasrec.datasets.encode_left_right` or `encode_first_child`. By default all.
-        max_depth: The largest number of levels of a tree that grows, an int; nodes on the last
-            level have no children.
+        max_depth: The largest number of levels of a tree, an int; nodes on the last level have no
+            children. It also bounds the trees to score, so let it be no less than the number of
+            levels of any tree to train on.
         dropout: The fraction of the tokens' vectors, and of the states that predict, to drop in
             training.
         embeddings_initializer: The initializer of the tokens' vectors.

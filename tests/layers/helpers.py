@@ -1,8 +1,9 @@
 """Trees to test with, and the layers that share tests."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +165,85 @@ def random_children(
             tree[number[parent], slot] = number[made]
             free += [(made, slot) for slot in range(arity)]
     return children
+
+
+def all_trees(
+    num_tokens: int, follows: Sequence[Sequence[int]], levels: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """All labeled trees of at most so many levels, as tokens and children in one padded batch.
+
+    Args:
+        num_tokens: the size of the vocabulary; token 0 stands at no tree node.
+        follows: the slots in which a root, and then a node in each slot, may have children.
+        levels: of the deepest trees.
+    """
+    arity = len(follows) - 1
+
+    def grown(slot: int, levels: int) -> Iterator[tuple]:
+        below = [
+            [None, *(grown(place, levels - 1) if levels > 1 and place in follows[slot + 1] else ())]
+            for place in range(arity)
+        ]
+        yield from product(range(1, num_tokens), product(*below))
+
+    def write(tree: tuple, tokens: list, children: list) -> int:
+        number = len(tokens)
+        tokens.append(tree[0])
+        children.append([-1] * arity)
+        for slot, child in enumerate(tree[1]):
+            if child is not None:
+                children[number][slot] = write(child, tokens, children)
+        return number
+
+    trees = []
+    for tree in grown(-1, levels):
+        trees.append(([], []))
+        write(tree, *trees[-1])
+    nodes = max(len(tokens) for tokens, _ in trees)
+    return (
+        np.array([tokens + [0] * (nodes - len(tokens)) for tokens, _ in trees]),
+        np.array([rows + [[-1] * arity] * (nodes - len(rows)) for _, rows in trees]),
+    )
+
+
+def check_distribution(
+    decoder: keras.layers.Layer, follows: Sequence[Sequence[int]], num_trees: int
+) -> None:
+    """Asserts that a decoder's probabilities of all trees within its bounds add up to 1.
+
+    Then so do they for every weight: the gradient of their sum, which is the expectation of the
+    log-likelihood's gradient, is 0. Trees that grow are among them, with the same log-likelihood.
+    """
+    tokens, children = all_trees(decoder.num_tokens, follows, decoder.max_depth)
+    assert len(tokens) == num_trees
+    with tf.GradientTape() as tape:
+        scores = tf.reduce_sum(decoder(tokens, children), [1, 2])
+        total = tf.reduce_sum(tf.exp(scores))
+    assert float(total) == pytest.approx(1, abs=1e-5)
+    for gradient in tape.gradient(total, decoder.trainable_variables):
+        if gradient is not None:  # On one level nobody reads the cell's weights.
+            np.testing.assert_allclose(tf.convert_to_tensor(gradient), 0, atol=1e-5)
+    known = dict(zip(texts(tokens, children), scores, strict=True))
+    grown = decoder.generate(20, seed=1)
+    found = texts(grown.tokens.numpy(), grown.children.numpy())
+    assert len(set(found)) >= min(2, num_trees)
+    wanted = [known[tree] for tree in found]
+    np.testing.assert_allclose(grown.log_likelihood, wanted, rtol=1e-5, atol=1e-5)
+
+
+def nested(tokens: np.ndarray, children: np.ndarray, node: int = 0) -> tuple[int, dict]:
+    """A tree of arrays as nested tuples: its token, and the trees by slot."""
+    below = {
+        slot: nested(tokens, children, child)
+        for slot, child in enumerate(children[node].tolist())
+        if child >= 0
+    }
+    return (int(tokens[node]), below)
+
+
+def texts(tokens: np.ndarray, children: np.ndarray) -> list[str]:
+    """A text for each tree of a batch, the same for the same tree."""
+    return [str(nested(*tree)) for tree in zip(tokens, children, strict=True)]
 
 
 def features(children: np.ndarray, num_features: int = 4, seed: int = 0) -> np.ndarray:

@@ -2,13 +2,14 @@
 
 from functools import partial
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from keras.layers import Dense
 
-from kerasrec.layers import TopDownCell, TopDownDecoder, TopDownTreeLSTMCell, TreeDecoder
-from tests.layers.helpers import with_random_weights
+from kerasrec.layers import Choice, TopDownCell, TopDownDecoder, TopDownTreeLSTMCell, TreeDecoder
+from tests.layers.helpers import all_trees, check_distribution, texts, with_random_weights
 from tests.parameters import few_of
 
 NUM_TOKENS, DIM, UNITS = 5, 3, 4
@@ -103,6 +104,87 @@ def test_cells_that_share_their_weights_grow_as_they_score(cell_class):
     np.testing.assert_allclose(grown.log_likelihood, scored, rtol=1e-5, atol=1e-5)
 
 
+class TwoKinds(TopDownDecoder):
+    """Leaves have other tokens than inner nodes; both slots share a logit."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.kinds = [Dense(self.num_tokens) for _ in range(2)]
+        self.growth = Dense(1)
+
+    def build(self, tokens_shape, children_shape, *_):
+        for layer in (*self.kinds, self.growth):
+            layer.build((None, UNITS))
+        super().build(tokens_shape, children_shape)
+
+    def decide(self, states, choose):
+        growth = choose.children(tf.repeat(self.growth(states), 2, axis=1))
+        leaf, inner = (choose.token(layer, states) for layer in self.kinds)
+        is_leaf = ~tf.reduce_any(growth.value, axis=1)
+        pairs = zip(leaf, inner, strict=True)
+        return Choice(*(tf.where(is_leaf, *pair) for pair in pairs)), growth
+
+
+ANY = [[0, 1], [0, 1], [0, 1]]
+FIRST_CHILD = [[0], [0, 1], [0, 1]]
+LEFT_RIGHT = [[0, 1], [0, 1, 2], [0, 1, 3], [0, 1, 2], [0, 1, 3]]
+
+
+def bounded(decoder_class, num_tokens, follows, max_depth, **options):
+    cell = TopDownTreeLSTMCell(UNITS, arity=len(follows) - 1)
+    options = {"follows": follows, "max_depth": max_depth, **options}
+    layer = decoder_class(cell, num_tokens, DIM, **options)
+    layer.build((None, None), (None, None, len(follows) - 1))
+    return with_random_weights(layer)
+
+
+CASES = [
+    (TreeDecoder, 3, ANY, [2, 18, 722], "auto"),
+    (TreeDecoder, 3, ANY, [2, 18, 722], "compiled"),
+    (TreeDecoder, 2, LEFT_RIGHT, [1, 4, 81], "auto"),
+    (ChildrenFirst, 5, FIRST_CHILD, [4, 20, 404], "auto"),
+    (TwoKinds, 3, ANY, [2, 18, 722], "auto"),
+    (TwoKinds, 3, [[1], [], [1]], [2, 6, 14], "compiled"),
+]
+
+
+@pytest.mark.parametrize(
+    ("case", "levels"),
+    few_of(
+        [(case, levels) for case in range(len(CASES)) for levels in (1, 2, 3)],
+        (0, 2),
+        many=[(1, 2), (2, 3), (3, 3), (4, 2)],
+    ),
+)
+def test_probabilities_of_all_trees_add_up_to_one(case, levels):
+    """On the last level children were never drawn, but the model paid for their absence."""
+    decoder_class, num_tokens, follows, numbers, engine = CASES[case]
+    layer = bounded(decoder_class, num_tokens, follows, levels, engine=engine)
+    check_distribution(layer, follows, numbers[levels - 1])
+
+
+@pytest.mark.parametrize("decoder_class", few_of([TreeDecoder, TwoKinds], TreeDecoder))
+def test_trees_grow_as_often_as_their_log_likelihood_says(decoder_class):
+    """At any temperature, and below a root that is given; then its mean gradient is 0."""
+    layer = bounded(decoder_class, 3, ANY, 2)
+    for root, temperature in ((-1, 1.0), (2, 1.0), (-1, 0.5), (1, 3.0)):
+        with tf.GradientTape() as tape:
+            grown = layer.generate([root] * 4000, seed=3, temperature=temperature)
+            mean = tf.reduce_mean(grown.log_likelihood)
+        gradients = tape.gradient(mean, layer.trainable_variables)
+        assert max(np.abs(tf.convert_to_tensor(one)).max() for one in gradients) < 0.04
+        trees = texts(grown.tokens.numpy(), grown.children.numpy())
+        chances = dict(zip(trees, np.exp(grown.log_likelihood).tolist(), strict=True))
+        assert sum(chances.values()) == pytest.approx(1, abs=2e-2)  # but for those never drawn
+        for tree, chance in chances.items():
+            spread = (chance * (1 - chance) / len(trees)) ** 0.5
+            assert trees.count(tree) / len(trees) == pytest.approx(chance, abs=4.5 * spread + 1e-4)
+        if temperature == 1:
+            scored = layer(grown.tokens, grown.children).numpy()
+            wanted = scored.sum((1, 2)) - (scored[:, 0, 0] if root > 0 else 0)
+            np.testing.assert_allclose(grown.log_likelihood, wanted, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.many
 def test_vocabularies_of_several_sizes_in_one_process():
     """After another decoder had grown trees, one with another vocabulary could not be traced."""
@@ -111,6 +193,43 @@ def test_vocabularies_of_several_sizes_in_one_process():
         layer.build((None, None), (None, None, 2))
         tokens = layer.generate(50, seed=1).tokens
         assert set(tokens.numpy().ravel()) == set(range(num_tokens))
+
+
+@pytest.mark.many
+def test_the_likeliest_tree_is_left_to_no_chance():
+    layer = bounded(TreeDecoder, 3, ANY, 2)
+    with tf.GradientTape() as tape:
+        grown = layer.generate(3, temperature=0.0)
+    np.testing.assert_array_equal(grown.log_likelihood, 0)
+    for gradient in tape.gradient(grown.log_likelihood, layer.trainable_variables):
+        np.testing.assert_array_equal(tf.convert_to_tensor(gradient), 0)
+    grown = texts(grown.tokens.numpy(), grown.children.numpy())
+    assert len(set(grown)) == 1
+    assert grown[0] in texts(*all_trees(3, ANY, 2))
+
+
+def test_trees_of_more_levels_than_grow():
+    """Numbers of tree nodes may come in any order."""
+    tokens = np.array([[1, 0, 0, 0], [1, 2, 2, 1]])
+    chain = np.full([2, 4, 2], -1)
+    chain[1, 0, 0], chain[1, 3, 1], chain[1, 1, 0] = 3, 1, 2
+    layer = bounded(TreeDecoder, 3, ANY, 3)
+    message = r"max_depth=3 levels.* larger max_depth.*\[\[1 2\]\] levels of the deepest tree: 4"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        layer(tokens, chain)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        keras.Model(
+            inputs := [keras.Input([4], dtype="int32"), keras.Input([4, 2], dtype="int32")],
+            layer(inputs),
+        ).predict([tokens, chain], verbose=0)
+    layer.max_depth = 10**10
+    unbounded = layer(tokens, chain).numpy()
+    layer.max_depth = 4
+    bounded_terms = layer(tokens, chain).numpy()
+    assert unbounded[1, 2, 1] < 0
+    assert bounded_terms[1, 2, 1] == 0  # the node on the last level
+    unbounded[1, 2, 1] = 0
+    np.testing.assert_allclose(bounded_terms, unbounded)
 
 
 @pytest.mark.many

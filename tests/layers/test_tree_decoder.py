@@ -12,7 +12,7 @@ import tensorflow as tf
 from kerasrec.layers import TopDownTreeLSTMCell, TreeDecoder
 from kerasrec.layers.choices import Given
 from tests.compiled.helpers import never_by_waves
-from tests.layers.helpers import slopes
+from tests.layers.helpers import nested, slopes
 from tests.parameters import few_of
 
 NUM_TOKENS, DIM, UNITS = 7, 3, 4
@@ -94,6 +94,7 @@ class Plain:
         self.words = [weight.astype(float) for weight in layer.words.get_weights()]
         self.growth = [weight.astype(float) for weight in layer.growth.get_weights()]
         self.follows = follows
+        self.max_depth = layer.max_depth
 
     def begin(self):
         return [np.zeros(UNITS)] * 2
@@ -123,19 +124,19 @@ class Plain:
         """log p of words and of growth of one tree, by node."""
         found = {}
 
-        def visit(node, states, slot):
+        def visit(node, states, slot, levels):
             token = tokens[node]
             growth = 0.0
             chances = self.growth_chances(states, token)
-            for place in self.follows[slot + 1]:
+            for place in self.follows[slot + 1] if levels > 1 else ():
                 is_there = children[node][place] >= 0
                 growth += math.log(chances[place] if is_there else 1 - chances[place])
             found[node] = [math.log(self.word_chances(states)[token]), growth]
             for place, child in enumerate(children[node]):
                 if child >= 0:
-                    visit(child, self.below(states, token, place), place)
+                    visit(child, self.below(states, token, place), place, levels - 1)
 
-        visit(0, self.begin(), -1)
+        visit(0, self.begin(), -1, self.max_depth)
         return found
 
     def likeliest(self, max_depth):
@@ -152,16 +153,6 @@ class Plain:
             return (token, grows)
 
         return visit(self.begin(), -1, 1)
-
-
-def nested(tokens, children, node=0):
-    """A tree of arrays as nested tuples."""
-    below = {
-        slot: nested(tokens, children, child)
-        for slot, child in enumerate(children[node].tolist())
-        if child >= 0
-    }
-    return (int(tokens[node]), below)
 
 
 def height(tree):
@@ -328,8 +319,10 @@ def test_given_roots(layer):
     assert grown.tokens[0, 0] == 5
     assert grown.tokens[2, 0] == 2
     assert grown.tokens[1, 0] > 0
-    scored = tf.reduce_sum(layer(grown.tokens, grown.children), [1, 2])
-    np.testing.assert_allclose(grown.log_likelihood, scored, rtol=1e-5)
+    scored = layer(grown.tokens, grown.children).numpy()
+    # Nothing is drawn where a root is given.
+    wanted = scored.sum((1, 2)) - scored[:, 0, 0] * [1, 0, 1]
+    np.testing.assert_allclose(grown.log_likelihood, wanted, rtol=1e-5)
 
 
 @pytest.mark.slow

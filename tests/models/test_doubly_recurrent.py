@@ -9,10 +9,20 @@ import tensorflow as tf
 from nltk import Tree
 
 import doubly_recurrent
-from doubly_recurrent import VOCABULARY, StringToTree, arrays, decoded
+from doubly_recurrent import (
+    VOCABULARY,
+    DoublyRecurrentCell,
+    DoublyRecurrentDecoder,
+    StringToTree,
+    arrays,
+    decoded,
+)
 from random_trees import LETTERS, Grammar, breadth_first, edges, evaluate, figures, match
+from tests.layers.helpers import check_distribution, with_random_weights
+from tests.parameters import few_of
 
 UNITS, DIM = 5, 3
+MAX_DEPTH = 40  # the levels of a tree by first child and next sibling
 TREES = [Tree.fromstring(text) for text in ("(A (B C (D E) F) C (G H))", "(C A)", "(B A A A)")]
 
 
@@ -62,22 +72,24 @@ class Plain:
     def log_likelihood(self, tree, code):
         total = 0.0
 
-        def visit(node, h_a, h_f, has_next):
+        def visit(node, h_a, h_f, has_next, level):
             nonlocal total
             label, below = (node.label(), list(node)) if isinstance(node, Tree) else (node, [])
             odds, log_labels = self.predict(h_a, h_f)
             decisions = [bool(below)] if has_next is None else [bool(below), has_next]
             for is_so, odd in zip(decisions, odds, strict=False):
-                total -= np.log1p(np.exp(-odd if is_so else odd))
+                if level < MAX_DEPTH:  # Nothing is decided on the last level.
+                    total -= np.log1p(np.exp(-odd if is_so else odd))
             total += log_labels(bool(below), bool(has_next))[2 + LETTERS.index(label)]
             fraternal = np.zeros(UNITS)
             for place, child in enumerate(below):
                 ancestral = self.gru(self.ancestral, h_a, self.vector(label))
-                visit(child, ancestral, fraternal, place + 1 < len(below))
+                has_next = place + 1 < len(below)
+                visit(child, ancestral, fraternal, has_next, level + 1 + place)
                 name = child.label() if isinstance(child, Tree) else child
                 fraternal = self.gru(self.fraternal, fraternal, self.vector(name))
 
-        visit(tree, code, np.zeros(UNITS), None)
+        visit(tree, code, np.zeros(UNITS), None, 1)
         return total
 
 
@@ -116,6 +128,13 @@ def test_trees_that_grow_are_scored_alike(layer):
     codes = np.repeat(layer.encode(strings)[1].numpy().astype(float), 5, axis=0)
     wanted = [plain(layer).log_likelihood(*pair) for pair in zip(trees, codes, strict=True)]
     np.testing.assert_allclose(grown.log_likelihood, wanted, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("levels", "num_trees"), few_of([(1, 2), (2, 6), (3, 38)], many=[(3, 38)]))
+def test_probabilities_of_all_trees_add_up_to_one(levels, num_trees):
+    decoder = DoublyRecurrentDecoder(DoublyRecurrentCell(UNITS), 3, DIM, max_depth=levels)
+    decoder.build((None, None), (None, None, 2))
+    check_distribution(with_random_weights(decoder), [[0], [0, 1], [0, 1]], num_trees)
 
 
 @pytest.mark.slow
