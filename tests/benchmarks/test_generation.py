@@ -14,10 +14,11 @@ from benchmarks.peers.iterative_decoder import IterativeDecoder
 @pytest.mark.slow
 def test_what_eager_recursion_scores_and_grows_has_kerasrecs_likelihood():
     decoder, eager, iterative = peers()
-    generation.check_agreement(decoder, decoder, eager, iterative)
+    decoders = dict.fromkeys(generation.ENGINES, decoder)
+    generation.check_agreement(decoders, decoders, eager, iterative)
     eager.growth[1] = eager.growth[1] + tf.constant([0.0, 0.5, 0.0, 0.0])
     with pytest.raises(ValueError, match="eager scoring has another log-likelihood"):
-        generation.check_agreement(decoder, decoder, eager, iterative)
+        generation.check_agreement(decoders, decoders, eager, iterative)
 
 
 @pytest.mark.slow
@@ -38,7 +39,8 @@ def test_what_a_loop_grows_are_trees_with_the_likelihood_that_it_scores():
 
 def peers():
     """A small decoder, and those that share its weights."""
-    decoder = generation.make_decoder(argparse.Namespace(units=5, embedding=3, words=11))
+    arguments = argparse.Namespace(units=5, embedding=3, words=11)
+    decoder = generation.make_decoder(arguments, "auto")
     return (
         decoder,
         EagerDecoder(decoder, generation.FOLLOWS),
