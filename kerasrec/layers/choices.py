@@ -79,6 +79,7 @@ class Choices:
 
         Args:
             logits: The logits, `[nodes, arity]`; those of slots that are not allowed are ignored.
+                An infinite logit forces the choice.
         """
         raise NotImplementedError
 

@@ -310,7 +310,7 @@ class TopDownDecoder(keras.layers.Layer):
         expected = "integers [batch], tokens or -1, or the number of trees"
         roots = as_indices(_integers("roots", roots, expected, ranks=(0, 1)))
         seed = _integers("seed", seed, "an integer", ranks=(0,))
-        generate = self._generate.get("generate", self._new_generate)
+        generate = self._generate.get(self.max_depth, self._new_generate)
         with SentenceFirst():
             roots = self._checked_roots(roots)
             return generate(

@@ -125,6 +125,23 @@ class TwoKinds(TopDownDecoder):
         return Choice(*(tf.where(is_leaf, *pair) for pair in pairs)), growth
 
 
+class Forced(TopDownDecoder):
+    """Token 1 has two children, if the bounds allow them, and other tokens have none."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.words = Dense(self.num_tokens)
+
+    def build(self, tokens_shape, children_shape, *_):
+        self.words.build((None, UNITS))
+        super().build(tokens_shape, children_shape)
+
+    def decide(self, states, choose):
+        token = choose.token(self.words, states)
+        logits = tf.where(token.value[:, tf.newaxis] == 1, np.inf, [-np.inf, -np.inf])
+        return token, choose.children(logits)
+
+
 ANY = [[0, 1], [0, 1], [0, 1]]
 FIRST_CHILD = [[0], [0, 1], [0, 1]]
 LEFT_RIGHT = [[0, 1], [0, 1, 2], [0, 1, 3], [0, 1, 2], [0, 1, 3]]
@@ -145,6 +162,8 @@ CASES = [
     (ChildrenFirst, 5, FIRST_CHILD, [4, 20, 404], "auto"),
     (TwoKinds, 3, ANY, [2, 18, 722], "auto"),
     (TwoKinds, 3, [[1], [], [1]], [2, 6, 14], "compiled"),
+    (Forced, 3, ANY, [2, 18, 722], "auto"),
+    (Forced, 3, [[1], [], [0, 1]], [2, 6, 38], "compiled"),
 ]
 
 
@@ -153,7 +172,7 @@ CASES = [
     few_of(
         [(case, levels) for case in range(len(CASES)) for levels in (1, 2, 3)],
         (0, 2),
-        many=[(1, 2), (2, 3), (3, 3), (4, 2)],
+        many=[(1, 2), (2, 3), (3, 3), (4, 2), (6, 3)],
     ),
 )
 def test_probabilities_of_all_trees_add_up_to_one(case, levels):
@@ -206,6 +225,8 @@ def test_the_likeliest_tree_is_left_to_no_chance():
     grown = texts(grown.tokens.numpy(), grown.children.numpy())
     assert len(set(grown)) == 1
     assert grown[0] in texts(*all_trees(3, ANY, 2))
+    layer.max_depth = 1  # It used to grow as it had been traced, and to score with the new bound.
+    assert layer.generate(3).tokens.shape == (3, 1)
 
 
 def test_trees_of_more_levels_than_grow():
