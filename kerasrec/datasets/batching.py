@@ -20,6 +20,7 @@ from kerasrec.datasets.expected import expect_batch_size, expect_several
 from kerasrec.datasets.stored_range import is_no_int32, is_too_large
 from kerasrec.datasets.tree_order import TreeOrder
 from kerasrec.datasets.tree_store import TreeStore
+from kerasrec.shuffling import shuffled_when_read
 
 # Wide enough that a chunk of SST sorted by size leaves little padding, and narrow enough that the
 # trees of a batch differ from one epoch to the next.
@@ -267,6 +268,8 @@ def _batches(
     batches = trees.batch(batch_size, drop_remainder=drop_remainder)
     if shuffle and bucket_by_size:
         batches = batches.shuffle(num_batches, seed, reshuffle_each_iteration=True)
+    if shuffle:
+        batches = shuffled_when_read(batches)
     batches = batches.map(not_converted(gather), num_parallel_calls=tf.data.AUTOTUNE)
     batches = batches.apply(tf.data.experimental.assert_cardinality(num_batches))
     return batches.prefetch(tf.data.AUTOTUNE), order

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from kerasrec.datasets.expected import expect_batch_size
 from kerasrec.datasets.record_files import check_file, file_of
+from kerasrec.shuffling import shuffled_when_read
 
 # The size of the shuffle buffer, as a number of records of each file.
 GROUPS_TO_SHUFFLE = 10_000
@@ -112,6 +113,8 @@ class RecordParts:
         in_turns = tf.data.Dataset.choose_from_datasets(
             [batches(replica) for replica in self._replicas], tf.data.Dataset.range(here).repeat()
         )
+        if self._shuffle:
+            in_turns = shuffled_when_read(in_turns)
         parts = in_turns.apply(tf.data.experimental.assert_cardinality(self._num_batches * here))
         # At the end of an epoch, tf.data's tuner may sleep for as long as the epoch took.
         options = tf.data.Options()

@@ -12,6 +12,7 @@ from kerasrec.emit.results import Tensors
 from kerasrec.graph.nodes import Accumulate, Collect, keys_of
 from kerasrec.graph.values import Value
 from kerasrec.half_precision import in_float32, is_half
+from kerasrec.sparse_gradients import must_be_dense, rows_once
 
 
 @dataclass
@@ -90,8 +91,8 @@ class Sums:
     ) -> dict[Value, tf.Tensor | tf.IndexedSlices]:
         """Returns the gradient of each SHARED value; it is sparse if all its parts are.
 
-        In half precision it is never sparse, since TensorFlow would add equal rows up in
-        half precision.
+        A sparse gradient has each row once; see `rows_once`. In half precision it is never sparse,
+        since TensorFlow would add equal rows up in half precision.
         """
         return {value: _total(parts, shared[value]) for value, parts in self.parts.items()}
 
@@ -120,11 +121,14 @@ def _total(
     parts: Sequence[tf.Tensor | tf.IndexedSlices], value: tf.Tensor
 ) -> tf.Tensor | tf.IndexedSlices:
     shape = tf.shape(value)
-    if not is_half(value) and all(isinstance(part, tf.IndexedSlices) for part in parts):
-        return tf.IndexedSlices(
-            tf.concat([part.values for part in parts], 0),
-            tf.concat([tf.cast(part.indices, tf.int32) for part in parts], 0),
-            shape,
+    is_sparse = all(isinstance(part, tf.IndexedSlices) for part in parts)
+    if is_sparse and not is_half(value) and not must_be_dense():
+        return rows_once(
+            tf.IndexedSlices(
+                tf.concat([part.values for part in parts], 0),
+                tf.concat([tf.cast(part.indices, tf.int32) for part in parts], 0),
+                shape,
+            )
         )
     dense = [
         tf.math.unsorted_segment_sum(in_float32(part.values), part.indices, shape[0])

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import tensorflow as tf
 
 from kerasrec.emit.results import Outcome
-from kerasrec.errors import or_nothing
 from kerasrec.graph.values import Value
-from kerasrec.private import in_xla
+from kerasrec.sparse_gradients import first_places
 from kerasrec.trace.custom_gradient import Differentiated, custom_gradient
 
 _Tensors = Sequence[tf.Tensor | None]
@@ -110,29 +109,16 @@ def differentiable(
 def dense(gradient: tf.Tensor | tf.IndexedSlices) -> tf.Tensor:
     """Returns the cotangent of a gradient; a sparse one is written into a table, row by row.
 
-    Raises:
-        tf.errors.InvalidArgumentError: At run time, if cotangents of one row of the table differ.
-            This happens only if the rows were not used as parts of their sum. Inside of XLA, the
-            table is NaN instead.
+    The gradient has each row once. Inside XLA other rows of its index are constant zeros, so their
+    cotangents are left out.
     """
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient
     places, values = tf.cast(gradient.indices, tf.int32), gradient.values
-    empty = tf.zeros(tf.cast(gradient.dense_shape, tf.int32), values.dtype)
-    table = tf.tensor_scatter_nd_update(empty, places[:, tf.newaxis], values)
-    found = tf.gather(table, places)
-    are_same = tf.reduce_all((found == values) | ((found != found) & (values != values)))  # Or NaN.
-    if in_xla():
-        return or_nothing(~are_same, table)
-    check = tf.debugging.Assert(
-        are_same,
-        [
-            "The second derivative of a sparse gradient (tf.IndexedSlices) needs its rows summed: "
-            "apply tf.convert_to_tensor to the gradient before anything else."
-        ],
-    )
-    with tf.control_dependencies([check]):
-        return tf.identity(table)
+    num_rows = tf.cast(gradient.dense_shape[0], tf.int32)
+    is_first = first_places(places, num_rows) == tf.range(tf.size(places))
+    kept = tf.where(tf.reshape(is_first, [-1] + [1] * (values.shape.rank - 1)), values, 0)
+    return tf.math.unsorted_segment_sum(kept, places, num_rows)
 
 
 def _hidden(tensor: tf.Tensor) -> tf.Tensor:

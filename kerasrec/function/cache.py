@@ -14,6 +14,7 @@ from kerasrec.function.run import Runner
 from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.nodes import Shared
 from kerasrec.private import in_stateless_scope, with_outer_graphs
+from kerasrec.sparse_gradients import must_be_dense
 from kerasrec.trace.signature import Signature
 from kerasrec.trace.source import UsersFrames, current_source
 
@@ -48,7 +49,8 @@ class Cache:
         replica = tf.distribute.get_replica_context() if tf.distribute.has_strategy() else None
         number = tf.get_static_value(replica.replica_id_in_sync_group) if replica else None
         functions = signature.keys_of_functions
-        key = (str(signature.structure), signature.types, functions, str(number))
+        place = (str(number), must_be_dense())
+        key = (str(signature.structure), signature.types, functions, place)
         known = self._runners.get(key)
         if known is not None and _is_within_reach(known.compiled.tagged):
             self._were_new.append(False)

@@ -11,9 +11,9 @@ import tensorflow as tf
 from kerasrec.graph.nodes import operations
 from kerasrec.half_precision import gather_repeated
 from kerasrec.layers.cell import RecursiveCell, call_cell, is_ready_made, without_losses
-from kerasrec.private import in_xla, show_to_tapes, unseen_by_tapes
+from kerasrec.private import in_xla
 from kerasrec.public import RecursiveFunction, recursive
-from kerasrec.trace.custom_gradient import custom_gradient
+from kerasrec.sparse_gradients import first_places, must_be_dense
 from kerasrec.trace.functions import random_op
 
 
@@ -77,15 +77,34 @@ def look_up(
     one = tf.reduce_max(tf.where(is_read, words, tf.reduce_min(words)))
     words = tf.where(is_read, words, one)
     if in_xla():  # How many are different is not known when it compiles.
-        table = _table_of(embedding, dtype)
-        if table is not None:
-            return NodeInputs(_summed_by_word(table), words)
-        vectors = tf.cast(_embedded(embedding, words), dtype)
-        return NodeInputs(vectors, _first_places(words, num_words_of(embedding)))
+        if is_plain(embedding) and embedding.variable_dtype == dtype:
+            return NodeInputs(tf.convert_to_tensor(embedding.embeddings), words)
+        num_words = num_words_of(embedding)
+        places = None if num_words is None else first_places(words, num_words)
+        return NodeInputs(tf.cast(_embedded(embedding, words), dtype), places)
     different, places = tf.unique(words, name="places")
     if texts is not None:
         different = tf.gather(texts, different)
-    return NodeInputs(tf.cast(_embedded(embedding, different), dtype), places)
+    look_up_in = gather_densely if must_be_dense() and is_plain(embedding) else _embedded
+    return NodeInputs(tf.cast(look_up_in(embedding, different), dtype), places)
+
+
+class DenseGradientEmbedding(keras.layers.Embedding):
+    """An embedding whose gradient is dense: each look-up adds to it, and each replica.
+
+    It suits layers that look words up in several places, and tables that are no larger than the
+    layer's other weights.
+    """
+
+    def call(self, inputs: tf.Tensor) -> tf.Tensor:
+        return tf.cast(gather_densely(self, tf.cast(inputs, tf.int32)), self.compute_dtype)
+
+
+def gather_densely(embedding: keras.layers.Embedding, words: tf.Tensor) -> tf.Tensor:
+    """Looks up vectors, `[..., features]`; the gradient of the table is dense."""
+    table = tf.convert_to_tensor(embedding.embeddings)
+    # The gradient of a gather has the rows that were looked up; that of a reshape is dense.
+    return tf.gather(tf.reshape(table, table.shape), words)
 
 
 def _embedded(embedding: keras.layers.Layer, words: tf.Tensor) -> tf.Tensor:
@@ -101,45 +120,14 @@ def _embedded(embedding: keras.layers.Layer, words: tf.Tensor) -> tf.Tensor:
         return embedding(words)
 
 
-def _first_places(words: tf.Tensor, num_words: tf.Tensor | int | None) -> tf.Tensor | None:
-    """The first place of each word, int32 `[words]`; None if the number of words is not known.
-
-    Only rows at these places then have a gradient: Keras' optimizers take several rows of one word
-    for several gradients.
-    """
-    if num_words is None:
-        return None
-    first = tf.math.unsorted_segment_min(tf.range(tf.size(words)), words, num_words)
-    return tf.gather(first, words)
-
-
-def _table_of(embedding: keras.layers.Layer, dtype: str) -> tf.Tensor | None:
-    """The vectors of all words, float `[words, features]`; None if a vector is not just a row."""
-    is_plain = (
+def is_plain(embedding: keras.layers.Layer) -> bool:
+    """Whether the vector of a word is just a row of a table."""
+    return (
         type(embedding) is keras.layers.Embedding
         and embedding.activity_regularizer is None
         and embedding.quantization_mode is None
-        and embedding.variable_dtype == dtype
         and not embedding.lora_enabled
     )
-    return tf.convert_to_tensor(embedding.embeddings) if is_plain else None
-
-
-def _summed_by_word(table: tf.Tensor) -> tf.Tensor:
-    """The same table. If its gradient has several rows of one word, the first is their sum."""
-
-    def summed(gradient: tf.Tensor | tf.IndexedSlices) -> list[tf.Tensor | tf.IndexedSlices]:
-        if not isinstance(gradient, tf.IndexedSlices):
-            return [gradient]
-        words = gradient.indices
-        places = _first_places(words, tf.shape(table)[0])
-        values = tf.math.unsorted_segment_sum(gradient.values, places, tf.size(words))
-        return [tf.IndexedSlices(values, words, gradient.dense_shape)]
-
-    with unseen_by_tapes():
-        found = custom_gradient(lambda tensor: ([tensor], summed))(table)
-    show_to_tapes([table], found)
-    return found[0]
 
 
 def leaf_of(

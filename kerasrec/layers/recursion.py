@@ -18,17 +18,25 @@ from kerasrec.errors import or_nothing
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec.layers.cell import RecursiveCell, call_cell, is_ready_made
 from kerasrec.layers.held import MadeOnce
-from kerasrec.layers.inputs import NodeInputs, leaf_of, look_up, num_words_of
+from kerasrec.layers.inputs import NodeInputs, is_plain, leaf_of, look_up, num_words_of
 from kerasrec.layers.tree_checks import WordRules, check_sizes, same_sizes
 from kerasrec.layers.trees import LEAF, NodeTables, tables_of
 from kerasrec.private import in_xla
 from kerasrec.public import RecursiveFunction, collect, map_fn, recursive, switch
+from kerasrec.sparse_gradients import must_be_dense
 
 _SLOW_ON_GPU = (
     "This tree layer trains on a GPU in waves, since engine='auto' does not wait for XLA to "
     "compile. For more than a few minutes of training, pass engine='compiled' to the layer, and "
     "batches through kerasrec.datasets.few_shapes: it then trains several times as many trees per "
     "second. engine='waves' turns this warning off. See docs/guides/gpus.md."
+)
+
+_SPREAD = (
+    "The embedding {} is trained on several replicas by a loop that passes the gradients of a word "
+    "from each replica to the optimizer separately, as Keras does. Optimizers such as Adam, and "
+    "clipping, then give other weights than on one device. Train with kerasrec.training.Model or "
+    "kerasrec.training.fit, or pass a keras.layers.Embedding as `embedding`."
 )
 
 
@@ -102,13 +110,16 @@ class Recursion:
         features = tuple(x.shape[2:] if input_drop is None else input_drop.shape[1:])
         dropped = tuple(map(len, drops))
         is_ragged = isinstance(children, tf.RaggedTensor)
-        is_training = training
+        is_training, embedding = training, self._embedding
         training = training and self._depends_on_training
-        key = (x.dtype, features, children.dtype, is_ragged, dropped, training, return_sequences)
+        shape = (x.dtype, features, children.dtype, is_ragged, dropped)
+        key = (*shape, training, must_be_dense(), return_sequences)
         if in_xla():  # No function of its own, for the reason that `function/run.py` gives.
             return self._run(
                 training, return_sequences, [], tuple(initial_states), x, children, drops
             )
+        if is_training and must_be_dense() and not (embedding is None or is_plain(embedding)):
+            warnings.warn(_SPREAD.format(embedding.name), stacklevel=2)
         run, stages = self._runs.get(key, lambda: self._new_run(key))
         found = run(tuple(initial_states), x, children, drops)
         if is_training and host.has_gpu() and stages[0].execution_plan.advice:
@@ -144,7 +155,7 @@ class Recursion:
 
     def _new_run(self, key: tuple[Any, ...]) -> tuple[Any, list[Stages]]:
         """A `tf.function` for one use, and a list that gets its stages when it is traced."""
-        x_dtype, features, children_dtype, is_ragged, dropped, training, return_sequences = key
+        x_dtype, features, children_dtype, is_ragged, dropped, training, _, return_sequences = key
         has_drop, has_input_drop = dropped
         cell, dtype = self._cell, self._cell.compute_dtype
         stages: list[Stages] = []

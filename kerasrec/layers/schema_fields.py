@@ -11,6 +11,7 @@ import tensorflow as tf
 from kerasrec.datatypes.field import Choice, Content, Field
 from kerasrec.datatypes.kinds import Kind
 from kerasrec.half_precision import in_float32
+from kerasrec.layers.inputs import DenseGradientEmbedding
 from kerasrec.public import map_fn
 from kerasrec.row_ids import row_ids
 
@@ -43,7 +44,7 @@ class FieldEmbedding(keras.layers.Layer):
             self._hashing = keras.layers.Hashing(hash_bins)
         if self.is_text or isinstance(content, Choice):
             rows = content.size if isinstance(content, Choice) else hash_bins
-            self._layer: keras.layers.Layer = keras.layers.Embedding(rows, units, dtype=policy)
+            self._layer: keras.layers.Layer = DenseGradientEmbedding(rows, units, dtype=policy)
             self._layer.build(())
         else:
             self._layer = keras.layers.Dense(units, dtype=policy)

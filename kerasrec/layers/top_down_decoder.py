@@ -23,6 +23,7 @@ from kerasrec.layers.growth import (
     root_places,
 )
 from kerasrec.layers.held import MadeOnce, config_of_held, freeze_held
+from kerasrec.layers.inputs import DenseGradientEmbedding
 from kerasrec.layers.old_order import formerly_positional
 from kerasrec.layers.ragged import both_inputs
 from kerasrec.layers.top_down import TopDown, TopDownCell
@@ -151,7 +152,7 @@ class TopDownDecoder(keras.layers.Layer):
         self.engine = engine
         policy = self.dtype_policy
         self.top_down = TopDown(cell, engine=engine, dtype=policy, name="top_down")
-        self.embedding = keras.layers.Embedding(
+        self.embedding = DenseGradientEmbedding(
             num_tokens, embedding_dim, embeddings_initializer, dtype=policy, name="embedding"
         )
         self.drop = keras.layers.Dropout(dropout, dtype=policy)

@@ -24,6 +24,12 @@ def joined(batches: Sequence[np.ndarray]) -> np.ndarray | tf.RaggedTensor:
     return tf.concat([tf.RaggedTensor.from_tensor(batch) for batch in batches], 0)
 
 
+def is_data(x: Any) -> bool:
+    """Whether `dataset` makes batches of `x`, which may also be a generator or a `PyDataset`."""
+    is_batched = isinstance(x, tf.data.Dataset) or callable(x)
+    return is_batched or all(hasattr(of, "shape") for of in keras.tree.flatten(x))
+
+
 def dataset(
     x: Any = None,
     y: Any = None,
@@ -46,7 +52,7 @@ def dataset(
             )
         return x
     arrays = tuple(_without_lists(of) for of in (x, y, sample_weight) if of is not None)
-    if not all(hasattr(of, "shape") for of in keras.tree.flatten(arrays)):
+    if not is_data(arrays):
         raise ValueError(
             f"Data is {type(x).__name__}; expected a tf.data.Dataset of batches, or arrays."
         )

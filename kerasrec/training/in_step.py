@@ -9,10 +9,10 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from kerasrec.sparse_gradients import Gradients
 from kerasrec.training import replica
 from kerasrec.training.accumulation import Accumulation, accumulates
 from kerasrec.training.batches import Batches, Parts
-from kerasrec.training.sparse_gradients import Gradients
 from kerasrec.training.strategies import is_of_workers
 
 

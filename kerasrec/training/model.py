@@ -10,7 +10,8 @@ import keras
 import tensorflow as tf
 
 from kerasrec.private import in_order_of_metrics
-from kerasrec.training.arrays import dataset, inputs, joined
+from kerasrec.shuffling import shuffled_when_read
+from kerasrec.training.arrays import dataset, inputs, is_data, joined
 from kerasrec.training.batches import Batches
 from kerasrec.training.fit import evaluate, fit
 from kerasrec.training.input_range import checked_inputs
@@ -23,6 +24,8 @@ from kerasrec.training.tree_loss import TreeLoss
 FIT_ARGUMENTS = {"epochs", "verbose", "callbacks", "initial_epoch"}
 # The arguments that Keras' `fit` does not have.
 BACKUP_ARGUMENTS = ("backup_dir", "save_freq")
+# The arguments of Keras' `fit` that read arrays or datasets in another way.
+OF_KERAS = {"validation_split", "steps_per_epoch"}
 # The arguments that are data.
 DATA = ("x", "y", "sample_weight", "batch_size")
 READ = {"x", "validation_data"}
@@ -49,7 +52,8 @@ class _AnyStrategy(KerasStep, _Keras):
         """Runs `keras.Model.fit`, or `kerasrec.training.fit` where batches are computed in parts.
 
         Here `kerasrec.training.fit` also takes arrays, which must be the same in every worker. It
-        is called on one device, too, if `backup_dir` is given.
+        is also called on one device if `backup_dir` is given. One seed gives one order of batches
+        in both, except with `validation_split` or `steps_per_epoch`.
 
         Raises:
             ValueError: If `kerasrec.training.fit` has no such argument, or if `class_weight` is
@@ -61,13 +65,17 @@ class _AnyStrategy(KerasStep, _Keras):
         if "class_weight" in given:
             _check_labels(self, given)
         splits = splits_batches(self.distribute_strategy)
-        if not splits and not backup:
+        is_own = splits or backup
+        if not is_own and (given.keys() & OF_KERAS or not is_data(given.get("x"))):
             return super().fit(**_with_datasets(given))
         batch_size = given.get("batch_size")
         # All workers must have the same order, or some would miss examples; other calls have
         # others.
         seed = int(self.optimizer.iterations.numpy()) if given.pop("shuffle", True) else None
         data = dataset(**_taken(given, *DATA), seed=seed)
+        if not is_own:
+            data = shuffled_when_read(Batches("x", data).whole)
+            return super().fit(data, shuffle=False, **_with_datasets(given))
         held_out = given.pop("validation_data", None)
         if held_out is not None:
             parts = held_out if isinstance(held_out, tuple | list) else (held_out,)

@@ -10,11 +10,11 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from kerasrec.sparse_gradients import Gradients, with_rows_once
 from kerasrec.training import replica
 from kerasrec.training.accumulation import Accumulation, accumulates
 from kerasrec.training.batches import Batches, part_of
 from kerasrec.training.left_on_servers import LeftOnServers
-from kerasrec.training.sparse_gradients import Gradients, with_rows_once
 
 
 class Coordinated:

@@ -15,10 +15,10 @@ import keras
 import tensorflow as tf
 
 from kerasrec.private import mask_of
+from kerasrec.sparse_gradients import Gradients, adding_rows_up, with_a_row, with_rows_once
 from kerasrec.training.accumulation import Accumulation, optimizers_in
 from kerasrec.training.input_range import checked_inputs
 from kerasrec.training.label_ranks import check_ranks
-from kerasrec.training.sparse_gradients import Gradients, with_a_row, with_rows_once
 from kerasrec.training.strategies import is_served, splits_batches
 from kerasrec.training.uneven_parts import before, mend
 
@@ -87,14 +87,15 @@ def train_step(model: keras.Model, data: Any, use: Callable[[Gradients], None]) 
     """
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
     found = before(model)
-    with tf.GradientTape() as tape:
-        y_pred = predicted(model, x, training=True)
-        loss = loss_of(model, x, y, y_pred, sample_weight, training=True)
-        own, whole = counted(model, x, y, y_pred)
-        of_batch = share(model, own, whole)
-        loss *= tf.cast(of_batch, loss.dtype)
-        scaled = model.optimizer.scale_loss(loss)
-    gradients = with_rows_once(tape.gradient(scaled, model.trainable_weights))
+    with adding_rows_up():
+        with tf.GradientTape() as tape:
+            y_pred = predicted(model, x, training=True)
+            loss = loss_of(model, x, y, y_pred, sample_weight, training=True)
+            own, whole = counted(model, x, y, y_pred)
+            of_batch = share(model, own, whole)
+            loss *= tf.cast(of_batch, loss.dtype)
+            scaled = model.optimizer.scale_loss(loss)
+        gradients = with_rows_once(tape.gradient(scaled, model.trainable_weights))
     has_examples = own["examples"] > 0
     mend(found, of_batch, has_examples)
     if _num_replicas() > 1:

@@ -10,8 +10,8 @@ import tensorflow as tf
 import kerasrec
 from kerasrec.datasets import tree_batches, value_file_batches, write_value_files
 from kerasrec.layers import ChildSumTreeLSTM, NodeWise, SchemaEncoder
+from kerasrec.sparse_gradients import with_a_row
 from kerasrec.training import Model, TreeCrossentropy, evaluate, fit
-from kerasrec.training.sparse_gradients import with_a_row
 from tests.parameters import few_of
 from tests.training.strategies import NUM_CLASSES, NUM_WORDS, assert_same, random_trees
 
