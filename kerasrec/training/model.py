@@ -149,8 +149,8 @@ class Model(_AnyStrategy, keras.Model):
     number's lower bits.
 
     If a batch looks up a row of a table several times, the optimizer gets the sum of the row's
-    gradients. In Keras' own models the optimizer squares and clips each gradient separately, unless
-    the table is the `embedding` of a tree layer and there is one replica. Plain gradient descent is
+    gradients. In Keras' own models it gets each one separately, and squares and clips them one by
+    one, if the table is a `keras.layers.Embedding` before a tree layer. Plain gradient descent is
     not affected.
 
     Args:

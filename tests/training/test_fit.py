@@ -143,7 +143,7 @@ def test_one_device_trains_as_none():
 
 @pytest.mark.slow
 def test_trains_as_keras_does():
-    """By momentum: other optimizers of Keras square what a word read twice gives by itself."""
+    """With momentum, since other optimizers square each gradient of a repeated word separately."""
     momentum = [keras.optimizers.SGD(0.1, momentum=0.9) for _ in range(2)]
     ours, theirs = (make_model(TreeCrossentropy(), optimizer) for optimizer in momentum)
     theirs.optimizer.build(theirs.trainable_variables)  # or the step would be traced twice
