@@ -13,7 +13,7 @@ from kerasrec.engine.execution_plan import ExecutionPlan
 from kerasrec.errors import SentenceFirst
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec.layers.cell import RecursiveCell
-from kerasrec.layers.held import config_of_held, freeze_held, shape_of_result
+from kerasrec.layers.held import config_of_held, freeze_held, plain, shape_of_result
 from kerasrec.layers.inputs import NodeInputs, takes_text
 from kerasrec.layers.node_mask import mask_symbolic
 from kerasrec.layers.old_order import formerly_positional
@@ -479,7 +479,7 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
             "return_state": self.return_state,
             "recompute": self.recompute,
             "engine": self.engine,
-            "instances": self.instances,
+            "instances": plain(self.instances),
             "shared_nodes": self.shared_nodes,
             "embedding": config_of_held(self.embedding),
         }

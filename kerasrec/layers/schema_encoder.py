@@ -13,7 +13,7 @@ import tensorflow as tf
 from kerasrec.datatypes.field import Field
 from kerasrec.datatypes.kinds import KIND
 from kerasrec.layers.cell import is_of_keras
-from kerasrec.layers.held import MadeOnce, freeze_held
+from kerasrec.layers.held import MadeOnce, freeze_held, plain
 from kerasrec.layers.schema_batch import batch_of, is_stand_in, refuse_python_values, schema_of
 from kerasrec.layers.schema_fields import POOLINGS, SUM, KindFeatures, attended, pooled
 from kerasrec.layers.schema_lstm import KindLSTM
@@ -316,7 +316,7 @@ class SchemaEncoder(keras.layers.Layer):
             "schema": self.schema.get_config(),
             "units": self.units,
             "activation": keras.activations.serialize(self.activation),
-            "pooling": self.pooling,
+            "pooling": plain(self.pooling),
             "dropout": self.dropout,
             "hash_bins": self.hash_bins,
             "return_sequences": self.return_sequences,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from kerasrec.datatypes.trees import OfKinds, by_kind
@@ -12,7 +13,7 @@ from kerasrec.layers.schema_batch import batch_of, is_stand_in, refuse_python_va
 from kerasrec.public import Schema
 
 _ARGUMENTS = ("token_of", "features_of", "children_of")
-_CONSTANTS = ("__bytes__", "__numpy__", "__tensor__")  # As Keras saves them.
+_CONSTANTS = ("__numpy__", "__tensor__")  # As Keras saves them.
 
 
 @keras.saving.register_keras_serializable("kerasrec")
@@ -150,8 +151,11 @@ def _config_of(given: Any) -> Any:
         return [[name, _config_of(entry)] for name, entry in given.items()]
     if callable(given):
         return keras.layers.Lambda(given).get_config()["function"]
-    if tf.is_tensor(given) and given.dtype == tf.string:  # Keras does not load what it saves.
-        given = given.numpy()
+    array = np.asarray(given)
+    if array.dtype.kind in "OSU":  # Keras does not load all forms of text that it saves.
+        return keras.tree.map_structure(
+            lambda one: one.decode() if isinstance(one, bytes) else one, array.tolist()
+        )
     return keras.saving.serialize_keras_object(given)
 
 

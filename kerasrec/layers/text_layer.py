@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from kerasrec.errors import SentenceFirst
+from kerasrec.layers.held import plain
 from kerasrec.lower_case import lower_case
 from kerasrec.private import in_symbolic_scope
 
@@ -129,7 +130,7 @@ class TextLayer(keras.layers.Layer):
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor arguments, as Keras saves them."""
         config = super().get_config()
-        return {**config, "vocabulary": self.vocabulary, "lowercase": self.lowercase}
+        return {**config, "vocabulary": plain(self.vocabulary), "lowercase": self.lowercase}
 
 
 def _table(words: list[str]) -> tf.lookup.StaticHashTable:

@@ -22,7 +22,7 @@ from kerasrec.layers.growth import (
     grower,
     root_places,
 )
-from kerasrec.layers.held import MadeOnce, config_of_held, freeze_held
+from kerasrec.layers.held import MadeOnce, config_of_held, freeze_held, plain
 from kerasrec.layers.inputs import DenseGradientEmbedding
 from kerasrec.layers.old_order import formerly_positional
 from kerasrec.layers.ragged import both_inputs
@@ -410,7 +410,7 @@ class TopDownDecoder(keras.layers.Layer):
             "cell": config_of_held(self.cell),
             "num_tokens": self.num_tokens,
             "embedding_dim": self.embedding_dim,
-            "follows": self.follows,
+            "follows": plain(self.follows),
             "max_depth": self.max_depth,
             "dropout": self.dropout,
             "embeddings_initializer": keras.initializers.serialize(
