@@ -19,12 +19,13 @@ from kerasrec.datatypes.encode import encode
 from kerasrec.datatypes.field import described
 from kerasrec.datatypes.flat import flat_of
 from kerasrec.datatypes.infer import infer
-from kerasrec.datatypes.kinds import Kind, Kinds
+from kerasrec.datatypes.kinds import KIND, Kind, Kinds
 from kerasrec.datatypes.make import make
 from kerasrec.datatypes.to_batch import to_batch
 from kerasrec.datatypes.trees import OfKinds, to_trees
 from kerasrec.datatypes.values import Tables, Value
 from kerasrec.errors import SentenceFirst
+from kerasrec.private import in_symbolic_scope
 from kerasrec.trace.tracer import Tracer
 
 
@@ -293,9 +294,9 @@ class Schema(Kinds):
         if _are_symbolic(batch):
             raise ValueError(
                 "Schema.values got a keras.Input; expected tensors, as Schema.encode gives them. "
-                "In a functional model, Schema.trees and a SchemaEncoder take inputs. A recursive "
-                "function is called in `call` of a layer, such as `keras.layers.Lambda(lambda "
-                "batch: f(schema.values(batch)), output_shape=())(inputs)`."
+                "In a functional model, Schema.trees and a SchemaEncoder take inputs. Call a "
+                "recursive function in `call` of a layer whose `__init__` calls "
+                "`super().__init__(autocast=False)`, so that Keras does not cast the numbers."
             )
         with SentenceFirst():
             is_eager = tf.executing_eagerly()
@@ -316,6 +317,8 @@ class Schema(Kinds):
                 f"it, with the keys {', '.join(self.element_spec)}."
             )
         batch = {key: batch[key] for key in self.element_spec}
+        if in_symbolic_scope():
+            batch = _in_place_of_stand_ins(batch, self.element_spec)
         for key, spec in self.element_spec.items():
             found = batch[key]
             if not hasattr(found, "dtype"):
@@ -365,10 +368,30 @@ _PADDED = (
     "input_signature=[schema.element_spec] by keras.export.ExportArchive instead."
 )
 _CAST = (
-    " A subclass of keras.Model casts the floats that it is given: call "
-    "`super().__init__(autocast=False)` in its `__init__`. In place of keras.Sequential make a "
-    "functional model of `schema.inputs()`."
+    " A layer or a subclass of keras.Model casts the floats that it is given: call "
+    "`super().__init__(autocast=False)` in its `__init__`. In place of keras.layers.Lambda write a "
+    "layer, and in place of keras.Sequential make a functional model of `schema.inputs()`."
 )
+
+
+def _in_place_of_stand_ins(
+    batch: Mapping[str, Any], specs: Mapping[str, tf.RaggedTensorSpec]
+) -> dict[str, Any]:
+    """A batch that has rows where Keras has put padded tensors.
+
+    Keras calls a layer or model with them to find the shape of its result; or, when it loads a
+    subclass of `keras.Model`, with floats for whatever it is given.
+    """
+    are_floats = getattr(batch[KIND], "dtype", None) == tf.float32
+
+    def rows(found: Any, spec: tf.RaggedTensorSpec) -> Any:
+        if not isinstance(found, tf.Tensor) or found.shape.rank != spec.shape.rank:
+            return found
+        if are_floats:
+            found = tf.zeros(tf.shape(found), spec.dtype)
+        return tf.RaggedTensor.from_tensor(found, ragged_rank=spec.ragged_rank)
+
+    return {key: rows(found, specs[key]) for key, found in batch.items()}
 
 
 def _are_symbolic(batch: Mapping[str, Any]) -> bool:

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from kerasrec.errors import SignatureError
 from kerasrec.graph.types import Type
+from kerasrec.private import in_symbolic_scope
 from kerasrec.trace.function_values import tables_in
 from kerasrec.trace.same_function import Passed, key_of
 from kerasrec.trace.same_nest import covers, same_nest
@@ -180,8 +181,16 @@ def check_shapes(function: str, names: Sequence[str], types: Sequence[Type]) -> 
             raise SignatureError(
                 f"{name} of {function} has an open shape, {item} per token. Only the token axis "
                 "may be open, because values of many calls share one tensor: set the shape with "
-                "tf.ensure_shape, or pad to one shape."
+                "tf.ensure_shape, or pad to one shape." + _STAND_IN * in_symbolic_scope()
             )
+
+
+# How an argument that is ragged in a layer's call may be padded here.
+_STAND_IN = (
+    " Keras passes padded tensors in place of ragged ones to find the shape of what a layer "
+    "returns. If the argument is ragged, give the layer `compute_output_spec`, which returns a "
+    "keras.KerasTensor."
+)
 
 
 def call_does_not_fit(name: str, known: Signature, passed: Signature) -> SignatureError:

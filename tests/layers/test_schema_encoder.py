@@ -527,7 +527,7 @@ def test_a_model_of_ones_own_is_loaded_with_all_of_its_weights(little, tmp_path)
 @pytest.mark.many
 def test_a_model_of_ones_own_that_casts_is_told_so(little):
     batch, _ = little
-    with pytest.raises(TypeError, match=r"(?s)float64.*A subclass of keras.Model casts the floats"):
+    with pytest.raises(TypeError, match=r"(?s)float64.*a subclass of keras.Model casts the floats"):
         Classifier(autocast=True)(batch)
 
 

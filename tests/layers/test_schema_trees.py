@@ -170,3 +170,93 @@ def test_a_clone_computes_the_same():
     clone = keras.models.clone_model(model)
     clone.set_weights(model.get_weights())
     np.testing.assert_allclose(clone(BATCH), model(BATCH), rtol=1e-6)
+
+
+@kerasrec.recursive
+def product(formula):
+    """Of all constants."""
+
+    def both(formula):
+        return product(formula.left) * product(formula.right)
+
+    return kerasrec.match(
+        formula,
+        {
+            Const: lambda formula: formula.value,
+            Var: lambda formula: 1.0,
+            Add: both,
+            Mul: both,
+        },
+    )
+
+
+PRODUCTS = [3.0, 1.0, 2.0, -2.5]
+
+
+@keras.saving.register_keras_serializable("tests")
+class Products(keras.layers.Layer):
+    """A recursion in a layer of a user's own, without `compute_output_shape`."""
+
+    def build(self, _):
+        self.scale = self.add_weight(name="scale")
+
+    def call(self, batch):
+        return self.scale * product(SCHEMA.values(batch))
+
+
+def test_a_recursion_in_a_layer_of_a_functional_model():
+    inputs = SCHEMA.inputs()
+    outputs = Products()(inputs)
+    assert (outputs.shape, outputs.dtype) == ((None,), "float32")
+    model = keras.Model(inputs, outputs)
+    model.set_weights([np.float32(2.0)])
+    np.testing.assert_allclose(model(BATCH), 2 * np.array(PRODUCTS), rtol=1e-6)
+
+
+@keras.saving.register_keras_serializable("tests")
+class OfProducts(keras.Model):
+    def __init__(self, **kwargs):
+        super().__init__(autocast=False, **kwargs)
+        self.products = Products()
+
+    def call(self, batch):
+        return self.products(batch)
+
+
+@pytest.mark.many
+def test_a_loaded_model_with_a_recursion_in_a_layer_has_all_weights(tmp_path):
+    """Keras calls it with floats to build it; if that failed, it would only warn."""
+    model = OfProducts()
+    model(BATCH)
+    model.set_weights([np.float32(2.0)])
+    loaded = loaded_from_file(model, tmp_path)
+    np.testing.assert_allclose(loaded(BATCH), 2 * np.array(PRODUCTS), rtol=1e-6)
+
+
+@pytest.mark.many
+def test_trees_in_a_layer_of_a_functional_model():
+    layer = ChildSumTreeLSTM(2)
+
+    class Reads(keras.layers.Layer):
+        def call(self, batch):
+            return SCHEMA.trees(batch, features_of=FEATURES)
+
+    inputs = SCHEMA.inputs()
+    model = keras.Model(inputs, layer(*Reads()(inputs)))
+    expected = layer(*SCHEMA.trees(BATCH, features_of=FEATURES))
+    np.testing.assert_allclose(model(BATCH), expected, rtol=1e-6)
+
+
+def test_what_a_layer_casts_is_told_when_the_model_is_made():
+    schema = kerasrec.Schema.infer([{"size": 1.5}, {"size": 2.5}])
+
+    class Sizes(keras.layers.Layer):
+        def call(self, batch):
+            return schema.values(batch).size
+
+    with pytest.raises(ValueError, match=r"(?s)'document\.size'.*float32.*autocast=False") as error:
+        Sizes()(schema.inputs())
+    assert "export" not in str(error.value)
+    inputs = schema.inputs()
+    model = keras.Model(inputs, Sizes(autocast=False)(inputs))
+    assert model(schema.encode([{"size": 0.1}])).numpy() == [0.1]

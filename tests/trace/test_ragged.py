@@ -2,6 +2,7 @@
 
 import re
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -541,3 +542,23 @@ def test_padded_rows_are_multiplied_by_a_weight(options):
         expected = tf.reduce_sum(plain(0) ** 2) + tf.reduce_sum(plain(1) ** 2)
     np.testing.assert_allclose(found, expected)
     np.testing.assert_allclose(tape.gradient(found, weight), tape.gradient(expected, weight))
+
+
+def test_a_padded_tensor_that_keras_passes_in_place_of_a_ragged_one():
+    @recursive
+    def twice(n):
+        return cond(n < 1, lambda: n, lambda: twice(n - 1) + 2)
+
+    class Twice(keras.layers.Layer):
+        def call(self, numbers):
+            return twice(numbers)
+
+    inputs = keras.Input([None], dtype="int32", ragged=True)
+    answer(kerasrec.SignatureError, lambda: Twice()(inputs), "open shape", "compute_output_spec")
+
+    class WithSpec(Twice):
+        def compute_output_spec(self, numbers):
+            return keras.KerasTensor(numbers.shape, numbers.dtype, ragged=True)
+
+    model = keras.Model(inputs, WithSpec()(inputs))
+    assert model(tf.ragged.constant([[3, 0], [], [1]])).to_list() == [[6, 0], [], [2]]
