@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from kerasrec.datatypes.declare import family_of
 from kerasrec.datatypes.documents import ITEM, KIND_KEY
-from kerasrec.datatypes.field import Choice, Field, Reference
+from kerasrec.datatypes.field import Choice, Field, Reference, as_text
 from kerasrec.datatypes.kinds import KIND, LIST, OBJECT, Kind, Kinds
 
 
@@ -84,4 +84,4 @@ def _one(item: Field, entry: Any, nodes: list[Any]) -> Any:
         return None if entry < 0 else nodes[entry]
     if isinstance(content, Choice):
         return content.values[entry] if entry < len(content.values) else None
-    return entry.decode("utf-8", errors="surrogateescape") if isinstance(entry, bytes) else entry
+    return as_text(entry)

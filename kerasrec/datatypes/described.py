@@ -9,7 +9,15 @@ from typing import Any, TypedDict
 import tensorflow as tf
 
 from kerasrec.datatypes.declare import DataType, family_of
-from kerasrec.datatypes.field import Choice, Content, Field, Numbers, Reference
+from kerasrec.datatypes.field import (
+    Choice,
+    Content,
+    Field,
+    Numbers,
+    Reference,
+    check_name,
+    check_text,
+)
 from kerasrec.datatypes.kinds import Kinds
 
 
@@ -57,7 +65,12 @@ def class_of(
         root: The name of a type.
         kinds: All kinds.
         parts: For each type that does not contain all kinds of a family, its kinds.
+
+    Raises:
+        ValueError: If a name or a choice is not text.
     """
+    for kind in kinds:
+        _check(kind)
     family_names = {kind["name"]: kind["family"] for kind in kinds}
     types = {name: _type(name, (DataType,)) for name in family_names.values()}
     parts = parts or {}
@@ -79,6 +92,18 @@ def class_of(
         members = parts.get(name, [kind for kind, family in family_names.items() if family == name])
         found._kinds = tuple(made[member] for member in members)
     return named[root]
+
+
+def _check(kind: KindConfig) -> None:
+    fields = kind["fields"]
+    try:
+        for name in (kind["family"], kind["name"], *(item["name"] for item in fields)):
+            check_name(name)
+        for choice in (choice for item in fields for choice in item.get("choices", ())):
+            check_text(choice)
+    except ValueError as error:
+        what = f"A name or choice of {kind['name']!r} in the schema"
+        raise ValueError(f"{what} {error}.") from error
 
 
 def _type(name: str, bases: tuple[type[DataType], ...], **attributes: Any) -> type[DataType]:

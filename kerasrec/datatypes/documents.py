@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from kerasrec.datatypes.declare import is_object
 from kerasrec.datatypes.encode import MISSING, Reader, expected
-from kerasrec.datatypes.field import Choice, Field, Numbers, described, holds
+from kerasrec.datatypes.field import Choice, Field, Numbers, as_text, described, holds
 from kerasrec.datatypes.kinds import LIST, NUMBER, OBJECT, TEXT, TRUTH, Kind, Kinds
 
 # The only field of a kind that is not an object.
@@ -40,6 +40,15 @@ def as_document(value: Any) -> Any:
     if _is_of_dataclass(value):
         entries = {item.name: getattr(value, item.name, None) for item in dataclasses.fields(value)}
         return {KIND_KEY: type(value).__name__, **entries}
+    return _python(value)
+
+
+def _python(value: Any) -> Any:
+    """A number or a text of NumPy as one of Python, anything else as it is."""
+    if isinstance(value, np.ndarray) and not value.ndim:
+        value = value[()]
+    if isinstance(value, np.floating):
+        return float(value)
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -84,23 +93,24 @@ def form_of(document: Any) -> str | None:
         return TRUTH
     if isinstance(document, int | float | np.integer | np.floating):
         return NUMBER
-    return LIST if isinstance(document, Sequence | np.ndarray) else None
+    is_list = document.ndim > 0 if isinstance(document, np.ndarray) else False
+    return LIST if is_list or isinstance(document, Sequence) else None
 
 
 def as_number(value: Any) -> float | int | None:
     """The number that a number or a text stands for, an int if it is whole; None if it is not one.
 
-    A text stands for a number if it is written as in JSON, and if float64 can hold it: a long
-    identifier is not a number.
+    A text stands for a number if it is written as in JSON, and if float64 can hold it: neither a
+    long identifier nor "1e999" is a number.
     """
     if isinstance(value, bool):
         return int(value)
-    value = _decoded(value)
+    value = as_text(value)
     if isinstance(value, str):
         if not _NUMBER.fullmatch(value):
             return None
         value = float(value) if has_point(value) else int(value)
-        if not holds(tf.float64, value):
+        if not holds(tf.float64, value) or value in (math.inf, -math.inf):
             return None
     if not isinstance(value, int | float):
         return None
@@ -109,13 +119,8 @@ def as_number(value: Any) -> float | int | None:
 
 def has_point(value: Any) -> bool:
     """Whether a number is a float, or a text such as "5.0" or "5e0"; it may be whole."""
-    value = _decoded(value)
+    value = as_text(value)
     return isinstance(value, float) or (isinstance(value, str) and not value.lstrip("-").isdigit())
-
-
-def _decoded(value: Any) -> Any:
-    """Bytes as text, anything else as it is."""
-    return value.decode("utf-8", errors="replace") if isinstance(value, bytes) else value
 
 
 def reader_of(schema: Kinds) -> Reader:
@@ -211,9 +216,9 @@ def _number(kind: Kind, item: Field, value: Any) -> Any:
         if isinstance(content, Numbers)
         else isinstance(content, Choice) and not any(isinstance(one, str) for one in content.values)
     )
+    value = _python(value)
     if not takes_numbers:
         return value
-    value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, str | bytes) or (isinstance(value, bool) and kind.is_inferred):
         number = as_number(value)
         value = value if number is None else number

@@ -236,7 +236,7 @@ def _stored(item: Field, entry: Any, place: _Place, example: _Example) -> Any:
 
 def _array(item: Field, values: list[Any]) -> Any:
     if item.content.dtype == tf.string:
-        return tf.constant(values, tf.string, [len(values)])
+        return tf.constant(values, tf.string, [len(values), *item.content.shape])
     array = np.array(values, item.content.dtype.as_numpy_dtype)
     return array.reshape([len(values), *item.content.shape])
 

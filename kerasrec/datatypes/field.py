@@ -50,14 +50,12 @@ class Numbers:
         else:
             is_right = is_number
         if is_right and is_number and not _fits(value, self.dtype):
-            raise ValueError(f"is {reprlib.repr(value)}, which {self.dtype.name} cannot hold")
+            raise ValueError(_too_large(value, self.dtype))
         if not is_right:
             raise ValueError(f"is {described(value)}; expected {self}")
+        check_text(value)
         if is_number and not holds(self.dtype, value):
-            raise ValueError(
-                f"is {value}, of which {self.dtype.name} would keep other digits, so that "
-                "different numbers became one; give identifiers as texts"
-            )
+            raise ValueError(reason_not_held(value))
         return value
 
     @property
@@ -77,6 +75,8 @@ class Numbers:
             raise ValueError(f"is {described(value)}{shape}; expected {self}")
         if not is_text and not is_bool and not all(_fits(one, self.dtype) for one in array.flat):
             raise ValueError(f"is {described(value)}, which {self.dtype.name} cannot hold")
+        for one in array.flat if is_text else ():
+            check_text(one)
         return array.astype(self.dtype.as_numpy_dtype)
 
     def __str__(self) -> str:
@@ -136,13 +136,14 @@ class Choice:
         Raises:
             ValueError: If it is none of the values.
         """
+        check_text(value)
         try:
             number = self._numbers.get(_key(value))
             if number is None and _is_member(value):
                 number = self._numbers.get(_key(value.name))
         except TypeError:  # A list has no hash.
             number = None
-        if number is None and self.takes_others and isinstance(value, int | float | str):
+        if number is None and self.takes_others and isinstance(value, int | float | str | bytes):
             number = len(self.values)
         if number is not None:
             return number
@@ -228,6 +229,13 @@ def field_of(owner: str, name: str, annotation: Any, is_data_type: Any) -> Field
             )
         (inner,) = typing.get_args(inner)
     content = _content(inner, is_data_type)
+    if isinstance(content, Choice):
+        try:
+            for value in content.values:
+                check_text(value)
+        except ValueError as error:
+            declared = f"{owner}.{name} is declared as {content}"
+            raise TypeError(f"{declared}: a choice {error}.") from error
     if content is None:
         raise TypeError(
             f"{owner}.{name} is declared as {annotation!r}. A field may be float, int, bool, str, "
@@ -243,6 +251,20 @@ def holds(dtype: tf.DType, value: float) -> bool:
     if dtype != tf.float64 or not isinstance(value, int | np.integer):
         return True
     return abs(int(value)) <= 1 << 53 or (_fits(value, dtype) and int(float(value)) == value)
+
+
+def reason_not_held(value: int) -> str:
+    """Why float64 does not hold an integer, for an error, after its path; see `holds`."""
+    if not _fits(value, tf.float64):
+        return _too_large(value, tf.float64)
+    return (
+        f"is {value}, of which float64 would keep other digits, so that different numbers became "
+        "one; give identifiers as texts"
+    )
+
+
+def _too_large(value: Any, dtype: tf.DType) -> str:
+    return f"is {reprlib.repr(value)}, which {dtype.name} cannot hold"
 
 
 def _fits(value: Any, dtype: tf.DType) -> bool:
@@ -262,7 +284,7 @@ def _limits(dtype: tf.DType) -> tuple[float, float]:
 
 def _key(value: Any) -> tuple[bool, Any]:
     """A key that is equal for equal values, such as 1, 1.0 and np.int64(1), but not True."""
-    return isinstance(value, bool | np.bool_), value
+    return isinstance(value, bool | np.bool_), as_text(value)
 
 
 def _is_member(value: Any) -> bool:
@@ -272,6 +294,36 @@ def _is_member(value: Any) -> bool:
 def described(value: Any) -> str:
     """A value for an error: its short print and its type."""
     return f"{reprlib.repr(value)} (type {type(value).__name__})"
+
+
+def as_text(value: Any) -> Any:
+    """Bytes that are text as text, anything else as it is."""
+    try:
+        return value.decode() if isinstance(value, bytes) else value
+    except UnicodeDecodeError:
+        return value
+
+
+def check_text(value: Any) -> None:
+    """Raises ValueError for a text with half of a surrogate pair, as JSON may have it.
+
+    TensorFlow would refuse it, without its path. The message continues a value's path.
+    """
+    try:
+        if isinstance(value, str) and not value.isascii():
+            value.encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(
+            f"is {reprlib.repr(value)}, which is not text: it holds half a character. Replace it: "
+            "text.encode(errors='replace').decode()"
+        ) from error
+
+
+def check_name(name: str) -> None:
+    """Raises ValueError for a name that no class can have; see `check_text`."""
+    check_text(name)
+    if "\0" in name:
+        raise ValueError(f"is {reprlib.repr(name)}, which holds a null character. Leave it out")
 
 
 def _content(annotation: Any, is_data_type: Any) -> Content | None:

@@ -10,9 +10,11 @@ that kind, wherever they stand.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+import tensorflow as tf
 
 from kerasrec.datatypes.described import KindConfig
 from kerasrec.datatypes.documents import (
@@ -24,12 +26,20 @@ from kerasrec.datatypes.documents import (
     has_point,
     not_json,
 )
-from kerasrec.datatypes.field import described
+from kerasrec.datatypes.field import (
+    as_text,
+    check_name,
+    check_text,
+    described,
+    holds,
+    reason_not_held,
+)
 from kerasrec.datatypes.kinds import LIST, NUMBER, OBJECT, TEXT, TRUTH
 
 ROOT, NODE = "document", "node"
 # The content of a field of numbers: with as many digits as numbers of JSON have.
 _NUMBERS = {"dtype": "float64", "shape": []}
+_CYCLE = "leads back to itself through its fields; a recursion over it would not end"
 
 
 def infer(
@@ -37,8 +47,8 @@ def infer(
     max_choices: int,
     optional: bool | str | Iterable[str],
     numbers: str | Iterable[str],
-) -> dict[str, Any]:
-    """Returns a schema for documents, as plain data.
+) -> tuple[dict[str, Any], list[str]]:
+    """Returns a schema for documents, as plain data, and the fields without any value.
 
     Args:
         documents: The examples.
@@ -47,8 +57,8 @@ def infer(
         numbers: Fields of numbers that are not choices, however few different ones there are.
 
     Raises:
-        ValueError: If there are no documents, if something in one is not a document, or if a named
-            field does not exist or does not contain numbers.
+        ValueError: If there are no documents, if something in one is not a document or cannot be
+            encoded, or if a named field does not exist or does not contain numbers.
     """
     inference = _Inference(max_choices)
     for number, document in enumerate(documents):
@@ -57,7 +67,7 @@ def infer(
         inference.see(document, number)
     if not inference.root.num_seen:
         raise ValueError("There are no documents to infer a schema from; expected at least one.")
-    config = inference.config()
+    config, left_out = inference.config()
     for item in _named(config, "optional", optional).values():
         item["is_optional"] = not item["is_list"]  # A list without entries says so itself.
     for name, item in _named(config, "numbers", numbers).items():
@@ -65,10 +75,13 @@ def infer(
         is_number = item.get("dtype") == "float64"
         if not is_number and not (choices and all(isinstance(one, int) for one in choices)):
             raise ValueError(f"numbers={name!r} is a field that holds something else than numbers.")
+        for number in choices:
+            if not holds(tf.float64, number):
+                raise ValueError(f"numbers={name!r}: a number {reason_not_held(number)}.")
         item.pop("choices", None)
         item.pop("takes_others", None)
         item |= _NUMBERS
-    return config
+    return config, left_out
 
 
 def _named(
@@ -94,13 +107,17 @@ def _named(
 
 @dataclass
 class _Scalars:
-    """The texts or the numbers that were seen at a place."""
+    """The texts or the numbers that were seen at a place.
+
+    `refused` says why a number of these can only be a choice: it is an integer that floats round.
+    """
 
     max_choices: int
     num_seen: int = 0
     different: set[Any] = field(default_factory=set)
     are_numbers: bool = True
     are_integers: bool = True
+    refused: ValueError | None = None
 
     def see(self, value: Any) -> None:
         self.num_seen += 1
@@ -108,13 +125,14 @@ class _Scalars:
         self.are_numbers &= number is not None
         self.are_integers &= isinstance(number, int) and not has_point(value)
         if len(self.different) <= self.max_choices:
-            self.different.add(value)
+            self.different.add(as_text(value))
 
     @property
     def are_choices(self) -> bool:
         """Whether there are few different values, each seen twice or more on average."""
         few = len(self.different) <= self.max_choices
-        return few and 2 * len(self.different) <= self.num_seen
+        are_text = not any(isinstance(value, bytes) for value in self.different)
+        return few and are_text and 2 * len(self.different) <= self.num_seen
 
     def content(self, form: str) -> dict[str, Any]:
         """Returns the content of a field of one of these forms."""
@@ -123,6 +141,8 @@ class _Scalars:
         if form == NUMBER:
             if self.are_integers and self.are_choices:
                 return _choices(sorted({as_number(value) for value in self.different}))
+            if self.refused:
+                raise self.refused
             return dict(_NUMBERS)
         if self.are_choices:
             return _choices(sorted(self.different))
@@ -154,6 +174,7 @@ class _Place:
         items: The place of the entries of lists.
         has_kinds: Whether objects were seen that say their kind.
         num_lists_above: The number of lists directly around each other here.
+        refused: The error for a list with None, if other lists here have values.
     """
 
     path: tuple[str, ...]
@@ -163,6 +184,7 @@ class _Place:
     items: _Place | None = None
     has_kinds: bool = False
     num_lists_above: int = 0
+    refused: ValueError | None = None
 
     @property
     def forms(self) -> list[str]:
@@ -193,6 +215,7 @@ def _joined(one: _Scalars, other: _Scalars) -> _Scalars:
         different,
         one.are_numbers and other.are_numbers,
         one.are_integers and other.are_integers,
+        one.refused or other.refused,
     )
 
 
@@ -201,7 +224,7 @@ class _Around:
     """The places around a document, the innermost first."""
 
     place: _Place
-    key: str
+    key: str | None  # None for a root, and for an entry of a list.
     above: _Around | None
 
     def find(self, key: str) -> _Place | None:
@@ -226,34 +249,41 @@ class _Inference:
 
     def see(self, document: Any, number: int) -> None:
         """Processes an example, without recursion."""
-        waiting = [(document, _Around(self.root, "", None))]
+        waiting: list[tuple[Any, _Around | None]] = [(document, _Around(self.root, None, None))]
         seen: set[tuple[int, _Place]] = set()
+        inside: set[int] = set()  # The objects and lists around the one at hand.
         alive = []  # So that no other object gets the same id.
         while waiting:
             value, around = waiting.pop()
+            if around is None:  # All in it was seen.
+                inside.remove(id(value))
+                continue
             alive.append(value)
             found = as_document(value)
-            if form_of(found) in (OBJECT, LIST):  # It may stand in many places, also in itself.
+            if form_of(found) in (OBJECT, LIST):  # It may stand in many places.
+                if id(value) in inside:
+                    raise _error(number, around.place, _CYCLE)
                 if (id(value), around.place) in seen:
                     continue
                 seen.add((id(value), around.place))
+                inside.add(id(value))
+                waiting.append((value, None))
             waiting += self._look_at(found, around, number)
 
-    def _look_at(self, value: Any, around: _Around, number: int) -> list[tuple[Any, _Around]]:
+    def _look_at(
+        self, value: Any, around: _Around, number: int
+    ) -> list[tuple[Any, _Around | None]]:
         place = around.place
         if value is None:
             return []
         place.num_seen += 1
         form, reason = form_of(value), not_json(value)
-        if reason is not None:
-            raise ValueError(f"example {number}: {'.'.join(place.path)} {reason}.")
         if form is None:
-            path = ".".join(place.path)
-            raise ValueError(
-                f"example {number}: {path} is {described(value)}; expected a dict, list, number, "
-                "str, bool or None."
-            )
+            reason = f"is {described(value)}; expected a dict, list, number, str, bool or None"
+        if reason is not None:
+            raise _error(number, place, reason)
         if form == OBJECT:
+            _check_keys(value, number, place)
             found = self._object(place, value)
             found.num_seen += 1
             found.counts.update(key for key, entry in value.items() if entry is not None)
@@ -264,9 +294,8 @@ class _Inference:
                 if key != KIND_KEY or kind is None
             ]
         if form == LIST:
-            num_none = sum(entry is None for entry in value)
-            if 0 < num_none < len(value):
-                raise ValueError(
+            if any(entry is None for entry in value) and not place.refused:
+                place.refused = ValueError(
                     f"example {number}: the list at {'.'.join(place.path)} has an entry that is "
                     "None; expected dicts, lists, numbers, str or bool. Leave such entries out, "
                     "also of what you encode, or put a value there that stands for them."
@@ -277,8 +306,17 @@ class _Inference:
                 place.items.num_lists_above = max(
                     place.items.num_lists_above, place.num_lists_above + 1
                 )
-            return [(entry, _Around(place.items, "", around)) for entry in value]
-        place.scalars.setdefault(form, _Scalars(self._max_choices)).see(value)
+            return [(entry, _Around(place.items, None, around)) for entry in value]
+        try:
+            check_text(value)
+        except ValueError as reason:
+            raise _error(number, place, reason) from reason
+        if form not in place.scalars:
+            place.scalars[form] = _Scalars(self._max_choices)
+        found = place.scalars[form]
+        found.see(value)
+        if isinstance(value, int) and not found.refused and not holds(tf.float64, value):
+            found.refused = _error(number, place, reason_not_held(value))
         return []
 
     def _object(self, place: _Place, value: Any) -> _Object:
@@ -300,12 +338,13 @@ class _Inference:
         self._places.append(_Place(path))
         return self._places[-1]
 
-    def config(self) -> dict[str, Any]:
-        """Returns all kinds as plain data."""
+    def config(self) -> tuple[dict[str, Any], list[str]]:
+        """Returns all kinds as plain data, and the fields without any value."""
         for place in self._places:
             if place.has_kinds:
                 self._move_to_node(place)
-        return _Config(self._node, self._kinds).of(self.root)
+        config = _Config(self._node, self._kinds)
+        return config.of(self.root), config.left_out
 
     def _move_to_node(self, place: _Place) -> None:
         """What is allowed at one place of objects that say their kind is allowed at all of them."""
@@ -337,6 +376,8 @@ class _Config:
         self._families: dict[_Place, str] = {}
         self._waiting: list[_Place] = []
         self._names: set[str] = {*kinds}
+        # Fields that were null or an empty list in all documents, `kind.field`.
+        self.left_out: list[str] = []
 
     def of(self, root: _Place) -> dict[str, Any]:
         """Returns the schema of a place."""
@@ -361,28 +402,38 @@ class _Config:
         if place.objects is not None:
             objects = {family: place.objects}
         found = [
-            KindConfig(name=name, family=family, form=OBJECT, fields=self._fields(item))
+            KindConfig(name=name, family=family, form=OBJECT, fields=self._fields(name, item))
             for name, item in objects.items()
         ]
         for form in place.forms:
             if form == OBJECT:
                 continue
-            content = self._content(place.items) if form == LIST else place.content(form)
-            # A list that was always empty has no field.
-            fields = [] if content is None else [_field(ITEM, content, form == LIST, False)]
             name = self._unique((f"{family}.{form}",))
+            content = self._entries(place) if form == LIST else place.content(form)
+            fields = [] if content is None else [_field(ITEM, content, form == LIST, False)]
+            if content is None:
+                self.left_out.append(f"{name}.{ITEM}")
             found.append(KindConfig(name=name, family=family, form=form, fields=fields))
         return found
 
-    def _fields(self, found: _Object) -> list[dict[str, Any]]:
+    def _fields(self, kind: str, found: _Object) -> list[dict[str, Any]]:
         fields = []
         for key, place in found.places.items():
             is_list = place.forms == [LIST]
-            content = self._content(place.items if is_list else place)
-            if content is not None:
+            content = self._entries(place) if is_list else self._content(place)
+            if content is None:
+                self.left_out.append(f"{kind}.{key}")
+            else:
                 is_optional = not is_list and found.counts[key] < found.num_seen
                 fields.append(_field(key, content, is_list, is_optional))
         return fields
+
+    def _entries(self, place: _Place) -> dict[str, Any] | None:
+        """The content of an entry of the lists at a place; None if all were empty."""
+        content = self._content(place.items)
+        if content is not None and place.refused:
+            raise place.refused
+        return content
 
     def _content(self, place: _Place | None) -> dict[str, Any] | None:
         """The content of one document of a place; None if none was seen."""
@@ -403,3 +454,22 @@ class _Config:
 
 def _field(name: str, content: dict[str, Any], is_list: bool, is_optional: bool) -> dict[str, Any]:
     return {"name": name, **content, "is_list": is_list, "is_optional": is_optional}
+
+
+def _error(number: int, place: _Place, reason: object) -> ValueError:
+    """The error for a value at a place of an example."""
+    return ValueError(f"example {number}: {'.'.join(place.path)} {str(reason).rstrip('.')}.")
+
+
+def _check_keys(value: Mapping[Any, Any], number: int, place: _Place) -> None:
+    """Raises ValueError for keys, or the name of a kind, that cannot name fields or kinds."""
+    names = [("key", key) for key in value]
+    if isinstance(value.get(KIND_KEY), str):
+        names.append(("kind", value[KIND_KEY]))
+    for what, name in names:
+        if not isinstance(name, str):
+            raise _error(number, place, f"has a {what} that is {described(name)}; expected a str")
+        try:
+            check_name(name)
+        except ValueError as reason:
+            raise _error(number, place, f"has a {what} that {reason}") from reason

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -116,9 +117,10 @@ class Schema(Kinds):
         Objects under one key have the same kind, which is named after the key; or, if they have a
         key `"kind"`, the kind that it names. For objects of dataclasses and nodes of `ast` that is
         the name of their class. A field that some objects lack, or that is None there, is optional.
-        Texts that are numbers everywhere are numbers. Where there are values of several forms, such
-        as numbers and objects, there is a kind for each form. Keys that no example has are left out
-        when documents are encoded.
+        Texts that are JSON numbers everywhere, and that float64 holds, are numbers. Where there are
+        values of several forms, such as numbers and objects, there is a kind for each form. Keys
+        that no example has, or that are None or an empty list in all of them, are left out when
+        documents are encoded; a warning names the latter.
 
         Args:
             documents: The examples.
@@ -135,11 +137,23 @@ class Schema(Kinds):
 
         Raises:
             ValueError: If `documents` is one document or is empty, if a document contains something
-                that is not JSON, such as NaN, if a list has None among other entries, or if
-                `optional` or `numbers` names something that is no such field.
+                that is not JSON, such as NaN, half of a surrogate pair or a key that is not a str,
+                if integers that are not choices are rounded by float64, if a list has None among
+                other entries, if a document contains itself, or if `optional` or `numbers` names
+                something that is not such a field.
         """
         refuse_one_document("Schema.infer", documents)
-        return cls.from_config(infer(documents, max_choices, optional, numbers))
+        config, left_out = infer(documents, max_choices, optional, numbers)
+        if left_out:
+            more = f" and {len(left_out) - 8} more" if len(left_out) > 9 else ""
+            names = ", ".join(left_out[: 8 if more else None])
+            warnings.warn(
+                f"Schema.infer leaves out {names}{more}: null or an empty list in all examples. "
+                "When documents are encoded, values there are left out, too. Add an example with "
+                "a value, or remove the keys.",
+                stacklevel=2,
+            )
+        return cls.from_config(config)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the schema as plain data."""
@@ -154,7 +168,7 @@ class Schema(Kinds):
         """Returns the values from which a batch was encoded: new objects, or documents.
 
         Documents lack the fields that are None, and texts and numbers that are not known choices
-        are None.
+        are None. Texts that are not UTF-8 are bytes.
 
         Args:
             batch: A batch from `encode`; or the result of a recursive function: a value for each

@@ -3,7 +3,9 @@
 import ast
 import dataclasses
 import enum
+import json
 import re
+from typing import Literal
 
 import nltk
 import numpy as np
@@ -388,3 +390,83 @@ def test_batches_go_through_files(tmp_path):
     data.save(str(tmp_path))
     read = tf.data.Dataset.load(str(tmp_path)).batch(2)
     assert same([value for batch in read for value in SCHEMA.decode(batch)], TREES)
+
+
+class Card(kerasrec.DataType):
+    name: str
+    suit: Literal["hearts", "spades"]
+    tags: list[str]
+    pair: tf.TensorSpec([2], tf.string)
+    note: "str | None"
+    below: "list[Card]"
+
+
+HALF = json.loads('"\\ud83d"')
+NOT_TEXT = r"is .*, which is not text: it holds half a character\."
+CARD = {
+    "name": "é",
+    "suit": "hearts",
+    "tags": ["😀"],
+    "pair": ["a", "b"],
+    "note": None,
+    "below": [],
+}
+
+
+def test_vectors_of_texts():
+    batch = kerasrec.Schema(Card).encode([CARD])
+    assert batch["Card.pair"].to_list() == [[[b"a", b"b"]]]
+    assert batch["Card.tags"].to_list() == [[["😀".encode()]]]
+
+
+@pytest.mark.parametrize(
+    ("changes", "path"),
+    [
+        ({"name": HALF}, "name"),
+        ({"suit": HALF}, "suit"),
+        ({"tags": ["x", "x" + HALF]}, r"tags\[1\]"),
+        ({"pair": ["x", HALF]}, "pair"),
+        ({"note": HALF}, "note"),
+        ({"below": [CARD, CARD | {"tags": [HALF]}]}, r"below\[1\]\.tags\[0\]"),
+    ],
+)
+def test_half_a_character_is_named_by_its_path(changes, path):
+    schema, wrong = kerasrec.Schema(Card), CARD | changes
+    with pytest.raises(ValueError, match=f"example 1: {path} {NOT_TEXT}"):
+        schema.encode([CARD, wrong])
+    place = re.sub(r"\\\[.\\\]", "", path)  # Here, entries of a list have no numbers.
+    with pytest.raises(ValueError, match=rf"example 1: (document\.)?{place} {NOT_TEXT}"):
+        kerasrec.Schema.infer([CARD, wrong])
+    full = CARD | {"note": "x"}
+    inferred = kerasrec.Schema.infer([full | {"below": [full]}] * 2, optional=True)
+    with pytest.raises(ValueError, match=rf"example 1: {path}.* {NOT_TEXT}"):
+        inferred.encode([CARD, wrong])
+
+
+def test_half_a_character_in_names_and_choices():
+    for wrong in ({HALF: 1.5}, {"kind": HALF}):
+        with pytest.raises(
+            ValueError, match=rf"example 1: document\.a has a (key|kind) that {NOT_TEXT}"
+        ):
+            kerasrec.Schema.infer([{"a": []}, {"a": [wrong]}])
+
+    class Wrong(kerasrec.DataType):
+        suit: Literal["hearts", HALF]
+
+    with pytest.raises(TypeError, match=rf"Wrong\.suit is declared as .*: a choice {NOT_TEXT}"):
+        kerasrec.Schema(Wrong)
+    text = json.dumps(kerasrec.Schema.infer([{"a": {"b": "x"}}] * 2).get_config())
+    for name in ("document", "a", "b", "x"):
+        config = json.loads(text.replace(f'"{name}"', json.dumps(HALF)))
+        with pytest.raises(ValueError, match=f"A name or choice of .* in the schema {NOT_TEXT}"):
+            kerasrec.Schema.from_config(config)
+
+
+@pytest.mark.many
+def test_half_a_character_in_a_value_that_a_function_makes():
+    @kerasrec.recursive
+    def renamed(card):
+        return Card(HALF, card.suit, card.tags, card.pair, None, renamed(card.below))
+
+    with pytest.raises(kerasrec.SignatureError, match=rf"Card\.name at .* {NOT_TEXT}"):
+        renamed(Card(**CARD))

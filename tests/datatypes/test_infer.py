@@ -2,8 +2,11 @@
 
 import ast
 import dataclasses
+import json
+import warnings
 
 import nltk
+import numpy as np
 import pytest
 
 import kerasrec
@@ -263,5 +266,114 @@ def test_numbers_with_a_point_are_no_choices():
 
 
 def test_lists_with_none_are_refused_at_once():
+    for documents in ([{"a": [1.0]}, {"a": [None]}], [{"a": [None]}, {"a": 2.5}, {"a": [3]}]):
+        with pytest.raises(ValueError, match=r"example [01]: the list at document\.a has an entry"):
+            infer(documents)
     with pytest.raises(ValueError, match=r"example 1: the list at document\.a has an entry"):
         infer([{"a": [1.0]}, {"a": [1.0, None]}])
+
+
+@pytest.mark.parametrize(
+    "text", ["1e999", "-1e400", "1_000", " 1 ", "0x10", "inf", "nan", "007", "9007199254740993"]
+)
+def test_texts_that_float64_or_json_does_not_take_for_numbers_stay_texts(text):
+    documents = [{"a": text}, {"a": "2"}, {"a": b"-2.5e1"}]
+    schema = infer(documents)
+    assert lines(schema) == ["document", "a: a text (str)"]
+    assert schema.decode(schema.encode(documents)) == [{"a": text}, {"a": "2"}, {"a": "-2.5e1"}]
+    both = [{"a": text}, {"a": 3}, {"a": True}]
+    schema = infer(both)
+    assert lines(schema)[2:] == ["a.text", "value: a text (str)", "a.number", "value: a number"]
+    assert schema.decode(schema.encode(both)) == [{"a": text}, {"a": 3.0}, {"a": 1.0}]
+
+
+@pytest.mark.parametrize("number", [2**53 + 1, -(2**53) - 1, 2**63 + 1, 10**30, 10**400])
+def test_integers_that_float64_does_not_hold_are_choices_or_refused(number):
+    for others in ([1, 2], [0.5, "3"], [{"kind": "x"}]):
+        documents = [{"a": others}, {"b": [{"a": [*others, number]}]}]
+        with pytest.raises(ValueError, match=r"example 1: .*a is -?\d.*float64") as error:
+            infer(documents)
+        assert "a is" in str(error.value)
+    documents = [{"a": item} for item in (number, 1, number, 1)]
+    schema = infer(documents)
+    assert schema.decode(schema.encode(documents)) == documents
+    with pytest.raises(ValueError, match=r"numbers='document\.a': a number is .* float64"):
+        infer(documents, numbers="document.a")
+
+
+def test_integers_that_float64_holds_are_numbers():
+    documents = [{"a": item} for item in (2**53, -(2**53), 2**63, 2**64, 10**20)]
+    batch = infer(documents).encode(documents)
+    assert [int(rows[0]) for rows in batch["document.a"].to_list()] == [
+        document["a"] for document in documents
+    ]
+
+
+def test_numbers_of_numpy_are_those_of_python():
+    documents = [
+        {"a": np.int64(3), "b": np.float32(0.5), "c": np.bool_(True), "d": np.array([1, 2])},
+        {"a": np.array(4.5), "b": np.longdouble(2.5), "c": np.bool_(False), "d": np.ones([0])},
+    ]
+    schema = infer(documents)
+    assert schema.decode(schema.encode(documents)) == [
+        {"a": 3.0, "b": 0.5, "c": True, "d": [1.0, 2.0]},
+        {"a": 4.5, "b": 2.5, "c": False, "d": []},
+    ]
+    for wrong in (np.float32("nan"), np.longdouble("1e400"), [np.array(np.inf)]):
+        with pytest.raises(ValueError, match=r"example 1: document\.a is .*no number of JSON"):
+            infer([{"a": 1.5}, {"a": wrong}])
+
+
+def test_bytes_are_texts():
+    documents = [{"a": item} for item in (b"x", "x", "y", b"y")]
+    schema = infer(documents)
+    assert lines(schema)[1:] == ["a: one of 'x', 'y'"]
+    assert schema.encode(documents)["document.a"].to_list() == [[0], [0], [1], [1]]
+    json.dumps(schema.get_config())
+    documents = [{"a": item} for item in (b"\xff", "y") * 2]  # Not UTF-8.
+    schema = infer(documents)
+    assert lines(schema)[1:] == ["a: a text (str)"]
+    assert schema.decode(schema.encode(documents)) == documents
+
+
+def test_an_empty_key_is_no_way_back_to_the_root():
+    documents = [{"": {"x": 1.5}, "y": [{"": 2.5}]}]
+    schema = infer(documents)
+    assert schema.decode(schema.encode(documents)) == documents
+    assert len(schema.kinds) == 3
+
+
+def test_a_document_in_itself():
+    document = {"a": [{"b": 1.5}]}
+    document["a"][0]["c"] = document
+    with pytest.raises(ValueError, match=r"example 1: document\.a\.c leads back to itself"):
+        infer([{}, document])
+    shared = {"x": 1.5}
+    infer([{"a": shared, "b": [shared, shared]}])
+
+
+def test_keys_are_texts():
+    for key, message in [
+        (1, r"has a key that is 1 \(type int\); expected a str"),
+        (None, r"has a key that is None"),
+        ("\0", r"has a key that is '\\x00', which holds a null character"),
+    ]:
+        with pytest.raises(ValueError, match=r"example 1: document\.a " + message):
+            infer([{}, {"a": [{key: 1.5}]}])
+
+
+def test_fields_that_are_always_null_or_empty_are_named():
+    documents = [{"a": None, "b": [{"c": [], "d": 1.5}], "e": [1.5, []]}, {"a": None, "b": []}]
+    message = r"leaves out document\.a, b\.c, e\.list\.value: null or an empty list in all examples"
+    with pytest.warns(UserWarning, match=message) as caught:
+        schema = infer(documents)
+    assert caught[0].filename == __file__
+    assert schema.decode(schema.encode(documents)) == [
+        {"b": [{"d": 1.5}], "e": [1.5, []]},
+        {"b": [], "e": []},
+    ]
+    with pytest.warns(UserWarning, match=r"document\.k7 and 12 more: null"):
+        infer([{f"k{number}": None for number in range(20)}])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        infer([{"a": None, "b": []}, {"a": 1.5, "b": ["x"]}])

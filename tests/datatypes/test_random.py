@@ -1,5 +1,8 @@
 """Random values and documents: to tensors and back, and through recursive functions."""
 
+import json
+import re
+
 import keras
 import numpy as np
 import pytest
@@ -105,3 +108,47 @@ def test_random_documents_are_encoded(documents):
     for place, document in enumerate(documents):
         alone = encoder(schema.encode([document]))
         np.testing.assert_allclose(alone[0], whole[place], rtol=1e-4, atol=1e-5)
+
+
+# All that JSON, NumPy and careless files may hold, in the places where forms are told apart.
+ODD = st.sampled_from(
+    [
+        *("1", "1e999", "-1e400", "1e308", "1_000", " 1 ", "0x10", "007", "+1", "1.", "-0", "inf"),
+        *("NaN", "9007199254740993", "9" * 320, "\u0661", "", b"1", b"x", b"\xff", "\ud83d", "\0"),
+        *(1, 0, True, False, 1.0, 5.0, -0.0, 1e308, 2**53 + 1, 2**63, 10**30, 10**400),
+        *(float("nan"), float("-inf"), np.float32(0.1), np.int64(2**60), np.uint64(2**64 - 1)),
+        *(np.longdouble("1e400"), np.array(2), np.bool_(True), np.str_("y")),
+        *(np.array([1, 2]), np.array(["a"]), np.array([[1.5], [2.5]]), 1j, object),
+    ]
+)
+ODD_KEYS = st.sampled_from(["a", "b", "", "kind", "a/b", "value", "\ud83d"])
+ODD_DOCUMENTS = st.recursive(
+    ODD | st.none() | SCALARS,
+    lambda below: (
+        st.lists(below, max_size=3)
+        | st.dictionaries(ODD_KEYS, below, max_size=3)
+        | st.builds(lambda item: [item, item], below)
+    ),
+    max_leaves=6,
+)
+
+
+@pytest.mark.filterwarnings("ignore:Schema.infer leaves out")
+@settings(max_examples=40, deadline=None)
+@given(st.lists(ODD_DOCUMENTS, min_size=1, max_size=4), st.integers(1, 2))
+def test_what_is_inferred_is_encoded(documents, times):
+    """`infer` refuses documents with an error that names a place, or `encode` takes them."""
+    documents = documents * times  # Choices are seen twice.
+    try:
+        schema = kerasrec.Schema.infer(documents)
+    except ValueError as error:
+        assert re.match("example \\d+|Some objects at|At .* stand lists", str(error)), error
+        return
+    batch = schema.encode(documents)
+    text = json.dumps(schema.get_config())
+    same = kerasrec.Schema.from_config(json.loads(text))
+    again = same.encode(documents)
+    decoded = schema.encode(schema.decode(batch))
+    for key, rows in batch.items():
+        assert rows.to_list() == again[key].to_list(), key
+        assert rows.to_list() == decoded[key].to_list(), key
