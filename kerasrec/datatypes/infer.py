@@ -278,9 +278,10 @@ class _Inference:
             return []
         place.num_seen += 1
         form, reason = form_of(value), not_json(value)
+        if reason is not None:
+            raise _error(number, place, reason)
         if form is None:
             reason = f"is {described(value)}; expected a dict, list, number, str, bool or None"
-        if reason is not None:
             raise _error(number, place, reason)
         if form == OBJECT:
             _check_keys(value, number, place)
@@ -307,17 +308,20 @@ class _Inference:
                     place.items.num_lists_above, place.num_lists_above + 1
                 )
             return [(entry, _Around(place.items, None, around)) for entry in value]
+        self._see_scalar(value, form, number, place)
+        return []
+
+    def _see_scalar(self, value: Any, form: str, number: int, place: _Place) -> None:
         try:
             check_text(value)
-        except ValueError as reason:
-            raise _error(number, place, reason) from reason
+        except ValueError as error:
+            raise _error(number, place, error) from error
         if form not in place.scalars:
             place.scalars[form] = _Scalars(self._max_choices)
-        found = place.scalars[form]
-        found.see(value)
-        if isinstance(value, int) and not found.refused and not holds(tf.float64, value):
-            found.refused = _error(number, place, reason_not_held(value))
-        return []
+        scalars = place.scalars[form]
+        scalars.see(value)
+        if isinstance(value, int) and not scalars.refused and not holds(tf.float64, value):
+            scalars.refused = _error(number, place, reason_not_held(value))
 
     def _object(self, place: _Place, value: Any) -> _Object:
         name = value.get(KIND_KEY)

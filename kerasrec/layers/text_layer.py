@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from kerasrec.datatypes.field import check_text
 from kerasrec.errors import SentenceFirst
 from kerasrec.layers.held import plain
 from kerasrec.lower_case import lower_case
@@ -62,6 +63,11 @@ class TextLayer(keras.layers.Layer):
                 f"`vocabulary` of {self.name} holds {wrong[0]!r}; expected words, text that is not "
                 "empty. The numbers 0, of no word, and 1, of unknown words, are added to it."
             )
+        for word in words:
+            try:
+                check_text(word)
+            except ValueError as error:
+                raise ValueError(f"A word in `vocabulary` of {self.name} {error}.") from error
         if self.lowercase:
             words = [word.lower() for word in words]
         if len(set(words)) < len(words):
