@@ -179,8 +179,15 @@ class Schema(Kinds):
             None.
 
         Raises:
-            ValueError: If it is neither, or if a value is of another type.
+            ValueError: If it is neither, if a value is of another type, or in a graph.
         """
+        if not isinstance(batch, Value):
+            batch = self._checked(batch)
+        if not tf.executing_eagerly():
+            raise ValueError(
+                "Schema.decode makes Python objects, which a graph does not hold. Call it outside "
+                "of the layer, tf.function or tf.data, on the tensors that these return."
+            )
         if not isinstance(batch, Value):
             return decode(self, batch)
         nodes = self._examples(batch, "Schema.decode")._node

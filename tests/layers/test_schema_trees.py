@@ -140,6 +140,12 @@ def test_wrong_functions_and_inputs_are_errors():
         SchemaTrees(SCHEMA)({key: rows.to_tensor() for key, rows in BATCH.items()})
     with pytest.raises(ValueError, match=r"Schema\.trees and a SchemaEncoder take inputs"):
         SCHEMA.values(SCHEMA.inputs())
+    for wrong, message in [({}, "The batch has no kind"), (3, r"The batch is 3 .*expected a dict")]:
+        with pytest.raises(ValueError, match=message):
+            SCHEMA.decode(wrong)
+    for values in (BATCH, SCHEMA.values(BATCH)):
+        with pytest.raises(ValueError, match=r"makes Python objects, which a graph does not hold"):
+            tf.function(lambda values=values: SCHEMA.decode(values))()
 
 
 @keras.saving.register_keras_serializable("tests")
