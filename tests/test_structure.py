@@ -43,6 +43,7 @@ ORDER = [
 # Any module may import these; they import nothing else of kerasrec.
 SHARED = {
     "autograph",
+    "bracket_labels",
     "errors",
     "half_precision",
     "host",
@@ -56,7 +57,7 @@ SHARED = {
 # These folders import no more than this: datasets and training stand alone, without compiler and
 # layers, and layers is written with the names that a user has, and with what schemas say of fields.
 ALONE = {
-    "datasets": {"autograph", "int_range", "lower_case", "row_ids", "shuffling"},
+    "datasets": {"autograph", "bracket_labels", "int_range", "lower_case", "row_ids", "shuffling"},
     "training": SHARED,
     "layers": {"public", "datatypes", *SHARED},
 }

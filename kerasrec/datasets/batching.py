@@ -184,7 +184,7 @@ def tree_pair_batches(
 
     Raises:
         ValueError: As for `tree_batches`, or if the numbers of left trees, right trees and labels
-            differ, or if a label does not fit into int32 or float32.
+            differ, or if a label is not a number, or does not fit into int32 or float32.
 
     Example:
 
@@ -199,6 +199,11 @@ def tree_pair_batches(
         raise ValueError(
             f"left has {len(left)} trees, right {len(right)}, and labels {len(given)}; expected as "
             "many of each, one for each pair."
+        )
+    if given.dtype.kind not in "iuf":
+        raise ValueError(
+            f"labels holds values of the type {given.dtype}; expected numbers, one or several for "
+            "each pair, such as 1 for True."
         )
     wrong = np.argwhere(is_too_large(given) | is_no_int32(given))
     if len(wrong):

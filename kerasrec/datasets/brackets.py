@@ -15,13 +15,16 @@ Source of the format: Marcus et al. 1993, Building a Large Annotated Corpus of E
 Treebank, https://aclanthology.org/J93-2004/.
 """
 
+import functools
 import os
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from nltk import Tree
 
+from kerasrec.bracket_labels import KNOWN_LABEL, LOWER_CASE
 from kerasrec.datasets.problems import add_problem, text_of
 from kerasrec.datasets.reading import Format, NumberedLines, read_files
 from kerasrec.datasets.traversal import preorder
@@ -31,27 +34,45 @@ ENDINGS = [".mrg", ".ptb", ".parse", ".prd", ".txt"]
 FORMAT = Format(
     "read_brackets", ENDINGS, "tree", "bracketed trees such as '(NP (DT the) (NN film))'"
 )
+GIVE_HAS_LABELS = (
+    "pass has_labels=True if each bracket begins with a label, or has_labels=False if none does"
+)
+
+
+class UnlabeledError(ValueError):
+    """An error for a tree whose brackets do not begin with labels, or may begin with words."""
 
 
 def read_brackets(
-    path: str | os.PathLike[str], strict: bool = True, *, verbose: int = 0
+    path: str | os.PathLike[str],
+    strict: bool = True,
+    *,
+    has_labels: bool | None = None,
+    verbose: int = 0,
 ) -> list[Tree]:
-    """Reads a file of bracketed trees with a label on every tree node and any number of children.
+    """Reads a file of bracketed trees, with or without labels, and any number of children.
 
     The trees are not yet in the form that a layer of two children takes: see `collapse_unary`,
     `binarize` and the arguments `arity` and `labels` of `encode_tree`.
 
     Args:
         path: A UTF-8 text file. Each tree begins on a line of its own; if it takes several lines,
-            the others are indented more, or do not begin with a bracket. Blank lines are skipped,
-            and so is a bracket without a label around a tree, as in `( (S ...))`. A directory
-            stands for the files in it, and in its directories, that end in `.mrg`, `.ptb`,
-            `.parse`, `.prd` or `.txt`; a pattern such as `"wsj/*/*.mrg"` stands for the files that
-            match.
+            the others are indented more, or do not begin with a bracket. Blank lines are skipped.
+            As in the Penn Treebank, a bracket without a label may stand around labeled trees:
+            around one, as in `( (S ...))`, it is left out; around several it is the root, whose
+            label is `""`. A directory stands for the files in it, and in its directories, that end
+            in `.mrg`, `.ptb`, `.parse`, `.prd` or `.txt`; a pattern such as `"wsj/*/*.mrg"` stands
+            for the files that match.
         strict: Whether malformed trees raise an error; otherwise they are left out, and a
             `MalformedFileWarning` says which and why. If a tree is not closed, the text after it
             may be parts of it; so that is left out, too, until brackets match or a blank line
             comes.
+        has_labels: Whether each bracket begins with a label, `(NP (DT the) (NN film))`. Without
+            labels, `((the film) (works well))`, each word is a tree node, and so is each bracket
+            around several; all labels are `""`. By default trees must have labels that cannot be
+            taken for words: none has a lower-case letter, and a labeled bracket contains several
+            brackets, or all are digits or labels of the Penn Treebank or Universal Dependencies.
+            Other trees are malformed, and if they are most of a file, all of it is.
         verbose: 1 for a progress bar, 0 for none.
 
     Returns:
@@ -60,30 +81,44 @@ def read_brackets(
 
     Raises:
         FileNotFoundError: If there is no file at `path`.
-        MalformedFileError: If `strict`, and brackets do not match; a tree node has no label, is
-            empty, or has several words, or words beside trees, below it; there is no tree; or bytes
-            are not UTF-8. The error is a `ValueError` whose `problems` name every malformed tree
+        MalformedFileError: If `strict`, and brackets do not match; a tree node is empty; unless
+            `has_labels=False`, a tree node has no label, or has several words, or words beside
+            trees, below it; by default, a label may be a word; there is no tree; or bytes are not
+            UTF-8. The error is a `ValueError` whose `problems` name every malformed tree
             with file, line number and reason.
     """
-    return read_files(path, _gather, FORMAT, strict, verbose)
+    return read_files(path, functools.partial(_gather, has_labels), FORMAT, strict, verbose)
 
 
-def _gather(path: Path, numbered: NumberedLines, problems: list[str]) -> list[Tree]:
-    trees: list[Tree] = []
+def _gather(
+    has_labels: bool | None, path: Path, numbered: NumberedLines, problems: list[str]
+) -> list[Tree]:
+    trees: list[tuple[int, Tree]] = []
+    num_unlabeled = 0
     for lines, intruder in _chunks(numbered):
-        tree, reasons = _read_tree(lines, intruder)
+        try:
+            tree, reasons = _read_tree(lines, intruder, has_labels)
+        except UnlabeledError as error:
+            num_unlabeled += 1
+            tree, reasons = None, [(lines[0][0], str(error))]
         if tree is not None:
-            trees.append(tree)
+            trees.append((lines[0][0], tree))
         for number, reason in reasons:
             add_problem(problems, path, number, reason)
-    return trees
+    if has_labels is None and num_unlabeled > len(trees):
+        for number, tree in trees:
+            reason = f"'{tree.label()}' may be a word, since most trees have no labels"
+            add_problem(problems, path, number, f"{reason}; {GIVE_HAS_LABELS}")
+        return []
+    return [tree for _, tree in trees]
 
 
-def parse_brackets(text: str) -> Tree:
+def parse_brackets(text: str, has_labels: bool = True) -> Tree:
     """Reads the brackets of one tree of any height, whatever its tree nodes contain.
 
     Args:
         text: The tree, without line breaks.
+        has_labels: Whether the first word of a bracket is its label.
 
     Returns:
         An `nltk.Tree` with `str` labels, `""` where there is none.
@@ -107,7 +142,7 @@ def parse_brackets(text: str) -> Tree:
             above.append(node)
         elif token == ")":
             root = above.pop()
-        elif previous == "(":
+        elif previous == "(" and has_labels:
             above[-1].set_label(token)
         else:
             above[-1].append(token.replace("\\/", "/").replace("\\*", "*"))
@@ -157,9 +192,13 @@ def _chunks(
 
 
 def _read_tree(
-    lines: Sequence[tuple[int, bytes]], intruder: int | None
+    lines: Sequence[tuple[int, bytes]], intruder: int | None, has_labels: bool | None
 ) -> tuple[Tree | None, list[tuple[int, str]]]:
-    """Returns a tree, if it is one, and its problems: line number and reason."""
+    """Returns a tree, if it is one, and its problems: line number and reason.
+
+    Raises:
+        UnlabeledError: If it has no labels where they are expected.
+    """
     texts, problems = [], []
     for number, line in lines:
         try:
@@ -179,36 +218,81 @@ def _read_tree(
             )
         ]
     try:
-        return labelled_tree(" ".join(texts)), []
+        return tree_of(" ".join(texts), has_labels), []
     except ValueError as error:
         until = f" (a tree of lines {first} to {last})" if len(lines) > 1 else ""
-        return None, [(first, f"{error}{until}")]
+        reason = f"{error}{until}"
+        if isinstance(error, UnlabeledError):
+            raise UnlabeledError(reason) from error
+        return None, [(first, reason)]
 
 
-def labelled_tree(text: str) -> Tree:
+def tree_of(text: str, has_labels: bool | None = True) -> Tree:
     """Reads one tree as `read_brackets` does.
 
     Args:
         text: The tree, without line breaks.
+        has_labels: The argument of `read_brackets`.
 
     Returns:
         An `nltk.Tree` whose nodes have a `str` label, and one word or any number of trees below
         them.
 
     Raises:
+        UnlabeledError: If it has no labels where they are expected.
         ValueError: If it is not one such tree.
     """
+    if has_labels is False:
+        return _unlabeled_tree(text)
     tree = parse_brackets(text)
-    if not tree.label() and len(tree) == 1 and isinstance(tree[0], Tree):
-        tree = tree[0]
+    top = None
+    if not tree.label() and len(tree) and all(isinstance(child, Tree) for child in tree):
+        if len(tree) == 1:
+            tree = tree[0]
+        else:
+            top = tree
+    hint = f"; {GIVE_HAS_LABELS}" if has_labels is None else ""
     for node, _, _ in preorder(tree):
-        if not node.label():
-            raise ValueError(f"tree node {shown(node)} has no label; expected one after its '('")
+        if not node.label() and node is not top:
+            raise UnlabeledError(
+                f"tree node {shown(node)} has no label; expected one after its '('{hint}"
+            )
         words = sum(isinstance(child, str) for child in node)
         if not len(node) or (words and len(node) > 1):
             beside = ": a word beside a tree" if 0 < words < len(node) else ""
-            raise ValueError(
+            raise UnlabeledError(
                 f"tree node {shown(node)} holds {words} word(s) and {len(node) - words} tree(s)"
-                f"{beside}; expected one word, or trees alone"
+                f"{beside}; expected one word, or trees alone{hint}"
             )
+    if has_labels is None:
+        _check_labels(tree)
     return tree
+
+
+def _unlabeled_tree(text: str) -> Tree:
+    """Reads a tree whose brackets have no labels; it may also be one word."""
+    if "(" not in text and len(TOKEN.findall(text)) == 1:
+        text = f"({text})"
+    tree = parse_brackets(text, has_labels=False)
+    for node, _, _ in list(preorder(tree)):
+        if not len(node):
+            raise ValueError(
+                "empty bracket '()'; expected words or brackets in it, such as '((a film) works)'"
+            )
+        if len(node) > 1 or isinstance(node[0], Tree):
+            node[:] = [Tree("", [child]) if isinstance(child, str) else child for child in node]
+    return tree
+
+
+def _check_labels(tree: Tree) -> None:
+    """Raises UnlabeledError if the labels of a tree may be words; see `bracket_labels`."""
+    nodes = [node for node, _, _ in preorder(tree) if node.label()]
+    has_branches = any(len(node) > 1 for node in nodes)
+    for node in nodes:
+        label = node.label()
+        has_lower_case = any(unicodedata.category(letter) == LOWER_CASE for letter in label)
+        if has_lower_case or not (has_branches or re.fullmatch(KNOWN_LABEL, label)):
+            raise UnlabeledError(
+                f"tree node {shown(node)} begins with '{label}', which may be a label or a word; "
+                f"{GIVE_HAS_LABELS}"
+            )

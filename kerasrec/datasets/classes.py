@@ -1,10 +1,12 @@
 """The classes of labels."""
 
-import operator
 import re
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
+from kerasrec.datasets.expected import index_of
 from kerasrec.datasets.reshaping import MARKER
 from kerasrec.int_range import LARGEST
 
@@ -15,9 +17,9 @@ def class_of(label: Any, classes: Mapping[Any, int] | None, place: str) -> int:
     """Returns the class of a label.
 
     Args:
-        label: An integer, or text that reads as one (ASCII digits); or any label that `classes`
-            contains. `None` and text that ends in `|`, which `binarize` makes, stand for no label
-            unless they are in `classes`.
+        label: An integer other than True and False, or text that reads as one (ASCII digits); or
+            any label that `classes` contains. `None`, empty text and text that ends in `|`, which
+            `binarize` makes, stand for no label unless they are in `classes`.
         classes: The class of each label; by default labels are classes.
         place: The label's place, for messages.
 
@@ -28,7 +30,10 @@ def class_of(label: Any, classes: Mapping[Any, int] | None, place: str) -> int:
         ValueError: If the label is not an integer, or not in `classes`; or if the class is not an
             integer (such as a fraction), less than -1, or too large for int32.
     """
-    if classes is not None and label in classes:
+    # True is equal to 1, so that it would be found in {1: 0}.
+    is_bool = isinstance(label, bool | np.bool_)
+    is_other = is_bool and not any(isinstance(known, bool | np.bool_) for known in classes or ())
+    if classes is not None and label in classes and not is_other:
         number = _integer(classes[label])
         if number is None:
             raise ValueError(
@@ -36,7 +41,7 @@ def class_of(label: Any, classes: Mapping[Any, int] | None, place: str) -> int:
                 "expected an integer, 0 or more, or -1 for none."
             )
         return number
-    if label is None or (isinstance(label, str) and label.endswith(MARKER)):
+    if label is None or (isinstance(label, str) and (not label or label.endswith(MARKER))):
         return NO_CLASS
     if classes is not None:
         known = ", ".join(map(repr, list(classes)[:5]))
@@ -56,8 +61,5 @@ def class_of(label: Any, classes: Mapping[Any, int] | None, place: str) -> int:
 
 
 def _integer(value: Any) -> int | None:
-    try:
-        number = operator.index(value)
-    except TypeError:
-        return None
-    return number if NO_CLASS <= number <= LARGEST else None
+    number = index_of(value)
+    return number if number is not None and NO_CLASS <= number <= LARGEST else None

@@ -1,12 +1,11 @@
 """A sentence whose words are the nodes of a tree."""
 
-import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from kerasrec.datasets.expected import expect
+from kerasrec.datasets.expected import expect, index_of
 
 
 @dataclass(frozen=True)
@@ -134,13 +133,13 @@ def _listed(name: str, values: Any) -> tuple[Any, ...]:
 
 
 def _place(head: Any) -> int:
-    try:
-        return operator.index(head)
-    except TypeError:
+    place = index_of(head)
+    if place is None:
         raise ValueError(
             f"A head of a dependency tree is {head!r} (type {type(head).__name__}); expected an "
             "integer: the place of a word in words, from 0, or -1 for the root."
-        ) from None
+        )
+    return place
 
 
 def _dependents(heads: Sequence[int]) -> list[list[int]]:

@@ -50,8 +50,8 @@ def encode_tree(
         arity: The number of slots for the children of a tree node; if it has fewer children, the
             last slots stay empty.
         labels: The class of each label. By default labels are integers, or text that reads as one;
-            -1 stands for no label, and so do `None` and text that ends in `|`, which `binarize`
-            makes, unless they are in `labels`.
+            -1 stands for no label, and so do `None`, empty text, and text that ends in `|`, which
+            `binarize` makes, unless they are in `labels`.
 
     Returns:
         An `EncodedTree`.

@@ -5,6 +5,7 @@ import os
 import reprlib
 from typing import Any
 
+import numpy as np
 from nltk import Tree
 
 
@@ -25,6 +26,33 @@ def expect(name: str, value: Any, kind: type, mend: str) -> None:
             f"{name} is {reprlib.repr(value)} (type {type(value).__name__}); expected the type "
             f"{kind.__name__}. {mend}"
         )
+
+
+def index_of(value: Any) -> int | None:
+    """An integer as int; None for anything else, including True and False."""
+    if isinstance(value, bool | np.bool_):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
+
+
+def expect_word(word: str) -> None:
+    """Raises ValueError for text that is no word of any file.
+
+    Args:
+        word: The word.
+
+    Raises:
+        ValueError: If it is empty, or contains half a surrogate pair, which UTF-8 does not have.
+    """
+    if not word:
+        raise ValueError("the word is empty")
+    try:
+        word.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"the word {word!r} is not text: it holds an unpaired surrogate") from None
 
 
 def expect_words(words: Any) -> None:
@@ -52,9 +80,7 @@ def expect_batch_size(batch_size: Any) -> None:
     Raises:
         ValueError: If it is a float, even a whole one, or too small.
     """
-    try:
-        operator.index(batch_size)
-    except TypeError:
+    if index_of(batch_size) is None:
         expect("batch_size", batch_size, int, "Pass a whole number, 1 or more.")
     if batch_size < 1:
         raise ValueError(f"batch_size is {batch_size}; expected 1 or more.")

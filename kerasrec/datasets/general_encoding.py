@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal, TypeVar
 
 import numpy as np
 
 from kerasrec.datasets.child_rows import ChildRows
+from kerasrec.datasets.classes import class_of
 from kerasrec.datasets.encoding import EncodedTree
+from kerasrec.datasets.expected import index_of
 from kerasrec.datasets.vocabulary import Vocabulary, expect_vocabulary
 from kerasrec.datasets.walk import Walk, short
 from kerasrec.int_range import LARGEST
@@ -45,8 +46,9 @@ def encode(
             that is not None decides which of these.
         features_of: Returns a node's vector of features, as many for each node; None is zeros.
             `token_of`, `features_of` or both must be given.
-        label_of: Returns a label: a class, an integer from 0; or a number, a float; None where a
-            node has no label. By default no node has one.
+        label_of: Returns a label: a class, an integer from 0 or text that reads as one, as for
+            `encode_tree`; or a number, a float; None where a node has no label. By default no node
+            has one.
         vocabulary: The vocabulary that gives words their tokens.
         labels: The things that have labels. `"nodes"`: each node may have one. `"root"`: `label_of`
             is called for the root alone, and the tree has its label.
@@ -162,7 +164,7 @@ class _Tokens(_Column):
         self._values.append(value)
 
     def _integer(self, number: Any, token: Any) -> int:
-        found = _index(number)
+        found = index_of(number)
         if found is None or not 0 <= found <= LARGEST:
             raise self._fail(
                 "token", token, f"a word, an integer from 0 to {LARGEST}, several of them, or None"
@@ -225,17 +227,16 @@ class _Labels(_Column):
         is_float = isinstance(label, float | np.floating)
         self._is_float = is_float if self._is_float is None else self._is_float
         if self._is_float:
-            number = np.float32(label) if is_float or _index(label) is not None else np.inf
+            number = np.float32(label) if is_float or index_of(label) is not None else np.inf
             if not np.isfinite(number):
                 raise self._fail("label", label, "a finite number, or None for none")
             self._values.append(number)
             return
-        found = _index(label)
-        if found is None or not -1 <= found <= LARGEST:
-            raise self._fail(
-                "label", label, f"a class, an integer from 0 to {LARGEST}, or None for none"
-            )
-        self._values.append(found)
+        try:
+            self._values.append(class_of(label, None, "a node"))
+        except ValueError:
+            expected = f"a class, an integer from 0 to {LARGEST}, or None for none"
+            raise self._fail("label", label, expected) from None
 
     def array(self, num_nodes: int) -> np.ndarray:
         """Returns the labels, int32 or float32 `[num_nodes]`."""
@@ -243,13 +244,3 @@ class _Labels(_Column):
         values = [none if value is None else value for value in self._values]
         values += [none] * (num_nodes - len(values))
         return np.array(values, np.float32 if self._is_float else np.int32)
-
-
-def _index(value: Any) -> int | None:
-    """An integer as int; None for anything else, including True and False."""
-    if isinstance(value, bool | np.bool_):
-        return None
-    try:
-        return operator.index(value)
-    except TypeError:
-        return None

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from nltk import Tree
 
-from kerasrec.datasets.brackets import labelled_tree
+from kerasrec.datasets.brackets import tree_of
 from kerasrec.datasets.dependency_tree import DependencyTree, problem_of_heads
 
 EXPECTED = "a Doc or a sentence (Span) of spaCy, or a Document or a Sentence of stanza"
@@ -103,7 +103,7 @@ def constituents_from_parser(parsed: Any) -> list[Tree]:
         if not text.strip():
             continue
         try:
-            found.append(labelled_tree(text))
+            found.append(tree_of(text))
         except ValueError as error:
             raise ValueError(f"Sentence {number} of what the parser returned: {error}.") from error
     return found

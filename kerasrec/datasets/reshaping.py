@@ -37,7 +37,7 @@ def collapse_unary(tree: Tree, join: str = "+") -> Tree:
         if not isinstance(child, Tree):
             return Tree(label, inside)
         if isinstance(label, str) and isinstance(child.label(), str):
-            label = f"{label}{join}{child.label()}"
+            label = join.join(filter(None, (label, child.label())))
         child.set_label(label)
         return child
 

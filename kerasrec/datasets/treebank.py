@@ -17,12 +17,13 @@ from pathlib import Path
 
 from nltk import Tree
 
-from kerasrec.datasets.brackets import parse_brackets, shown
+from kerasrec.datasets.brackets import UnlabeledError, parse_brackets, shown
 from kerasrec.datasets.problems import add_problem, text_of
 from kerasrec.datasets.reading import Format, NumberedLines, read_files
 from kerasrec.datasets.traversal import preorder
 
 ENDINGS = [".txt", ".ptb"]
+OTHERS = "read_brackets reads trees with other labels, and with has_labels=False without any"
 
 
 def read_treebank(
@@ -66,15 +67,23 @@ def gather_trees(
     num_classes: int, path: Path, lines: NumberedLines, problems: list[str]
 ) -> list[Tree]:
     """Reads what can be read, and adds the problems, `file:line: reason` each."""
-    trees: list[Tree] = []
+    trees: list[tuple[int, Tree]] = []
+    num_unlabeled = 0
     for number, line in lines:
         if not line.strip():
             continue
         try:
-            trees.append(read_tree(text_of(line), num_classes))
+            trees.append((number, read_tree(text_of(line), num_classes)))
         except ValueError as error:
+            num_unlabeled += isinstance(error, UnlabeledError)
             add_problem(problems, path, number, error)
-    return trees
+    if num_unlabeled > len(trees) and all(len(tree) == 1 for _, tree in trees):
+        # Of a file without labels, only sentences of a digit and a word can be read.
+        for number, tree in trees:
+            reason = f"{tree.label()} may be a word, since most trees have no such labels; {OTHERS}"
+            add_problem(problems, path, number, reason)
+        return []
+    return [tree for _, tree in trees]
 
 
 def read_tree(text: str, num_classes: int = 5) -> Tree:
@@ -104,11 +113,12 @@ def _read_label(node: Tree, num_classes: int) -> int:
     if not label:
         if not len(node):
             raise ValueError("empty tree '()'; expected a label and a word, such as '(2 film)'")
-        raise ValueError(f"tree node {shown(node)} has no label; expected one after its '('")
+        raise UnlabeledError(
+            f"tree node {shown(node)} has no label; expected one after its '('; {OTHERS}"
+        )
     if not re.fullmatch(r"[+-]?[0-9]+", label):
-        raise ValueError(
-            f"label '{label}' of tree node {shown(node)} is not an integer; read_brackets "
-            "reads trees with other labels"
+        raise UnlabeledError(
+            f"label '{label}' of tree node {shown(node)} is not an integer; {OTHERS}"
         )
     if not 0 <= int(label) < num_classes:
         raise ValueError(

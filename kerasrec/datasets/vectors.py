@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kerasrec.datasets.expected import expect_word
 from kerasrec.datasets.npz import read_arrays
 from kerasrec.datasets.problems import (
     MalformedFileError,
@@ -122,7 +123,7 @@ def _read_npz(path: Path, wanted: set[str] | None, limit: int) -> _Read:
     is_finite = np.isfinite(vectors).all(axis=1)
     for row, word in enumerate(words):
         try:
-            _check_text(word)
+            expect_word(word)
             if wanted is None or word in wanted:
                 if not is_finite[row]:
                     raise ValueError(f"a number of the word '{word}' is not finite")
@@ -130,15 +131,6 @@ def _read_npz(path: Path, wanted: set[str] | None, limit: int) -> _Read:
         except ValueError as error:
             add_problem(problems, path, f" row {row}", error)
     return list(rows), vectors[list(rows.values())], problems
-
-
-def _check_text(word: str) -> None:
-    if not word:
-        raise ValueError("the word is empty")
-    try:
-        word.encode()
-    except UnicodeEncodeError:
-        raise ValueError(f"the word {word!r} is not text: it holds half a character") from None
 
 
 def _read_text(path: Path, wanted: set[str] | None, limit: int) -> _Read:

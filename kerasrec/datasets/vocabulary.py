@@ -10,7 +10,7 @@ import numpy as np
 from nltk import Tree
 
 from kerasrec.datasets.dependency_tree import DependencyTree
-from kerasrec.datasets.expected import expect, expect_several, expect_words
+from kerasrec.datasets.expected import expect, expect_several, expect_word, expect_words
 from kerasrec.datasets.problems import MalformedFileError
 from kerasrec.datasets.traversal import preorder
 
@@ -31,9 +31,9 @@ class Vocabulary:
         lowercase: The argument `lowercase`.
 
     Raises:
-        ValueError: If a word is not a `str`, is empty, contains a line break, is `"<pad>"` or
-            `"<unk>"`, or occurs twice (after lowercasing, if that is on); or if `words` is one
-            text, or a dict of tokens.
+        ValueError: If a word is not a `str`, is empty, contains a line break or an unpaired
+            surrogate, is `"<pad>"` or `"<unk>"`, or occurs twice (after lowercasing, if that is
+            on); or if `words` is one text, or a dict of tokens.
     """
 
     def __init__(self, words: Iterable[str], lowercase: bool = True) -> None:
@@ -49,12 +49,11 @@ class Vocabulary:
         self.words = [PADDING, UNKNOWN]
         self._tokens: dict[str, int] = {}
         for word in words:
-            word = self._normal(word)
-            if not word or "\n" in word or word in (PADDING, UNKNOWN):
+            word = self._checked(word)
+            if "\n" in word or word in (PADDING, UNKNOWN):
                 raise ValueError(
-                    f"A vocabulary cannot hold the word {word!r}: expected words that are not "
-                    f"empty, hold no line break, and differ from '{PADDING}' and '{UNKNOWN}', "
-                    "which it adds itself."
+                    f"A vocabulary cannot hold the word {word!r}: expected words that hold no line "
+                    f"break, and differ from '{PADDING}' and '{UNKNOWN}', which it adds itself."
                 )
             if word in self._tokens:
                 raise ValueError(
@@ -99,10 +98,11 @@ class Vocabulary:
             Their tokens, int32 `[words]`; 1 for words that are not in the vocabulary.
 
         Raises:
-            ValueError: If a word is not a `str`, or `words` is one.
+            ValueError: If a word is not a `str`, is empty or contains an unpaired surrogate, or if
+                `words` is a `str`.
         """
         expect_words(words)
-        return np.array([self._tokens.get(self._normal(word), 1) for word in words], np.int32)
+        return np.array([self._tokens.get(self._checked(word), 1) for word in words], np.int32)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a UTF-8 text file: `lowercase=...` on the first line, then one entry a line."""
@@ -148,6 +148,18 @@ class Vocabulary:
 
     def __contains__(self, word: str) -> bool:
         return self._normal(word) in self._tokens
+
+    def _checked(self, word: str) -> str:
+        """A word as it is stored, checked."""
+        word = self._normal(word)
+        try:
+            expect_word(word)
+        except ValueError as error:
+            raise ValueError(
+                f"A vocabulary cannot hold the word {word!r}: {error}. Pass text that is not empty "
+                "and that UTF-8 can encode."
+            ) from None
+        return word
 
     def _normal(self, word: str) -> str:
         expect("A word", word, str, "Pass words as text.")

@@ -33,9 +33,11 @@ class BracketedText(TextLayer):
         lowercase: Whether to lowercase words; by default as in the `Vocabulary`, and True without
             one.
         has_labels: Whether each bracket begins with a label, an integer or a name such as `NP`,
-            which is left out. A bracket without a label may stand around the tree, `( (S ...))`.
-            Without labels, `((a film) (works well))`, each word is a tree node, and so is each
-            bracket around several.
+            which is left out. A bracket without a label may stand around the trees: around one,
+            `( (S ...))`, it is left out; around several it is the root. Without labels,
+            `((a film) (works well))`, each word is a tree node, and so is each bracket around
+            several. By default labels that may be words are an error, as in `(OK computer)`; see
+            `kerasrec.datasets.read_brackets`. So give it for a model that is to be served.
         **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
 
     Call arguments:
@@ -49,9 +51,10 @@ class BracketedText(TextLayer):
         ValueError: If `text` is not text or has another shape, or if `vocabulary` contains a word
             twice.
         tf.errors.InvalidArgumentError: When called with a text whose brackets do not match; with
-            words beside a tree; with a tree node that is empty, has no label or has too many
-            children; with text before or after the tree; or with bytes that are not UTF-8. The
-            message names the text by its place in the batch, from 0, and the character, from 1.
+            words beside a tree; with a tree node that is empty, has no label, has a label that may
+            be a word (unless `has_labels` is given), or has too many children; with text before or
+            after the tree; or with bytes that are not UTF-8. The message names the text by its
+            place in the batch, from 0, and the character, from 1.
 
     Example:
 
@@ -71,7 +74,7 @@ class BracketedText(TextLayer):
         *,
         vocabulary: KnownWords | Iterable[str] | None = None,
         lowercase: bool | None = None,
-        has_labels: bool = True,
+        has_labels: bool | None = None,
         **kwargs: Any,
     ):
         super().__init__(vocabulary, lowercase, **kwargs)
@@ -79,6 +82,10 @@ class BracketedText(TextLayer):
         if not (arity is None or is_number):
             raise ValueError(
                 f"`arity` of {self.name} must be an integer from 1, or None, received {arity!r}."
+            )
+        if not (has_labels is None or isinstance(has_labels, bool)):
+            raise ValueError(
+                f"`has_labels` of {self.name} must be True, False or None, received {has_labels!r}."
             )
         self.arity = arity
         self.has_labels = has_labels

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
+from kerasrec.bracket_labels import KNOWN_LABEL, LOWER_CASE
 from kerasrec.layers.bracket_tokens import (
     BracketTokens,
     check_brackets,
@@ -32,6 +33,10 @@ SEVERAL_WORDS = (
     "a tree node with {} words; expected a label and one word. Put each word into a labeled "
     "bracket of its own, or, if no bracket has a label, give has_labels=False."
 )
+MAY_BE_A_WORD = (
+    "a first word that may be the label of its bracket or a word of the sentence. Give "
+    "has_labels=True if each bracket begins with a label, or has_labels=False if none does."
+)
 TOO_MANY = (
     "a tree node with {} children, more than arity=ARITY. Binarize the tree, give a larger `arity` "
     "here and to the tree layer, or take ChildSumTreeLSTM, for any number of children, and "
@@ -51,6 +56,7 @@ class _Nodes:
         slots: The place of each node among its parent's children, int64 `[nodes]`.
         has_word: Whether each token is the word of a node, bool `[tokens]`.
         of_words: The place of each such word's node in these lists, int64 `[words]`.
+        is_top: Whether each node is a bracket without a label around several trees, bool `[nodes]`.
     """
 
     places: tf.Tensor
@@ -60,17 +66,19 @@ class _Nodes:
     slots: tf.Tensor
     has_word: tf.Tensor
     of_words: tf.Tensor
+    is_top: tf.Tensor
 
 
 def parse_brackets(
-    texts: tf.Tensor, arity: int | None, has_labels: bool
+    texts: tf.Tensor, arity: int | None, has_labels: bool | None
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Reads a batch of bracketed trees.
 
     Args:
         texts: The texts, string `[batch]`.
         arity: The largest number of children of a tree node; None for as many as there are.
-        has_labels: Whether each bracket begins with a label.
+        has_labels: Whether each bracket begins with a label; None if it does, but a label that may
+            be a word is an error.
 
     Returns:
         The words, string `[batch, nodes]`, "" for none, and the children, int32
@@ -82,8 +90,9 @@ def parse_brackets(
     """
     with tf.control_dependencies([check_utf8(texts)]):
         found = tokens_of(tf.identity(texts))
-    with tf.control_dependencies([check_brackets(found, has_labels)]):
-        nodes = (_labelled if has_labels else _unlabelled)(found, tf.identity(found.depth))
+    with tf.control_dependencies([check_brackets(found, has_labels is not False)]):
+        depth = tf.identity(found.depth)
+        nodes = (_unlabelled if has_labels is False else _labelled)(found, depth)
     with tf.control_dependencies([_check_nodes(found, nodes, arity, has_labels)]):
         return _arrays(found, nodes, arity)
 
@@ -97,21 +106,31 @@ def _labelled(found: BracketTokens, depth: tf.Tensor) -> _Nodes:
         counts = tf.math.unsorted_segment_sum(tf.cast(is_token, tf.int64), found.rows, size)
         return tf.gather(counts, found.rows)
 
-    # As in the Penn Treebank, a bracket without a label may stand around the tree.
-    ends_inside = (found.is_close | has_word) & (depth == 1)
-    is_extra = found.is_first & found.has_after(found.is_open) & (in_same_text(ends_inside) == 1)
-    return _nodes(found, found.is_open & ~is_extra, has_word, depth - in_same_text(is_extra))
+    # As in the Penn Treebank, a bracket without a label may stand around one tree, and is left out,
+    # or around several, and is their root.
+    num_inside = in_same_text(found.is_close & (depth == 1))
+    has_words = in_same_text(has_word & (depth == 1)) > 0
+    is_bare = found.is_first & found.has_after(found.is_open) & ~has_words
+    is_extra = is_bare & (num_inside == 1)
+    levels = depth - in_same_text(is_extra)
+    return _nodes(found, found.is_open & ~is_extra, has_word, levels, is_bare & (num_inside > 1))
 
 
 def _unlabelled(found: BracketTokens, depth: tf.Tensor) -> _Nodes:
     """The nodes of trees without labels: brackets, and words that are not alone in a bracket."""
     is_alone = found.has_before(found.is_open) & found.has_after(found.is_close)
     is_node = found.is_word & ~is_alone
-    return _nodes(found, found.is_open | is_node, found.is_word, depth + tf.cast(is_node, tf.int64))
+    levels = depth + tf.cast(is_node, tf.int64)
+    is_top = tf.zeros_like(is_node)
+    return _nodes(found, found.is_open | is_node, found.is_word, levels, is_top)
 
 
 def _nodes(
-    found: BracketTokens, is_node: tf.Tensor, has_word: tf.Tensor, levels: tf.Tensor
+    found: BracketTokens,
+    is_node: tf.Tensor,
+    has_word: tf.Tensor,
+    levels: tf.Tensor,
+    is_top: tf.Tensor,
 ) -> _Nodes:
     """Finds the parent of each node.
 
@@ -121,6 +140,8 @@ def _nodes(
         has_word: Whether each token is the word of a node, bool `[tokens]`.
         levels: The level of each node, and for words the level of their node, int64 `[tokens]`; 1
             for roots.
+        is_top: Whether each token is a bracket without a label around several trees, bool
+            `[tokens]`.
     """
     size = tf.size(found.tokens, tf.int64)
     places = tf.boolean_mask(found.places, is_node)
@@ -148,11 +169,12 @@ def _nodes(
     slots = tf.scatter_nd(order[:, tf.newaxis], slots, tf.shape(order, tf.int64))
     word_places = tf.boolean_mask(found.places, has_word)
     of_words = last_until(tf.gather(levels, word_places) * size + word_places)
-    return _Nodes(places, rows, numbers, parents, slots, has_word, of_words)
+    is_top = tf.gather(is_top, places)
+    return _Nodes(places, rows, numbers, parents, slots, has_word, of_words, is_top)
 
 
 def _check_nodes(
-    found: BracketTokens, nodes: _Nodes, arity: int | None, has_labels: bool
+    found: BracketTokens, nodes: _Nodes, arity: int | None, has_labels: bool | None
 ) -> tf.Tensor:
     """Raises InvalidArgumentError, when the graph runs, if a node contains the wrong things."""
     size = tf.size(nodes.places, tf.int64)
@@ -163,12 +185,14 @@ def _check_nodes(
     is_closed_at_once = tf.gather(found.has_after(found.is_close), nodes.places)
     # The nodes in question, how to say what is wrong, and a number to put in.
     reasons = [(num_trees + num_words == 0, EMPTY, num_trees)]
-    if has_labels:
+    if has_labels is not False:
         reasons += [
             ((num_words > 0) & (num_trees > 0), WORD_BESIDE_TREE, num_words),
-            (~has_label & ~is_closed_at_once, NO_LABEL, num_words),
+            (~has_label & ~is_closed_at_once & ~nodes.is_top, NO_LABEL, num_words),
             (num_words > 1, SEVERAL_WORDS, num_words),
         ]
+    if has_labels is None:
+        reasons.append((_may_be_words(found, nodes, num_trees), MAY_BE_A_WORD, num_words))
     if arity is not None:
         reasons.append((num_trees > arity, TOO_MANY.replace("ARITY", str(arity)), num_trees))
     wrong = tf.stack([is_such for is_such, _, _ in reasons])
@@ -183,6 +207,19 @@ def _check_nodes(
         return fail_at(found, nodes.places[node], tf.stack(sentences)[which])
 
     return tf.cond(tf.reduce_any(wrong), failed, lambda: tf.constant(True))
+
+
+def _may_be_words(found: BracketTokens, nodes: _Nodes, num_trees: tf.Tensor) -> tf.Tensor:
+    """Whether the label of each node may be a word, bool `[nodes]`; see `bracket_labels`."""
+    labels = tf.gather(tf.concat([found.tokens, [""]], 0), nodes.places + 1)
+    branches = tf.cast((num_trees > 1) & ~nodes.is_top, tf.int64)
+    num_branches = tf.math.unsorted_segment_sum(
+        branches, nodes.rows, tf.size(found.texts, tf.int64)
+    )
+    has_branches = tf.gather(num_branches, nodes.rows) > 0
+    is_known = tf.strings.regex_full_match(labels, KNOWN_LABEL)
+    has_lower_case = tf.strings.regex_full_match(labels, rf"(?s).*\p{{{LOWER_CASE}}}.*")
+    return ~nodes.is_top & (has_lower_case | ~(has_branches | is_known))
 
 
 def _arrays(found: BracketTokens, nodes: _Nodes, arity: int | None) -> tuple[tf.Tensor, tf.Tensor]:

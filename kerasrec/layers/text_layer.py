@@ -57,11 +57,12 @@ class TextLayer(keras.layers.Layer):
 
     def _listed(self, vocabulary: Iterable[Any]) -> list[str]:
         words = [str(word) if isinstance(word, np.str_) else word for word in vocabulary]
-        wrong = [word for word in words if not isinstance(word, str) or not word]
+        wrong = [word for word in words if not (isinstance(word, str) and word and _is_utf8(word))]
         if wrong:
             raise ValueError(
                 f"`vocabulary` of {self.name} holds {wrong[0]!r}; expected words, text that is not "
-                "empty. The numbers 0, of no word, and 1, of unknown words, are added to it."
+                "empty and contains no unpaired surrogate. The numbers 0, of no word, and 1, of "
+                "unknown words, are added to it."
             )
         for word in words:
             try:
@@ -137,6 +138,10 @@ class TextLayer(keras.layers.Layer):
         """Returns the constructor arguments, as Keras saves them."""
         config = super().get_config()
         return {**config, "vocabulary": plain(self.vocabulary), "lowercase": self.lowercase}
+
+
+def _is_utf8(word: str) -> bool:
+    return not any("\ud800" <= letter <= "\udfff" for letter in word)
 
 
 def _table(words: list[str]) -> tf.lookup.StaticHashTable:

@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from nltk import Tree
 
-from kerasrec.datasets import MalformedFileError, MalformedFileWarning, read_brackets
+from kerasrec.datasets import (
+    MalformedFileError,
+    MalformedFileWarning,
+    Vocabulary,
+    collapse_unary,
+    encode_tree,
+    read_brackets,
+    read_treebank,
+)
 from tests.datasets.helpers import check_cuts, few, wide_trees
 
 PENN = r"""
@@ -47,7 +55,7 @@ def test_reads_trees_over_several_lines(file):
 def test_reads_what_nltk_prints(tmp_path_factory, tree):
     path = tmp_path_factory.mktemp("trees") / "trees.mrg"
     path.write_text(f"{tree}\n{tree.pformat(margin=10)}\n( {tree})\n", encoding="utf-8")
-    assert read_brackets(path) == [tree] * 3
+    assert read_brackets(path, has_labels=True) == [tree] * 3
 
 
 @pytest.mark.parametrize(
@@ -59,7 +67,12 @@ def test_reads_what_nltk_prints(tmp_path_factory, tree):
         ("word", "3: not one bracketed tree: 'word' before the tree"),
         ("(NN a) (NN b)", r"3: not one bracketed tree: '\(' after the tree"),
         ("()", "3: tree node .* has no label"),
-        ("( (NP a) (VP b))", "3: tree node .* has no label"),
+        ("( ((NP a) (VP b)))", "3: tree node .* has no label"),
+        ("( (NP a) (VP b) c)", "3: tree node .* has no label"),
+        ("( (NP a) ((VP b) (VP c)))", "3: tree node .* has no label"),
+        ("(hello (world .))", "3: tree node .* begins with 'hello', .* has_labels=False if"),
+        ("(HELLO (WORLD .))", "3: tree node .* begins with 'HELLO', which may be a label or a"),
+        ("(the (old film) (works well))", "3: tree node .* begins with 'the', .* has_labels=True"),
         ("(S (NP))", r"3: tree node '\(NP \)' holds 0 word\(s\) and 0 tree\(s\)"),
         ("(NP the film)", r"3: tree node '\(NP the film\)' holds 2 word\(s\)"),
         ("(NP the (NN film))", r"3: tree node .* holds 1 word\(s\) and 1 tree\(s\)"),
@@ -77,6 +90,70 @@ def test_names_line_and_reason_and_can_skip(file, text, reason):
         trees = read_brackets(path, strict=False)
     assert trees == [Tree("NN", ["first"]), Tree("NN", ["last"])]
     assert seen[0].filename == __file__
+
+
+def words(*inside):
+    """A tree without labels."""
+    children = [words(*one) if isinstance(one, tuple) else one for one in inside]
+    if len(children) == 1 and isinstance(children[0], str):
+        return Tree("", children)
+    return Tree("", [Tree("", [one]) if isinstance(one, str) else one for one in children])
+
+
+UNLABELED = {
+    "( hello ( world . ) )": ("hello", ("world", ".")),
+    "(a b)": ("a", "b"),
+    "((the film)\n  (works (very well)))": (("the", "film"), ("works", ("very", "well"))),
+    "(a ((b)) c\\/d)": ("a", (("b",),), "c/d"),
+    "(hello)": ("hello",),
+}
+
+
+def test_brackets_without_labels(file):
+    text = "\n".join(UNLABELED)
+    assert read_brackets(file(text), has_labels=False) == [words(*of) for of in UNLABELED.values()]
+    assert read_brackets(file("word\n"), has_labels=False) == [words("word")]
+    vocabulary = Vocabulary(["hello", "world", "."])
+    (tree,) = read_brackets(file("( hello ( world . ) )"), has_labels=False)
+    encoded = encode_tree(tree, vocabulary)
+    assert encoded.tokens.tolist() == [0, 2, 0, 3, 4] and set(encoded.labels) == {-1}
+    assert encoded.children.tolist() == [[1, 2], [-1, -1], [3, 4], [-1, -1], [-1, -1]]
+    assert collapse_unary(words((("b", "c"),))) == words("b", "c")
+    for bad, reason in (("((a) ())", "empty bracket"), ("a b", "before the tree"), ("(a", "unbal")):
+        with pytest.raises(MalformedFileError, match=reason):
+            read_brackets(file(bad), has_labels=False)
+
+
+def test_words_are_never_labels_unless_the_call_says_so(file):
+    """Not even those of a file whose other trees are left out: (I agree) is two words."""
+    path = file("(2 films)\n(I agree)\n((a b) (c d))\n(a (b c))\n")
+    for read in (read_brackets, read_treebank):
+        with pytest.warns(MalformedFileWarning, match=r"4 malformed[^$]*:1: '?2'? may be a word"):
+            assert read(path, strict=False) == []
+        with pytest.raises(MalformedFileError, match="4 malformed"):
+            read(path)
+    labeled = file("(S (NP (DT a) (NN b)) (VP c))\n(NP-SBJ=1 dog)\n((a b) c)\n")
+    with pytest.warns(MalformedFileWarning, match=r"1 malformed.*\n.*:3: .* no label"):
+        assert [tree.label() for tree in read_brackets(labeled, strict=False)] == ["S", "NP-SBJ=1"]
+
+
+def test_labels_in_lower_case_are_taken_if_the_call_says_so(file):
+    path = file("(s (np (d the) (n dog)) (vp barks))\n")
+    with pytest.raises(MalformedFileError, match="begins with 's'"):
+        read_brackets(path)
+    text = path.read_text()
+    assert read_brackets(path, has_labels=True) == [Tree.fromstring(text)]
+
+
+def test_a_bracket_without_label_around_several_trees_as_nltk_reads_it(file):
+    several = "( (S (NP a) (VP b)) (S (NP c)) (. .))"
+    trees = read_brackets(file(f"{several}\n( (S (NP a)) )\n"))
+    assert trees == [Tree.fromstring(several), Tree.fromstring("( (S (NP a)) )")[0]]
+    assert trees[0].label() == ""
+    classes = {"S": 1, "NP": 2, "VP": 3, ".": 0}
+    encoded = encode_tree(trees[0], Vocabulary(["a"]), arity=3, labels=classes)
+    assert encoded.labels.tolist() == [-1, 1, 2, 3, 1, 2, 0]
+    assert encoded.children[0].tolist() == [1, 4, 6]
 
 
 def test_a_file_cut_off_is_not_half_read(file):

@@ -3,7 +3,17 @@ import pytest
 from hypothesis import given, strategies
 from nltk import Tree
 
-from kerasrec.datasets import DependencyTree, MalformedFileError, Vocabulary
+from kerasrec.datasets import (
+    DependencyTree,
+    MalformedFileError,
+    Vocabulary,
+    encode,
+    encode_dependencies,
+    encode_first_child,
+    encode_left_right,
+    encode_tree,
+)
+from kerasrec.layers import BracketedText
 from tests.datasets.helpers import chain, words
 
 TREES = [Tree(2, [Tree(2, ["The"]), Tree(2, ["film"])]), Tree(3, ["the"]), Tree(3, ["<pad>"])]
@@ -84,3 +94,32 @@ def test_the_name_of_a_file_is_not_its_trees(tmp_path):
     for name in ("train.txt", tmp_path):
         with pytest.raises(ValueError, match="expected a list of trees"):
             Vocabulary.from_trees(name)
+
+
+HALF = "smile\ud83d"  # the first half of a surrogate pair, as from JSON that was cut
+
+
+@pytest.mark.parametrize(
+    ("word", "reason"), [(HALF, r"'smile\\ud83d': .*unpaired surrogate"), ("", "empty")]
+)
+def test_a_word_that_no_file_can_hold_is_refused_before_training(word, reason):
+    """Where a vocabulary is made, and where words are looked up, by any encoder."""
+    known = Vocabulary(["a"])
+    for use in (
+        lambda: Vocabulary(["a", word]),
+        lambda: Vocabulary.from_trees([Tree(1, ["a"]), Tree(1, [word])]),
+        lambda: Vocabulary.from_trees([DependencyTree(["a", word], [-1, 0])], lowercase=False),
+        lambda: known.encode(["a", word]),
+        lambda: encode_tree(Tree(1, [Tree(1, ["a"]), Tree(1, [word])]), known),
+        lambda: encode_dependencies(DependencyTree(["a", word], [-1, 0]), known),
+        lambda: encode_left_right(DependencyTree(["a", word], [-1, 0]), known),
+        lambda: encode_first_child(Tree("a", [word]), known),
+        lambda: encode(word, children_of=lambda _: [], token_of=lambda of: of, vocabulary=known),
+    ):
+        with pytest.raises(ValueError, match=f"A vocabulary cannot hold the word .*{reason}"):
+            use()
+    with pytest.raises(ValueError, match=r"`vocabulary` of .* holds '.*unpaired surrogate"):
+        BracketedText(vocabulary=["a", word])
+    assert word not in known
+    # Whole pairs, and letters beyond 16 bits, are words.
+    assert Vocabulary(["\U0001f600"]).encode(["\U0001f600"]).tolist() == [2]

@@ -146,23 +146,48 @@ def test_words_are_those_of_the_vocabulary():
 
 
 # About one in five is a tree.
-pieces = strategies.sampled_from(["(", "(0 ", "(0 a)", " (b c)", ")", "))", " d", " "])
+pieces = strategies.sampled_from(["(", "(0 ", "(0 a)", " (b c)", "(NP a)", "(X ", ")", "))", " d"])
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("has_labels", [None, True, False])
 @few
 @given(strategies.lists(strategies.lists(pieces, max_size=8).map("".join), min_size=20))
-def test_texts_are_taken_that_read_brackets_takes(tmp_path_factory, texts):
+def test_texts_are_taken_that_read_brackets_takes(tmp_path_factory, has_labels, texts):
     path = tmp_path_factory.mktemp("brackets") / "one.mrg"
     for text in texts:
         path.write_text(text)
         try:
-            trees = read_brackets(path)
+            trees = read_brackets(path, has_labels=has_labels)
         except MalformedFileError:
             with pytest.raises(tf.errors.InvalidArgumentError, match=r"`text\[0\]`"):
-                reader(has_labels=True, arity=8)([text])
+                reader(has_labels=has_labels, arity=8)([text])
         else:
-            check(reader(has_labels=True, arity=8)([text]), trees, 8)
+            check(reader(has_labels=has_labels, arity=8)([text]), trees, 8)
+
+
+def test_words_are_not_taken_for_labels():
+    """By hand: what `( hello ( world . ) )` is, and that it is refused where nothing says so."""
+    words, children = BracketedText(has_labels=False)(["( hello ( world . ) )", "(a b)"])
+    assert words.numpy().tolist() == [
+        [b"", b"hello", b"", b"world", b"."],
+        [b"", b"a", b"b", b"", b""],
+    ]
+    assert children[0].numpy().tolist() == [[1, 2], [-1, -1], [3, 4], [-1, -1], [-1, -1]]
+    for text in ("( hello ( world . ) )", "(a b)", "(I agree)", "(the (old film) (works well))"):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="has_labels=False if none does"):
+            words_of()([text])
+
+
+def test_a_bracket_without_label_around_several_trees():
+    text = "( (S (NP a) (VP b)) (S (NP c)) )"
+    words, children = BracketedText()([text, "( (S (NP a)) )"])
+    assert words.numpy().tolist() == [
+        [b"", b"", b"a", b"b", b"", b"c"],
+        [b"", b"a", b"", b"", b"", b""],
+    ]
+    assert children[0].numpy().tolist() == [[1, 4], [2, 3], [-1] * 2, [-1] * 2, [5, -1], [-1] * 2]
+    assert children[1, :2].numpy().tolist() == [[1, -1], [-1, -1]]
 
 
 @functools.cache
@@ -172,7 +197,7 @@ def words_of():
 
 @functools.cache
 def labelled_of_two():
-    return reader(has_labels=True, arity=2)
+    return reader(has_labels=None, arity=2)
 
 
 ERRORS = [
@@ -193,7 +218,11 @@ ERRORS = [
     ("(3 (2 é) (2))", 10, "an empty tree node"),
     ("()", 1, "an empty tree node"),
     ("(3 (2 é) ((1 a) (1 b)))", 10, "a tree node without a label"),
-    ("((3 a) (2 b))", 1, "a tree node without a label"),
+    ("(((3 a) (2 b)))", 2, "a tree node without a label"),
+    ("((3 a) (2 b) c)", 1, "a word beside a tree"),
+    ("(hello (world .))", 1, "may be the label of its bracket or a word"),
+    ("(3 (a b) (4 c))", 4, "may be the label of its bracket or a word"),
+    ("(HELLO (WORLD .))", 1, "has_labels=True if each"),
     ("(3 (2 é) (2 (1 a) (1 b) (1 c)))", 10, "with 3 children, more than arity=2"),
 ]
 
@@ -234,6 +263,7 @@ def test_a_long_text_is_cut_in_the_message_and_bytes_are_checked():
     [
         (lambda: BracketedText(0), "`arity`"),
         (lambda: BracketedText(True), "`arity`"),
+        (lambda: BracketedText(has_labels="no"), "`has_labels` .* must be True, False or None"),
         (lambda: BracketedText(vocabulary="words"), "`vocabulary`"),
         (lambda: BracketedText(vocabulary=3), "`vocabulary`"),
         (lambda: BracketedText(vocabulary=["a", "A"]), "'a' twice"),
