@@ -51,13 +51,22 @@ SHARED = {
     "lower_case",
     "private",
     "row_ids",
+    "short_repr",
     "shuffling",
     "sparse_gradients",
 }
 # These folders import no more than this: datasets and training stand alone, without compiler and
 # layers, and layers is written with the names that a user has, and with what schemas say of fields.
 ALONE = {
-    "datasets": {"autograph", "bracket_labels", "int_range", "lower_case", "row_ids", "shuffling"},
+    "datasets": {
+        "autograph",
+        "bracket_labels",
+        "int_range",
+        "lower_case",
+        "row_ids",
+        "short_repr",
+        "shuffling",
+    },
     "training": SHARED,
     "layers": {"public", "datatypes", *SHARED},
 }

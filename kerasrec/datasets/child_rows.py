@@ -8,6 +8,8 @@ from typing import Any, overload
 import numpy as np
 import tensorflow as tf
 
+from kerasrec.short_repr import LONGEST
+
 
 class ChildRows(Sequence[np.ndarray]):
     """For each tree node, a row of its children; memory depends only on the number of children.
@@ -140,4 +142,6 @@ class ChildRows(Sequence[np.ndarray]):
         return [row.tolist() for row in self]
 
     def __repr__(self) -> str:
+        if len(self) + len(self.values) > LONGEST:
+            return f"<ChildRows of {len(self):,} tree nodes and {len(self.values):,} children>"
         return repr(self.tolist())

@@ -1,11 +1,12 @@
 """A sentence whose words are the nodes of a tree."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
 from kerasrec.datasets.expected import expect, index_of
+from kerasrec.short_repr import short_repr
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,9 @@ class DependencyTree:
     upos: Sequence[str] = ()
     relations: Sequence[str] = ()
     sent_id: str = ""
+
+    def __repr__(self) -> str:
+        return short_repr(self, {item.name: getattr(self, item.name) for item in fields(self)})
 
     def __post_init__(self) -> None:
         for name in ("words", "heads", "upos", "relations"):

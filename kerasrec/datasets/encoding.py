@@ -11,6 +11,7 @@ from kerasrec.datasets.child_rows import ChildRows
 from kerasrec.datasets.classes import class_of
 from kerasrec.datasets.traversal import preorder
 from kerasrec.datasets.vocabulary import Vocabulary, expect_vocabulary
+from kerasrec.short_repr import short_repr
 
 # Tokens, children and labels: an `EncodedTree`, or a tuple like it.
 TreeArrays: TypeAlias = tuple[Any, Any, Any]
@@ -31,6 +32,9 @@ class EncodedTree(NamedTuple):
     tokens: Any
     children: Any
     labels: Any
+
+    def __repr__(self) -> str:
+        return short_repr(self, self._asdict())
 
 
 def encode_tree(

@@ -23,6 +23,7 @@ import numpy as np
 from kerasrec.datasets.child_rows import ChildRows
 from kerasrec.datasets.problems import add_problem, text_of
 from kerasrec.datasets.reading import Format, NumberedLines, read_files
+from kerasrec.short_repr import short_repr
 
 EXPECTED = "trees in Newick, such as '((a:0.1,b:0.2):0.05,c:0.3);'"
 ENDINGS = [".nwk", ".newick", ".tree", ".tre", ".treefile"]
@@ -50,6 +51,9 @@ class NewickTree(NamedTuple):
     names: list[str]
     parents: np.ndarray
     lengths: np.ndarray
+
+    def __repr__(self) -> str:
+        return short_repr(self, self._asdict())
 
     @property
     def children(self) -> np.ndarray:

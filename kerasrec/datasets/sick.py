@@ -24,6 +24,7 @@ from kerasrec.datasets.dependency_tree import DependencyTree, problem_of_heads
 from kerasrec.datasets.files import expect_files
 from kerasrec.datasets.problems import MalformedFileError, add_problem, report, text_of
 from kerasrec.datasets.reading import Bar
+from kerasrec.short_repr import short_repr
 
 SENTENCES = ("a", "b")
 FILES = [f"{sentence}.{kind}" for sentence in SENTENCES for kind in ("toks", "parents", "rels")]
@@ -47,6 +48,9 @@ class SentencePair(NamedTuple):
     a: DependencyTree
     b: DependencyTree
     score: float
+
+    def __repr__(self) -> str:
+        return short_repr(self, self._asdict())
 
 
 class _Numbers(NamedTuple):

@@ -22,6 +22,7 @@ from kerasrec.datasets.problems import (
     report,
     text_of,
 )
+from kerasrec.short_repr import short_repr
 
 # In bytes: room for a vector of 50,000 numbers.
 LONGEST_LINE = 2**20
@@ -43,6 +44,9 @@ class WordVectors(NamedTuple):
 
     words: list[str]
     vectors: np.ndarray
+
+    def __repr__(self) -> str:
+        return short_repr(self, self._asdict())
 
 
 def read_vectors(

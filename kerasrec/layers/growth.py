@@ -17,6 +17,7 @@ from kerasrec.layers.cell import call_cell
 from kerasrec.layers.top_down import TopDownCell
 from kerasrec.layers.types import Engine
 from kerasrec.public import RecursiveFunction, collect, cond, recursive
+from kerasrec.short_repr import short_repr
 
 ROOT = -1  # the slot of a root
 
@@ -89,6 +90,9 @@ class GrownTrees(NamedTuple):
     tokens: tf.Tensor
     children: tf.Tensor
     log_likelihood: tf.Tensor
+
+    def __repr__(self) -> str:
+        return short_repr(self, self._asdict())
 
 
 def grow_trees(
