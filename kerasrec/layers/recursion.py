@@ -249,9 +249,16 @@ class Recursion:
         return results, sequence, trees.is_node
 
     def _words_to_check(self, x: Any) -> tuple[Any, WordRules | None]:
-        """The words and whether each is allowed; None for both if `x` contains no words."""
+        """The words and whether each is allowed; None for both if `x` contains no words.
+
+        Features of padding may be anything, such as the vector of word 0. Ragged trees have no
+        padding: whether a node has features stands for its word.
+        """
         if self._embedding is None:
-            return None, None
+            if not isinstance(x, tf.RaggedTensor):
+                return None, None
+            has_features = tf.reduce_any(x.values != tf.zeros([], x.dtype), -1)
+            return x.with_values(has_features), WordRules(None, True)
         return x, WordRules(num_words_of(self._embedding), self._cell.inner_inputs)
 
     def _inputs(

@@ -20,9 +20,10 @@ from kerasrec.layers.old_order import formerly_positional
 from kerasrec.layers.ragged import as_rows, both_inputs, check_children, is_ragged, like, num_trees
 from kerasrec.layers.recursion import Recursion, Stages, visitor
 from kerasrec.layers.stacking import StatesOfNodes, are_states, mark_states
+from kerasrec.layers.tree_checks import check
 from kerasrec.layers.trees import as_indices, node_tables
 from kerasrec.layers.types import Engine, check_engine
-from kerasrec.private import in_symbolic_scope, in_xla, set_mask
+from kerasrec.private import in_symbolic_scope, in_xla, mask_of, set_mask
 
 
 @keras.saving.register_keras_serializable("kerasrec")
@@ -224,6 +225,7 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
     def _run(self, x: Any, children: Any, training: bool, *initial_states: Any) -> tuple[Any, Any]:
         """The recursion's results for the roots, and the masked outputs of all nodes."""
         training = bool(training)
+        mask = None if are_states(x) else mask_of(x)
         if is_ragged(x):
             if in_xla():
                 raise ValueError(
@@ -245,6 +247,8 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         found, sequence, is_node = self._recursion(
             x, as_indices(children), drop, input_drop, training, self._keeps_all, initial_states
         )
+        if mask is not None and mask.shape.rank == 2 and not in_xla():
+            _check_mask(mask, is_node)
         if sequence is not None:
             mark_states(sequence)
             if not is_ragged(sequence):  # Ragged states have no padding, and so no mask.
@@ -505,6 +509,20 @@ def refuse_mask(name: str, mask: Any) -> None:
             f"{name} takes no `mask`: `children` say which nodes there are. To leave a node out, "
             "leave it out of `x` and `children`."
         )
+
+
+def _check_mask(mask: tf.Tensor, is_node: tf.Tensor) -> None:
+    """Fails, when the graph runs, if the mask of `x` has a node that is not called.
+
+    The layer needs no mask, but one that says that a node is no padding knows more than `children`.
+    """
+    lost = tf.cast(mask, tf.bool) & ~is_node
+    check(
+        ~tf.reduce_any(lost),
+        "The Keras mask of `x` has a tree node that is the child of no node, so that it would not "
+        "be read. Make it a child, or leave it out of `x` and `children`. [tree, node]: {}",
+        tf.where(lost)[:1],
+    )
 
 
 class CellLayer(Recursive):

@@ -214,10 +214,19 @@ class TopDownDecoder(keras.layers.Layer):
             )
 
     def _check_tokens(self, tokens: Any, is_node: Any) -> list[tf.Operation]:
-        """Checks, when the graph runs, that each node has a token of the vocabulary."""
+        """Checks, when the graph runs, that nodes have tokens of the vocabulary, and padding 0."""
         wordless = is_node & ~((tokens > 0) & (tokens < self.num_tokens))
         place = tf.where(wordless)[:1]
+        lost = ~is_node & (tokens != 0)
+        lost_place = tf.where(lost)[:1]
         return check(
+            ~tf.reduce_any(lost),
+            f"{self.name} got a token at a tree node that is the child of no node, so that it "
+            "would not be read. Make it a child, or give it 0, the token of padding. "
+            "[tree, node]: {} token: {}",
+            lost_place,
+            tf.gather_nd(tokens, lost_place),
+        ) + check(
             ~tf.reduce_any(wordless),
             f"{self.name} needs a token from 1 to {self.num_tokens - 1} at every tree node. "
             "[tree, node]: {} token: {}",

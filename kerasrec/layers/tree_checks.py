@@ -28,26 +28,26 @@ class WordRules:
     num_words: int | None
     inner_inputs: bool | None
 
-    def allow(self, words: tf.Tensor, links: Links, is_ragged: bool) -> tf.Tensor:
+    def allow(self, words: tf.Tensor, links: Links) -> tf.Tensor:
         """Whether each node may have its word.
 
-        Padding may have any word. In ragged trees a node that is not called is not padding, and
-        must have no word, since it would be lost.
+        A node that is not called must have no word, as padding has none, since it would be lost.
 
         Args:
-            words: The words, int or string `[size]`.
+            words: The words, int or string `[size]`; or whether each node has features, bool.
             links: The links of the nodes.
-            is_ragged: Whether the trees are ragged.
 
         Returns:
             Whether each word is allowed, bool `[size]`.
         """
-        uncalled = has_no_word(words) if is_ragged else tf.ones_like(links.is_called)
-        return tf.where(links.is_called, self._allow(words, links.has_children), uncalled)
+        allowed = self._allow(words, links.has_children)
+        return tf.where(links.is_called, allowed, has_no_word(words))
 
     def _allow(self, words: tf.Tensor, has_children: tf.Tensor) -> tf.Tensor:
         """Whether each node that is called may have its word; bool `[size]`."""
         dtype = words.dtype
+        if dtype == tf.bool:
+            return tf.ones_like(words)
         if dtype == tf.string:  # The embedding knows words from others.
             return (words == "") | ~has_children | (self.inner_inputs is not None)
         anything = (dtype.min, dtype.max)
@@ -65,8 +65,8 @@ class WordRules:
 
 
 def has_no_word(words: tf.Tensor) -> tf.Tensor:
-    """Whether each stands for no word; words int or string `[size]`, result bool."""
-    return words == ("" if words.dtype == tf.string else tf.constant(0, words.dtype))
+    """Whether each stands for no word; words int, string or bool `[size]`, result bool."""
+    return words == ("" if words.dtype == tf.string else tf.zeros([], words.dtype))
 
 
 def check(is_right: tf.Tensor, sentence: str, *values: Any) -> list[tf.Operation]:
@@ -301,27 +301,28 @@ def _goes_on(ones: tf.Tensor, others: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
     return found
 
 
-def problems_of_words(
-    words: tf.Tensor, links: Links, rules: WordRules, is_ragged: bool
-) -> list[Problem]:
+def problems_of_words(words: tf.Tensor, links: Links, rules: WordRules) -> list[Problem]:
     """The possible problems of words: one that is not read, or that has no vector.
 
     Args:
-        words: The words of all nodes of the batch, int or string `[size]`; padding may have any.
+        words: The words of all nodes of the batch, int or string `[size]`; or whether each node has
+            features, bool.
         links: The links of the trees.
         rules: The words that are allowed.
-        is_ragged: Whether the trees are ragged; then they have no padding.
     """
-    wrong = ~rules.allow(words, links, is_ragged)
+    wrong = ~rules.allow(words, links)
     lost = wrong & ~links.is_called
     unread = wrong & links.has_children if rules.inner_inputs is None else tf.zeros_like(wrong)
     nothing = "an empty text" if words.dtype == tf.string else "0"
+    thing = "features" if words.dtype == tf.bool else "a word"
+    padding = "zeros, as padding" if words.dtype == tf.bool else f"{nothing}, the word of padding"
     return [
         Problem(
-            "`x` has a word at a tree node that is the child of no node, so that it would not be "
-            "read. Make it a child, or leave it out of `x` and `children`.",
+            f"`x` has {thing} at a tree node that is the child of no node, so that it would not be "
+            "read. Make it a child, or leave it out of `x` and `children`. If it is padding, give "
+            f"it {padding}.",
             lost,
-            shows_word=True,
+            shows_word=words.dtype != tf.bool,
         ),
         Problem(
             "`x` has a word that `embedding` has no vector for: words must be from 0 to "
@@ -357,8 +358,8 @@ def tree_checks(
         children_spec: The spec of the children, int32 or int64 `[batch, nodes, arity]`, or ragged
             `[batch, (nodes), (children)]`.
         links_spec: The specs of the tensors of their links.
-        word_dtype: The dtype of the words, int or string `[size]`, of all nodes of the batch; None
-            if it takes none.
+        word_dtype: The dtype of the words, int or string `[size]`, of all nodes of the batch, or
+            bool for whether they have features; None if it takes none.
         rules: The words that are allowed.
         arity: The largest number of children in a row, if they are ragged; None for any number.
         shares: Whether a node may have several parents.
@@ -376,7 +377,7 @@ def tree_checks(
         with tf.control_dependencies(checks):
             problems = problems_of_links(links, shares)
             if words is not None and rules is not None:
-                problems += problems_of_words(words, links, rules, is_ragged)
+                problems += problems_of_words(words, links, rules)
             checks = check_nodes(problems, links, words)
         with tf.control_dependencies(checks):
             return tf.constant(True)

@@ -104,8 +104,7 @@ def node_tables(
 
     Args:
         children: The children, int32 or int64 `[batch, nodes, arity]`.
-        words: The words, int `[batch, nodes]`, if they are to be checked, too; padding may have any
-          word.
+        words: The words, int `[batch, nodes]`, if they are to be checked, too; padding has none.
         rules: The words that are allowed.
         shares: Whether a node may have several parents.
 
@@ -153,7 +152,8 @@ def tables_of_rows(
 
     Args:
         children: The children, int32 or int64 `[batch, (nodes), (children)]`, -1 for none.
-        words: The words, int `[batch, (nodes)]`, if they are to be checked, too.
+        words: The words, int `[batch, (nodes)]`, if they are to be checked, too; or whether each
+          node has features, bool.
         rules: The words that are allowed.
         arity: The largest number of children of a tree node; None for any number.
         shares: Whether a node may have several parents.
@@ -200,7 +200,7 @@ def _right_nodes(
         return is_right, None
     is_ragged = isinstance(words, tf.RaggedTensor)
     words = words.values if is_ragged else tf.reshape(words, [-1])
-    return is_right & rules.allow(words, links, is_ragged), words
+    return is_right & rules.allow(words, links), words
 
 
 def _raise_unless(

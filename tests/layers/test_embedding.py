@@ -37,7 +37,7 @@ from tests.parameters import few_of
 NUM_WORDS = 6
 FEATURES = 4
 CHILDREN = random_children(6, 9, 2, seed=3, sizes=[1, 9, 4, 2, 7, 1])
-WORDS = np.random.default_rng(0).integers(0, NUM_WORDS, CHILDREN.shape[:2])
+WORDS = np.random.default_rng(0).integers(0, NUM_WORDS, CHILDREN.shape[:2]) * is_node(CHILDREN)
 IS_LEAF = is_node(CHILDREN) & np.all(CHILDREN < 0, axis=-1)
 
 
@@ -389,7 +389,7 @@ def test_other_layers_can_make_vectors(layer_of_letters):
 @pytest.mark.slow
 def test_a_word_that_the_first_of_several_layers_has_not(layer_of_letters):
     with pytest.raises(tf.errors.InvalidArgumentError, match=f"from 0 to {NUM_WORDS - 1}"):
-        layer_of_letters(WORDS + 2**32, CHILDREN)
+        layer_of_letters(WORDS + 2**32 * is_node(CHILDREN), CHILDREN)
 
 
 class Spelled(keras.layers.Layer):
@@ -492,12 +492,17 @@ def test_words_and_children_of_any_integers(layer_of_words, dtype):
     np.testing.assert_array_equal(found, wanted)
 
 
-@pytest.mark.many
-def test_words_of_padding_may_be_any(layer_of_words):
+@pytest.mark.parametrize("word", [1, NUM_WORDS + 3, -1])
+def test_a_word_that_no_parent_names_is_not_lost(layer_of_words, word):
+    """It is a leaf that is missing from its parent's children, not padding, whose word is 0."""
     words = np.where(IS_LEAF, WORDS, 0)
-    wanted = layer_of_words(words, CHILDREN)
-    found = layer_of_words(np.where(is_node(CHILDREN), words, NUM_WORDS + 3), CHILDREN)
-    np.testing.assert_array_equal(found, wanted)
+    tree, node = np.argwhere(~is_node(CHILDREN))[-1]
+    words[tree, node] = word
+    message = rf"`x` has a word .* the child of no node.*\[\[{tree} {node}\]\] word: \[{word}\]"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        layer_of_words(words, CHILDREN)
+    words[tree, node] = 0
+    layer_of_words(words, CHILDREN)
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from tests.compiled import helpers
 from tests.layers.helpers import (
     READY,
     features,
+    is_node,
     random_children,
     treebank_batch,
     with_random_weights,
@@ -61,7 +62,7 @@ def inputs_of(children, takes_words):
     """Vectors, or words of leaves."""
     if not takes_words:
         return tf.constant(features(children), "float32")
-    words = np.random.default_rng(2).integers(1, 20, children.shape[:2])
+    words = np.random.default_rng(2).integers(1, 20, children.shape[:2]) * is_node(children)
     return tf.constant(np.where((children < 0).all(axis=-1), words, 0), "int32")
 
 

@@ -20,7 +20,7 @@ from tests.layers.test_any_arity import GatedMaxCell
 from tests.parameters import few_of
 
 CHILDREN = np.array([[[1, 2], [-1, -1], [3, -1], [-1, -1], [-1, -1]]], np.int32)
-WORDS = np.array([[0, 3, 0, 1, 5]])  # the last one is padding
+WORDS = np.array([[0, 3, 0, 1, 0]])  # the last one is padding
 FEATURES = 4
 
 

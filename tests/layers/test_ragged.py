@@ -225,13 +225,25 @@ def test_rows_that_are_no_trees(rows, message, child_sum):
 
 @pytest.mark.many
 def test_a_word_that_would_not_be_read():
-    """Padded trees may have any word behind their last node; these have no padding."""
     children = tf.ragged.constant([[[]], [[1], [], []]], ragged_rank=2, dtype=tf.int32)
     words = tf.ragged.constant([[1], [0, 2, 0]])
     layer = ChildSumTreeLSTM(3, embedding=keras.layers.Embedding(4, 2))
     layer(words, children)
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"of no node.*\[\[1 2\]\].*\[3\]"):
         layer(words.with_values([1, 0, 2, 3]), children)
+
+
+def test_features_that_would_not_be_read():
+    layer = ChildSumTreeLSTM(3)
+    children = tf.ragged.constant([[[]], [[1], [], []]], ragged_rank=2, dtype=tf.int32)
+    x = np.ones([4, 4], np.float32)
+    x[3] = 0
+    layer(tf.RaggedTensor.from_row_lengths(x, [1, 3]), children)
+    x[3, 2] = 1e-30
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=r"has features .*of no node.*\[\[1 2\]\]\n"
+    ):
+        layer(tf.RaggedTensor.from_row_lengths(x, [1, 3]), children)
 
 
 @pytest.mark.slow

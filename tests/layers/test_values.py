@@ -7,6 +7,7 @@ import itertools
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from kerasrec.layers import RNTN, Bidirectional, TopDownTreeLSTM, TreeGRU, TreeLSTM, TreeRNN
 from tests.layers import reference
@@ -184,6 +185,24 @@ def test_embedding_with_a_mask_in_front(layer_class):
     assert_close(model((tokens, children)), wanted)
     assert_close(layer(embedding(tokens), children), wanted)
     assert (NUMPY(layer(embedding(tokens), children)._keras_mask) == is_node(children)).all()
+
+
+def test_a_node_of_the_mask_that_no_parent_names_is_not_lost():
+    """Features of padding may be anything, but a mask says what is padding."""
+    tokens = np.array([[0, 1, 2, 3]])
+    children = np.array([[[1, 2], [-1, -1], [-1, -1], [-1, -1]]], np.int32)
+    embedding = keras.layers.Embedding(5, 4, mask_zero=True)
+    inputs = keras.Input((None,), dtype="int32"), keras.Input((None, 2), dtype="int32")
+    layer = TreeLSTM(3)
+    model = keras.Model(inputs, layer(embedding(inputs[0]), inputs[1]))
+    model((tokens * (tokens < 3), children))
+    for use in (
+        lambda: layer(embedding(tokens), children),
+        lambda: model((tokens, children)),
+        lambda: model.predict([tokens, children], verbose=0),
+    ):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"mask of `x` has .*\[\[0 3\]\]"):
+            use()
 
 
 def test_first_values_of_weights():

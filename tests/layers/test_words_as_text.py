@@ -6,13 +6,14 @@ import pytest
 import tensorflow as tf
 
 from kerasrec.layers import Bidirectional, ChildSumTreeLSTM, TopDownTreeLSTM, TreeLSTM
-from tests.layers.helpers import random_children, with_random_weights
+from tests.layers.helpers import is_node, random_children, with_random_weights
 from tests.parameters import few_of
 
 VOCABULARY = ["a", "é", "film", "plot"]
 CHILDREN = random_children(5, 7, 2, seed=1, sizes=[1, 7, 4, 2, 5])
 IS_INNER = (CHILDREN >= 0).any(-1)
 NUMBERS = np.random.default_rng(0).integers(0, len(VOCABULARY) + 2, CHILDREN.shape[:2])
+NUMBERS *= is_node(CHILDREN)
 TEXTS = np.array(["", "unknown", *VOCABULARY])[NUMBERS]
 MADE = {
     "TreeLSTM": lambda table: TreeLSTM(3, embedding=table, inner_inputs=True),
