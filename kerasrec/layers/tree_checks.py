@@ -318,13 +318,6 @@ def problems_of_words(words: tf.Tensor, links: Links, rules: WordRules) -> list[
     padding = "zeros, as padding" if words.dtype == tf.bool else f"{nothing}, the word of padding"
     return [
         Problem(
-            f"`x` has {thing} at a tree node that is the child of no node, so that it would not be "
-            "read. Make it a child, or leave it out of `x` and `children`. If it is padding, give "
-            f"it {padding}.",
-            lost,
-            shows_word=words.dtype != tf.bool,
-        ),
-        Problem(
             "`x` has a word that `embedding` has no vector for: words must be from 0 to "
             f"{(rules.num_words or 0) - 1}, and 0 stands for no word.",
             wrong & ~unread & ~lost,
@@ -336,6 +329,13 @@ def problems_of_words(words: tf.Tensor, links: Links, rules: WordRules) -> list[
             f"{nothing} there, which stands for no word.",
             unread,
             shows_word=True,
+        ),
+        Problem(
+            f"`x` has {thing} at a tree node that is the child of no node, so that it would not be "
+            "read. Make it a child, or leave it out of `x` and `children`. If it is padding, give "
+            f"it {padding}.",
+            lost,
+            shows_word=words.dtype != tf.bool,
         ),
     ]
 

@@ -389,7 +389,7 @@ def test_other_layers_can_make_vectors(layer_of_letters):
 @pytest.mark.slow
 def test_a_word_that_the_first_of_several_layers_has_not(layer_of_letters):
     with pytest.raises(tf.errors.InvalidArgumentError, match=f"from 0 to {NUM_WORDS - 1}"):
-        layer_of_letters(WORDS + 2**32 * is_node(CHILDREN), CHILDREN)
+        layer_of_letters(WORDS + 2**32, CHILDREN)
 
 
 class Spelled(keras.layers.Layer):
