@@ -9,6 +9,7 @@ from kerasrec.datasets import (
     DependencyTree,
     EncodedTree,
     SentencePair,
+    TreeOrder,
     Vocabulary,
     WordVectors,
     encode_dependencies,
@@ -91,6 +92,7 @@ DATA = {
         "['', 'w0', 'w1', ..",
     ),
     "grown": (grown, "children=<int32 [2, 20001, 2]>, log_likelihood=<tf.Tensor"),
+    "order": (lambda size: TreeOrder(np.arange(size)), "<TreeOrder of 20,001 trees>"),
     "vocabulary": (lambda size: Vocabulary(chain(size).words), "<Vocabulary of 20,003 words>"),
 }
 

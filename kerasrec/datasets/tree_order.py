@@ -28,6 +28,9 @@ class TreeOrder:
         self.trees = trees
         self._rows = np.argsort(trees)
 
+    def __repr__(self) -> str:
+        return f"<TreeOrder of {len(self.trees):,} trees>"
+
     def restore(self, predictions: Any) -> Any:
         """Puts rows into the order of the trees.
 

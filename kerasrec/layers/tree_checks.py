@@ -315,7 +315,7 @@ def problems_of_words(words: tf.Tensor, links: Links, rules: WordRules) -> list[
     unread = wrong & links.has_children if rules.inner_inputs is None else tf.zeros_like(wrong)
     nothing = "an empty text" if words.dtype == tf.string else "0"
     thing = "features" if words.dtype == tf.bool else "a word"
-    padding = "zeros, as padding" if words.dtype == tf.bool else f"{nothing}, the word of padding"
+    padding = "zeros" if words.dtype == tf.bool else f"{nothing}, the word of padding"
     return [
         Problem(
             "`x` has a word that `embedding` has no vector for: words must be from 0 to "

@@ -233,8 +233,9 @@ def test_a_word_that_would_not_be_read():
         layer(words.with_values([1, 0, 2, 3]), children)
 
 
-def test_features_that_would_not_be_read():
-    layer = ChildSumTreeLSTM(3)
+@pytest.mark.parametrize("shared_nodes", [False, True])
+def test_features_that_would_not_be_read(shared_nodes):
+    layer = ChildSumTreeLSTM(3, shared_nodes=shared_nodes)
     children = tf.ragged.constant([[[]], [[1], [], []]], ragged_rank=2, dtype=tf.int32)
     x = np.ones([4, 4], np.float32)
     x[3] = 0
