@@ -54,6 +54,7 @@ SHARED = {
     "short_repr",
     "shuffling",
     "sparse_gradients",
+    "utf8",
 }
 # These folders import no more than this: datasets and training stand alone, without compiler and
 # layers, and layers is written with the names that a user has, and with what schemas say of fields.
@@ -66,6 +67,7 @@ ALONE = {
         "row_ids",
         "short_repr",
         "shuffling",
+        "utf8",
     },
     "training": SHARED,
     "layers": {"public", "datatypes", *SHARED},

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from nltk import Tree
 
+from kerasrec.utf8 import is_utf8
+
 
 def expect(name: str, value: Any, kind: type, mend: str) -> None:
     """Raises ValueError if an argument is of another type than expected.
@@ -45,14 +47,12 @@ def expect_word(word: str) -> None:
         word: The word.
 
     Raises:
-        ValueError: If it is empty, or contains half a surrogate pair, which UTF-8 does not have.
+        ValueError: If it is empty, or contains an unpaired surrogate, which UTF-8 does not have.
     """
     if not word:
         raise ValueError("the word is empty")
-    try:
-        word.encode()
-    except UnicodeEncodeError:
-        raise ValueError(f"the word {word!r} is not text: it holds an unpaired surrogate") from None
+    if not is_utf8(word):
+        raise ValueError(f"the word {word!r} contains an unpaired surrogate")
 
 
 def expect_words(words: Any) -> None:

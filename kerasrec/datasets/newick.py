@@ -24,6 +24,7 @@ from kerasrec.datasets.child_rows import ChildRows
 from kerasrec.datasets.problems import add_problem, text_of
 from kerasrec.datasets.reading import Format, NumberedLines, read_files
 from kerasrec.short_repr import short_repr
+from kerasrec.utf8 import is_utf8
 
 EXPECTED = "trees in Newick, such as '((a:0.1,b:0.2):0.05,c:0.3);'"
 ENDINGS = [".nwk", ".newick", ".tree", ".tre", ".treefile"]
@@ -32,7 +33,6 @@ FORMAT = Format("read_newick", ENDINGS, "tree", EXPECTED)
 TOKEN = re.compile(r"'(?:[^'\n]|'')*'|[(),:;]|[^\s(),:;'\[\]]+")
 SPACE = re.compile(r"\s+")
 BRACKET = re.compile(r"[\[\]]")
-SURROGATE = re.compile("[\ud800-\udfff]")
 LENGTH = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
@@ -251,7 +251,7 @@ def _tree(tokens: Sequence[tuple[int, str]]) -> NewickTree:
     before = ""
     for place, token in tokens:
         shown = _shown(token)
-        if SURROGATE.search(token):
+        if not is_utf8(token):
             raise _Malformed(place, f"{token!a} contains an unpaired surrogate; expected text")
         if before == ":":
             lengths[node] = _length(place, token)

@@ -14,6 +14,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import tensorflow as tf
 
+from kerasrec.utf8 import is_utf8
+
 _SCALARS = {bool: tf.bool, int: tf.int32, float: tf.float32, str: tf.string}
 _LISTS = (list, Sequence)
 
@@ -305,18 +307,15 @@ def as_text(value: Any) -> Any:
 
 
 def check_text(value: Any) -> None:
-    """Raises ValueError for a text with half of a surrogate pair, as JSON may have it.
+    """Raises ValueError for a text with an unpaired surrogate, as JSON may have it.
 
     TensorFlow would refuse it, without its path. The message continues a value's path.
     """
-    try:
-        if isinstance(value, str) and not value.isascii():
-            value.encode()
-    except UnicodeEncodeError as error:
+    if isinstance(value, str) and not is_utf8(value):
         raise ValueError(
-            f"is {reprlib.repr(value)}, which is not text: it holds half a character. Replace it: "
-            "text.encode(errors='replace').decode()"
-        ) from error
+            f"is {reprlib.repr(value)}, which contains an unpaired surrogate, half a character. "
+            "Replace it: text.encode(errors='replace').decode()"
+        )
 
 
 def check_name(name: str) -> None:

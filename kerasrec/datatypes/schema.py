@@ -137,7 +137,7 @@ class Schema(Kinds):
 
         Raises:
             ValueError: If `documents` is one document or is empty, if a document contains something
-                that is not JSON, such as NaN, half of a surrogate pair or a key that is not a str,
+                that is not JSON, such as NaN, an unpaired surrogate or a key that is not a str,
                 if integers that are not choices are rounded by float64, if a list has None among
                 other entries, if a document contains itself, or if `optional` or `numbers` names
                 something that is not such a field.

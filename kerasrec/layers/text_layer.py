@@ -9,11 +9,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from kerasrec.datatypes.field import check_text
 from kerasrec.errors import SentenceFirst
 from kerasrec.layers.held import plain
 from kerasrec.lower_case import lower_case
 from kerasrec.private import in_symbolic_scope
+from kerasrec.utf8 import is_utf8
 
 
 class KnownWords(Protocol):
@@ -57,18 +57,13 @@ class TextLayer(keras.layers.Layer):
 
     def _listed(self, vocabulary: Iterable[Any]) -> list[str]:
         words = [str(word) if isinstance(word, np.str_) else word for word in vocabulary]
-        wrong = [word for word in words if not (isinstance(word, str) and word and _is_utf8(word))]
+        wrong = [word for word in words if not (isinstance(word, str) and word and is_utf8(word))]
         if wrong:
             raise ValueError(
                 f"`vocabulary` of {self.name} holds {wrong[0]!r}; expected words, text that is not "
                 "empty and contains no unpaired surrogate. The numbers 0, of no word, and 1, of "
                 "unknown words, are added to it."
             )
-        for word in words:
-            try:
-                check_text(word)
-            except ValueError as error:
-                raise ValueError(f"A word in `vocabulary` of {self.name} {error}.") from error
         if self.lowercase:
             words = [word.lower() for word in words]
         if len(set(words)) < len(words):
@@ -138,10 +133,6 @@ class TextLayer(keras.layers.Layer):
         """Returns the constructor arguments, as Keras saves them."""
         config = super().get_config()
         return {**config, "vocabulary": plain(self.vocabulary), "lowercase": self.lowercase}
-
-
-def _is_utf8(word: str) -> bool:
-    return not any("\ud800" <= letter <= "\udfff" for letter in word)
 
 
 def _table(words: list[str]) -> tf.lookup.StaticHashTable:

@@ -306,7 +306,7 @@ def with_header(descr, shape, version=b"\1\0"):
                     "vectors.npy": npy(VECTORS),
                 }
             ),
-            "row 2: the word .* is not text",
+            "row 2: the word .* contains an unpaired surrogate",
         ),
         (
             npz({"words.npy": npy(np.array(["a"] * 3, object)), "vectors.npy": npy(VECTORS)}),

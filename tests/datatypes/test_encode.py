@@ -402,7 +402,7 @@ class Card(kerasrec.DataType):
 
 
 HALF = json.loads('"\\ud83d"')
-NOT_TEXT = r"is .*, which is not text: it holds half a character\."
+NOT_TEXT = r"is .*, which contains an unpaired surrogate, half a character\."
 CARD = {
     "name": "é",
     "suit": "hearts",
