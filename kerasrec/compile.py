@@ -14,6 +14,7 @@ from kerasrec.engine.program import Program
 from kerasrec.engine.scheduled import Scheduled
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec.options import Options
+from kerasrec.private import op_callbacks
 from kerasrec.schedule.build import build, build_blocks, forward_part
 from kerasrec.schedule.passes import BLOCK_PASSES, Pass, default_passes, optimize
 from kerasrec.schedule.passes.among_instances import among_instances
@@ -39,15 +40,18 @@ def compile_function(
     function: Traceable, signature: Signature, limits: Limits, options: Options
 ) -> Compiled:
     """Takes a function through all stages; each returns a value that can be printed."""
+    engines = options.of_engines()
+    if op_callbacks():  # What debugging tools put beside ops runs by waves alone.
+        engines.engine = "auto"
     # XLA gives other results for some numbers than TensorFlow's kernels, so each op must be seen.
-    traced = trace(function, signature, for_blocks=options.engine == "compiled")
+    traced = trace(function, signature, for_blocks=engines.engine == "compiled")
     tagged = tag(traced.graphs, bool(options.memo), options.memo == "batch")
     passes = default_passes(options.recompute)
     instances = tuple(options.instances)
     if instances:
         check_that_they_are_there(instances, tagged.entry)
         passes.append(partial(among_instances, devices=instances))
-    program = lower(tagged, limits, options.of_engines(), passes, recomputes=options.recompute)
+    program = lower(tagged, limits, engines, passes, recomputes=options.recompute)
     return Compiled(signature, traced.graphs, tagged, program, traced.returns)
 
 

@@ -7,6 +7,7 @@ supports. `docs/versions.md` lists the names and says which versions were tested
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -21,10 +22,13 @@ from keras.src.backend import in_stateless_scope
 from keras.src.backend.common.global_state import get_global_attribute
 from keras.src.backend.common.symbolic_scope import in_symbolic_scope
 
-# Tapes see ops that Python makes through TensorFlow's public functions, but not ops that are made
-# from their definitions, as kerasrec makes them. Without the module, kerasrec cannot be imported;
-# if `record_operation` or `stop_recording` is renamed, recursive functions raise AttributeError.
-from tensorflow.python.eager import record
+# `context`: Tools such as `tf.debugging.enable_check_numerics` see each op that is made or run, by
+# callbacks in a list that the context has for each thread. There is no public way to make ops that
+# they do not see. `record`: Tapes see ops that Python makes through TensorFlow's public functions,
+# but not ops that are made from their definitions, as kerasrec makes them. Without the modules,
+# kerasrec cannot be imported; if `op_callbacks`, `record_operation` or `stop_recording` is renamed,
+# recursive functions raise AttributeError.
+from tensorflow.python.eager import context, record
 
 # The first marks that a graph is traced for `tf.function(jit_compile=True)`, and the second looks
 # for the mark. There is no public way. Without the names, kerasrec cannot be imported.
@@ -50,11 +54,13 @@ __all__ = [
     "losses_of_outputs",
     "mask_of",
     "not_inlined",
+    "op_callbacks",
     "optimized_variables",
     "rows_from",
     "set_gradient",
     "set_mask",
     "show_to_tapes",
+    "unseen_by_op_callbacks",
     "unseen_by_tapes",
     "update_averages",
     "update_slice",
@@ -150,14 +156,14 @@ def as_in_xla() -> Iterator[None]:
     Where a tape is outside of `tf.function(jit_compile=True)`, the graph of a second derivative
     does not.
     """
-    context = None if in_xla() else XLAControlFlowContext()
-    if context:
-        context.Enter()
+    scope = None if in_xla() else XLAControlFlowContext()
+    if scope:
+        scope.Enter()
     try:
         yield
     finally:
-        if context:
-            context.Exit()
+        if scope:
+            scope.Exit()
 
 
 def compile_time(number: tf.Tensor) -> tf.Tensor:
@@ -169,6 +175,47 @@ def compile_time(number: tf.Tensor) -> tf.Tensor:
     """
     zero, one = tf.zeros([1], tf.int32), tf.ones([1], tf.int32)
     return tf.reshape(_op_of_xla("XlaDynamicSlice", number[tf.newaxis], zero, one), [])
+
+
+class _OpCallbacks(threading.local):
+    """The op callbacks of a thread while ops are unseen; those that see ops are TensorFlow's."""
+
+    def __init__(self) -> None:
+        self.are_unseen = False
+        self.others: list[Callable[..., Any]] = []
+
+    def swap(self) -> None:
+        seen = context.context().op_callbacks
+        seen[:], self.others = self.others, list(seen)
+        self.are_unseen = not self.are_unseen
+
+
+_op_callbacks = _OpCallbacks()
+
+
+def op_callbacks() -> tuple[Callable[..., Any], ...]:
+    """The callbacks of debugging tools that see the ops that this thread makes."""
+    return (*context.context().op_callbacks, *_op_callbacks.others)
+
+
+@contextmanager
+def unseen_by_op_callbacks(are_unseen: bool = True) -> Iterator[None]:
+    """A context for ops that debugging tools do not see, such as those of an engine.
+
+    They may compute or keep NaN that nothing reads. And in a plain `tf.Graph`, the tools put their
+    own ops between an op and its readers.
+
+    Args:
+        are_unseen: False for a part, inside of such a context, whose ops the tools see.
+    """
+    if are_unseen == _op_callbacks.are_unseen:
+        yield
+        return
+    _op_callbacks.swap()
+    try:
+        yield
+    finally:
+        _op_callbacks.swap()
 
 
 def unseen_by_tapes() -> Any:

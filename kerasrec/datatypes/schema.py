@@ -26,7 +26,7 @@ from kerasrec.datatypes.to_batch import to_batch
 from kerasrec.datatypes.trees import OfKinds, to_trees
 from kerasrec.datatypes.values import Tables, Value
 from kerasrec.errors import SentenceFirst
-from kerasrec.private import in_symbolic_scope
+from kerasrec.private import in_symbolic_scope, unseen_by_op_callbacks
 from kerasrec.trace.tracer import Tracer
 
 
@@ -62,7 +62,7 @@ class Schema(Kinds):
     @functools.cached_property
     def _flat(self) -> Any:
         """`flat_of` as one op, since it consists of several hundred."""
-        run = functools.partial(flat_of, self)
+        run = unseen_by_op_callbacks()(functools.partial(flat_of, self))
         return tf.function(run, input_signature=[self.element_spec], autograph=False)
 
     def __reduce__(self) -> tuple[Any, ...]:

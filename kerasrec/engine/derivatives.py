@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from kerasrec.emit.results import Outcome
 from kerasrec.graph.values import Value
+from kerasrec.private import unseen_by_op_callbacks
 from kerasrec.sparse_gradients import first_places
 from kerasrec.trace.custom_gradient import Differentiated, custom_gradient
 
@@ -92,13 +93,15 @@ def differentiable(
     @custom_gradient
     def call(*tensors: tf.Tensor) -> Differentiated:
         nonlocal outcome
-        outcome = run(inputs.replaced([_hidden(tensor) for tensor in tensors]))
+        with unseen_by_op_callbacks():
+            outcome = run(inputs.replaced([_hidden(tensor) for tensor in tensors]))
 
         def back(
             *cotangents: tf.Tensor | tf.IndexedSlices,
         ) -> list[tf.Tensor | tf.IndexedSlices | None]:
-            here = inputs.replaced(tensors).copied()
-            return here.gradients(gradient(here, _like(outcome, cotangents)))
+            with unseen_by_op_callbacks():
+                here = inputs.replaced(tensors).copied()
+                return here.gradients(gradient(here, _like(outcome, cotangents)))
 
         return tuple(outcome.flat()), back
 

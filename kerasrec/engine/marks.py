@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from kerasrec.private import unseen_by_op_callbacks
 from kerasrec.trace.custom_gradient import Differentiated, custom_gradient
 
 
@@ -31,6 +32,7 @@ _eagerly = tf.custom_gradient(_both)
 
 
 @tf.function(autograph=False, reduce_retracing=True)
+@unseen_by_op_callbacks()
 def _in_graph(result: tf.Tensor, mark: tf.Tensor) -> tf.Tensor:
     def call(result: tf.Tensor, mark: tf.Tensor) -> Differentiated:
         found, back = _both(result, mark)

@@ -13,7 +13,12 @@ from kerasrec.compile import Compiled
 from kerasrec.function.run import Runner
 from kerasrec.graph.graph import TaggedGraph
 from kerasrec.graph.nodes import Shared
-from kerasrec.private import in_stateless_scope, with_outer_graphs
+from kerasrec.private import (
+    in_stateless_scope,
+    op_callbacks,
+    unseen_by_op_callbacks,
+    with_outer_graphs,
+)
 from kerasrec.sparse_gradients import must_be_dense
 from kerasrec.trace.signature import Signature
 from kerasrec.trace.source import UsersFrames, current_source
@@ -49,13 +54,13 @@ class Cache:
         replica = tf.distribute.get_replica_context() if tf.distribute.has_strategy() else None
         number = tf.get_static_value(replica.replica_id_in_sync_group) if replica else None
         functions = signature.keys_of_functions
-        place = (str(number), must_be_dense())
-        key = (str(signature.structure), signature.types, functions, place)
+        state = (str(number), must_be_dense(), op_callbacks())
+        key = (str(signature.structure), signature.types, functions, state)
         known = self._runners.get(key)
         if known is not None and _is_within_reach(known.compiled.tagged):
             self._were_new.append(False)
             return known
-        with UsersFrames():
+        with UsersFrames(), unseen_by_op_callbacks():
             runner = Runner(make(signature))
         was_faster = self._runners.get(key) is not known  # Another thread.
         if not (was_faster or in_stateless_scope()):

@@ -18,7 +18,7 @@ from kerasrec.function.arguments import Arguments, as_token
 from kerasrec.graph.values import Value
 from kerasrec.inspect.record import Recorder
 from kerasrec.inspect.run_trace import RunTrace
-from kerasrec.private import in_xla, show_to_tapes, unseen_by_tapes
+from kerasrec.private import in_xla, show_to_tapes, unseen_by_op_callbacks, unseen_by_tapes
 from kerasrec.transform.connected import output_result, table_result
 
 # Flat outputs, tables by name, and marks by result.
@@ -48,7 +48,8 @@ class Runner:
         """Returns the result, and the tables `[size, ...]` by name."""
         self._check_passes(given)
         is_session = not tf.compat.v1.executing_eagerly_outside_functions()
-        outputs, tables, marks = self._results(given, is_session)
+        with unseen_by_op_callbacks():
+            outputs, tables, marks = self._results(given, is_session)
         if marks and not is_session:
             outputs = [
                 marked(tensor, marks.get(output_result(place)))

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from kerasrec.datatypes.values import Tables, tables_in, with_tables
 from kerasrec.function.arguments import Arguments
+from kerasrec.private import op_callbacks, unseen_by_op_callbacks
 
 # The result of a function, and the tables of `kerasrec.collect`.
 Run = Callable[[Arguments], tuple[Any, dict[str, tf.Tensor]]]
@@ -46,7 +47,8 @@ class TableRuns:
             self._runs[key] = _new_run(given, run)
         function, structure = self._runs[key]
         flat = [item for tables in given.tables for item in tables.flat()]
-        outputs, made, collected = function(given.tokens(), flat)
+        with unseen_by_op_callbacks():
+            outputs, made, collected = function(given.tokens(), flat)
         ((result, tables, new),) = structure
         back = dict(zip(tables, given.tables, strict=True))
         back |= {
@@ -71,7 +73,8 @@ def _key_of(given: Arguments) -> tuple[Any, ...]:
     structure = with_tables(given.signature.structure, places.__getitem__)
     schemas = tuple(tables.schema for tables in given.tables)
     signature = given.signature
-    return str(structure), schemas, signature.types, signature.keys_of_functions
+    functions = signature.keys_of_functions
+    return str(structure), schemas, signature.types, functions, op_callbacks()
 
 
 def _new_run(given: Arguments, run: Run) -> tuple[Any, list[Any]]:

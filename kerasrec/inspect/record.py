@@ -22,6 +22,7 @@ from kerasrec.graph.values import Node, Region
 from kerasrec.inspect.run_step import RunStep
 from kerasrec.inspect.run_trace import RunTrace
 from kerasrec.inspect.scopes import names_in
+from kerasrec.private import unseen_by_op_callbacks
 from kerasrec.schedule.build import build
 from kerasrec.schedule.instructions import (
     Effect,
@@ -82,6 +83,7 @@ class Recorder:
         made = sum(_tokens_of(site, found) for site in sites) + len(arguments[0])
         return replace(run, num_shared=made - run.num_calls)
 
+    @unseen_by_op_callbacks()
     def _forward(self, *arguments: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
         rows = rows_of_roots(self.program.graph, list(arguments))
         shared, limits = shared_tensors(self.program.graph, rows), self.program.limits

@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from kerasrec.layers.growth import ROOT, Place
+from kerasrec.private import unseen_by_op_callbacks
 
 _IMPOSSIBLE = tf.float32.min  # a logit
 _COLDEST = 1e-6  # the lowest temperature but 0
@@ -207,6 +208,7 @@ def _log_token(logits: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
     return -tf.nn.sparse_softmax_cross_entropy_with_logits(tokens, logits)
 
 
+@unseen_by_op_callbacks()
 def _draw_token(
     features: tf.Tensor,
     drawn: tf.Tensor,

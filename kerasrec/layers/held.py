@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 import keras
 
-from kerasrec.private import in_stateless_scope
+from kerasrec.private import in_stateless_scope, op_callbacks
 
 _Made = TypeVar("_Made")
 
@@ -57,13 +57,15 @@ def shape_of_result(layer: keras.layers.Layer, x: keras.KerasTensor) -> tuple[in
 class MadeOnce(Generic[_Made]):
     """Values that are made once for a layer's weights, such as functions traced with them.
 
-    Keras' `enable_lora` and `quantize` replace weights; then all values are made anew.
+    Keras' `enable_lora` and `quantize` replace weights; then all values are made again. Those that
+    are made while a debugging tool watches, such as `tf.debugging.enable_check_numerics`, are
+    separate ones.
     """
 
     def __init__(self, *layers: keras.layers.Layer):
         self._layers = layers
         # Weights and what was made for them are assigned together, since threads may share a layer.
-        self._known: tuple[list[Any], dict[Hashable, _Made]] = ([], {})
+        self._known: tuple[list[Any], dict[tuple[Hashable, Any], _Made]] = ([], {})
 
     def get(self, key: Hashable, make: Callable[[], _Made]) -> _Made:
         """Returns the value of a key; makes it if there is none.
@@ -78,11 +80,12 @@ class MadeOnce(Generic[_Made]):
         if list(map(id, weights)) != list(map(id, known)):
             made = {}
             self._known = (weights, made)
-        return made[key] if key in made else made.setdefault(key, make())
+        of_tools = key, op_callbacks()
+        return made[of_tools] if of_tools in made else made.setdefault(of_tools, make())
 
     def items(self) -> list[tuple[Any, _Made]]:
         """All keys with their values."""
-        return list(self._known[1].items())
+        return [(key, value) for (key, _), value in self._known[1].items()]
 
     def values(self) -> list[_Made]:
         """All values."""

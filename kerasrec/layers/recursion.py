@@ -21,7 +21,7 @@ from kerasrec.layers.held import MadeOnce
 from kerasrec.layers.inputs import NodeInputs, is_plain, leaf_of, look_up, num_words_of
 from kerasrec.layers.tree_checks import WordRules, check_sizes, same_sizes
 from kerasrec.layers.trees import LEAF, NodeTables, tables_of
-from kerasrec.private import in_xla
+from kerasrec.private import in_xla, unseen_by_op_callbacks
 from kerasrec.public import RecursiveFunction, collect, map_fn, recursive, switch
 from kerasrec.sparse_gradients import must_be_dense
 
@@ -121,7 +121,8 @@ class Recursion:
         if is_training and must_be_dense() and not (embedding is None or is_plain(embedding)):
             warnings.warn(_SPREAD.format(embedding.name), stacklevel=2)
         run, stages = self._runs.get(key, lambda: self._new_run(key))
-        found = run(tuple(initial_states), x, children, drops)
+        with unseen_by_op_callbacks():  # Padding, which nothing reads, may hold NaN.
+            found = run(tuple(initial_states), x, children, drops)
         if is_training and host.has_gpu() and stages[0].execution_plan.advice:
             warnings.warn(_SLOW_ON_GPU, stacklevel=2)
         return found

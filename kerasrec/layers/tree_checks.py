@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from kerasrec.errors import WITHOUT_FRAMES
 from kerasrec.layers.links import Links
+from kerasrec.private import unseen_by_op_callbacks
 from kerasrec.row_ids import row_ids
 
 
@@ -385,4 +386,4 @@ def tree_checks(
     signature: list[Any] = [children_spec, links_spec]
     if word_dtype is not None:
         signature.append(tf.TensorSpec([None], word_dtype))
-    return tf.function(run, input_signature=signature, autograph=False)
+    return tf.function(unseen_by_op_callbacks()(run), input_signature=signature, autograph=False)

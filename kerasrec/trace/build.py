@@ -29,8 +29,10 @@ from kerasrec.trace.effects import (
     assertion_of,
     calls_an_effect,
     checks_numerics,
+    dumps,
     has_effect,
     is_refused,
+    watched_by,
 )
 from kerasrec.trace.functions import CALLS
 from kerasrec.trace.inline import inlined
@@ -161,8 +163,13 @@ class Builder:
                 self.ops.shared(operation)
             elif operation.type in ("ResourceGather", "ResourceGatherNd"):
                 self.ops.gather(operation)
+            elif (watched := watched_by(operation)) is not None:
+                self._watch(operation, watched)
             elif checks_numerics(operation):
                 self._check_numerics(operation)
+            elif dumps(operation) and self.ops.value(operation.inputs[0]).is_shared:
+                # It would run before any token does; its input says nothing of them.
+                self.values[operation.outputs[0].name] = self.ops.value(operation.inputs[0])
             elif self.carried.draws and is_draw_of_tokens(operation, self.tracer.kind):
                 self._draw(operation)
             elif self.for_blocks and (product := as_einsum(operation, self.tracer)):
@@ -223,6 +230,22 @@ class Builder:
             self.values[operation.outputs[0].name] = self.ops.value(tensor)
         else:
             self.ops.primitive(operation)
+
+    def _watch(self, operation: tf.Operation, tensor: tf.Tensor) -> None:
+        """Checks a tensor in place of an op that a debugging tool has put here; see `watched_by`.
+
+        Later ops read the checked tensor, so that its gradient is checked, too. What ops compute of
+        tensors from outside is checked, not the tensors: they may have rows for padding.
+        """
+        if tensor.op.type == "Placeholder":
+            return
+        source = self.ops.source_of(tensor.op)
+        message = f"output {tensor.value_index} of {tensor.op.type} at {source}"
+        with self.tracer.graph.as_default():
+            checked = tf.debugging.check_numerics(tensor, message)
+        self.ops.put(checked.op, operation, source)
+        self._check_numerics(checked.op)
+        self.values[tensor.name] = self.ops.value(checked)
 
     def _draw(self, operation: tf.Operation) -> None:
         """Replaces random numbers of TensorFlow by those of each token's generator."""

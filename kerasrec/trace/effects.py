@@ -38,7 +38,9 @@ _DRAWS = frozenset(
 _CALLS = frozenset({"StatefulPartitionedCall"})
 _HOLDERS = _CALLS | {"If", "While", "Case"}
 _NUMERICS = frozenset({"CheckNumerics", "CheckNumericsV2"})
-_SHOWS = frozenset({"PrintV2", "Print", "PyFunc", "EagerPyFunc"})
+# `tf.debugging.experimental.enable_dump_debug_info` puts it beside each op, to write to a file.
+_DUMP = "DebugIdentityV2"
+_SHOWS = frozenset({"PrintV2", "Print", "PyFunc", "EagerPyFunc", _DUMP})
 _EFFECTS = _NUMERICS | _SHOWS | {"Assert"}
 _ALLOWED = _READS | _DRAWS | _HOLDERS | _EFFECTS
 # Ops that may occur with the Assert in the branches that functions of tf.debugging make.
@@ -88,6 +90,21 @@ def asserts_something(operations: Sequence[tf.Operation]) -> bool:
 def checks_numerics(operation: tf.Operation) -> bool:
     """Whether an op fails for a NaN or an infinity in its input."""
     return operation.type in _NUMERICS
+
+
+def dumps(operation: tf.Operation) -> bool:
+    """Whether a debugging tool of TensorFlow has put an op here that writes its input to a file."""
+    return operation.type == _DUMP
+
+
+def watched_by(operation: tf.Operation) -> tf.Tensor | None:
+    """The tensor for which `tf.debugging.enable_check_numerics` has put an op here; None if none.
+
+    The op checks a summary of the tensor.
+    """
+    if operation.type not in _NUMERICS or operation.inputs[0].op.type != "DebugNumericSummaryV2":
+        return None
+    return operation.inputs[0].op.inputs[0]
 
 
 def assertion_of(operation: tf.Operation) -> Assertion | None:

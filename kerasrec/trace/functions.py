@@ -19,11 +19,12 @@ from kerasrec.trace.custom_gradient import Differentiated, custom_gradient
 CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 LOOPS = frozenset({"While", "StatelessWhile"})
 CONTROL_FLOW = LOOPS | {"If", "StatelessIf", "Case", "StatelessCase"}
-# Ops that may run again although they have state: they read it, assert, print, or hold functions,
-# which are searched as well.
+# Ops that may run again although they have state: they read it, assert, print or dump, or hold
+# functions, which are searched as well.
 _REPEATABLE_OPS = frozenset(
     {"ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "Assert", "PrintV2"}
     | {"While", "If", "Case", "StatefulPartitionedCall", "CheckNumerics", "CheckNumericsV2"}
+    | {"DebugIdentityV2"}
 )
 
 # What these ops draw depends on the shape, and so on which tokens share a tensor.

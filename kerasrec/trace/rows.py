@@ -20,6 +20,7 @@ import tensorflow as tf
 
 from kerasrec.errors import GraphError
 from kerasrec.graph.types import Kind
+from kerasrec.private import unseen_by_op_callbacks
 from kerasrec.trace.known import Known
 from kerasrec.trace.numbering import Numbering
 
@@ -83,7 +84,7 @@ class _Reduction:
 @functools.cache
 def _reduction(dtype: tf.DType, shape: tf.TensorShape) -> _Reduction:
     """Returns how TensorFlow reduces rows whose splits have this dtype and shape."""
-    with tf.Graph().as_default() as graph:
+    with unseen_by_op_callbacks(), tf.Graph().as_default() as graph:
         splits = tf.compat.v1.placeholder(dtype, shape)
         rows = tf.RaggedTensor.from_row_splits(tf.zeros([0], tf.int32), splits, validate=False)
         _, ids, count = tf.reduce_sum(rows, axis=1).op.inputs
@@ -129,7 +130,7 @@ def _joining(specs: tuple[tuple[tf.DType, tf.TensorShape], ...]) -> tuple[Any, .
     Args:
         specs: The specs of the values and splits of each tensor, in turn.
     """
-    with tf.Graph().as_default() as graph:
+    with unseen_by_op_callbacks(), tf.Graph().as_default() as graph:
         given = [tf.compat.v1.placeholder(*spec) for spec in specs]
         rows = [
             tf.RaggedTensor.from_row_splits(values, splits, validate=False)

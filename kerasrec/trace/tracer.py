@@ -21,7 +21,7 @@ import tensorflow as tf
 from kerasrec.errors import SignatureError, TraceError
 from kerasrec.graph.types import Kind, Type
 from kerasrec.graph.values import Source
-from kerasrec.private import with_outer_graphs
+from kerasrec.private import unseen_by_op_callbacks, with_outer_graphs
 from kerasrec.trace.endless import loops_over_rows_end
 from kerasrec.trace.kinds import KindFinder
 from kerasrec.trace.layer_losses import no_losses_in
@@ -323,7 +323,8 @@ class Tracer:
 
     def placeholders(self, types: Sequence[Type]) -> list[tf.Tensor]:
         """Makes placeholders for values that TensorFlow has no op for."""
-        results = [tf.compat.v1.placeholder(item.dtype, item.tensor_shape()) for item in types]
+        with unseen_by_op_callbacks():  # They see the op that computes the value.
+            results = [tf.compat.v1.placeholder(item.dtype, item.tensor_shape()) for item in types]
         for result, item in zip(results, types, strict=True):
             if item.kind is Kind.WAVE:
                 self._kinds.add_entries(result)
@@ -417,7 +418,11 @@ def run_traced(
         stack = _active.__dict__.setdefault("stack", [])
         stack.append(tracer)
         try:
-            with loops_over_rows_end(graph), no_losses_in(graph):
+            with (
+                loops_over_rows_end(graph),
+                no_losses_in(graph),
+                unseen_by_op_callbacks(are_unseen=False),
+            ):
                 outcome["result"] = function(tracer, *parameters)
         finally:
             stack.pop()

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from kerasrec.graph.fire import attributes_of
 from kerasrec.graph.types import Shape
-from kerasrec.private import OF_GRADIENTS
+from kerasrec.private import OF_GRADIENTS, unseen_by_op_callbacks
 from kerasrec.trace.functions import held_functions
 
 Names = tuple[str, ...]
@@ -107,7 +107,7 @@ def derivative(question: Question) -> Derivative | None:
     Raises:
         LookupError: If TensorFlow has no gradient for the op.
     """
-    with tf.Graph().as_default() as graph:
+    with unseen_by_op_callbacks(), tf.Graph().as_default() as graph:
         read = [item.tensor() for item in question.read]
         dtypes = [dtype for dtype, _ in question.outputs]
         op = _made(question.definition, [read[place] for place in question.inputs], dtypes)

@@ -496,3 +496,125 @@ def test_an_index_outside_of_a_table_names_the_line(check):
     place = line_in(check, 1)
     start = f"An index is outside of the tensor that is read or written at {place}: indices["
     assert message.startswith(start) and "] = " in message.split("\n")[0]
+
+
+@pytest.fixture
+def watched():
+    """`enable_check_numerics` is on in the test, and off after it."""
+    tf.debugging.enable_check_numerics()
+    yield
+    tf.debugging.disable_check_numerics()
+
+
+def logarithm(**options):
+    @kerasrec.recursive(**options)
+    def f(n, x):
+        return cond(n < 1, lambda: tf.math.log(x), lambda: f(n - 1, x - 1.0))
+
+    return f
+
+
+@pytest.mark.parametrize(
+    "options", few_of([{}, *({"engine": name} for name in ("waves", "scalar", "compiled"))], {})
+)
+def test_a_debugging_tool_names_the_line_and_the_token(options, watched):
+    """`engine=` is for speed: while a tool watches, all programs run by waves."""
+    f = logarithm(**options)
+    np.testing.assert_allclose(f([2], [5.0]), [np.log(3)], rtol=1e-6)
+    message = failure(lambda: f([0, 2], [1.0, 2.0]))
+    line = logarithm.__code__.co_firstlineno + 3
+    assert message.startswith(f"output 0 of Log at test_effects.py:{line}: NaN or infinity in -inf")
+    assert "for root token 1. Its calls, newest first: 0 0 where" in message
+    tf.debugging.disable_check_numerics()
+    np.testing.assert_array_equal(f([0, 2], [1.0, 2.0]), [0, -np.inf])
+    by_waves = f.execution_plan([0], [1.0]).summary.startswith("engine: waves")
+    assert by_waves == (options.get("engine") == "waves")
+
+
+@kerasrec.recursive
+def root_of_square(n, x):
+    return cond(n < 1, lambda: tf.sqrt(x * x), lambda: root_of_square(n - 1, x))
+
+
+def gradient_of_root(x, order=1):
+    x = tf.constant(x)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = root_of_square([0, 2], x) if order == 1 else gradient_of_root(x, order - 1)
+    return tape.gradient(y, x)
+
+
+def test_a_debugging_tool_sees_gradients(watched):
+    """sqrt(x * x) at 0 is 0, and its derivative is infinity times 0."""
+    np.testing.assert_allclose(gradient_of_root([3.0, -2.0]), [1, -1])
+    np.testing.assert_allclose(gradient_of_root([3.0, -2.0], order=2), [0, 0], atol=1e-6)
+    for gradient in (gradient_of_root, tf.function(gradient_of_root)):
+        with pytest.raises(
+            tf.errors.InvalidArgumentError, match=r"in gradient.*of Mul at test_effects\.py:"
+        ):
+            gradient([1.0, 0.0])
+    tf.debugging.disable_check_numerics()
+    np.testing.assert_array_equal(gradient_of_root([1.0, 0.0]), [1, np.nan])
+
+
+def largest_of_rows(table, nodes):
+    """The gradient of the squares of the largest entries of rows, of which one is empty."""
+    rows = tf.ragged.constant([[1.0, 3.0], [], [2.0]])
+
+    @kerasrec.recursive
+    def f(node):
+        row = tf.gather(rows.with_values(table), node)
+        largest = tf.where(row.row_lengths() > 0, tf.reduce_max(row, axis=1), 0.0)
+        return largest * largest
+
+    with tf.GradientTape() as tape:
+        tape.watch(table)
+        y = f(nodes)
+    return tf.convert_to_tensor(tape.gradient(y, table))
+
+
+def test_a_debugging_tool_does_not_see_what_nothing_reads(watched):
+    """TensorFlow's gradient of a maximum divides by the number of largest entries, which is 0."""
+    given = tf.constant([1.0, 3.0, 2.0]), tf.constant([0, 1, 2, 1])
+    for found in (largest_of_rows(*given), tf.function(largest_of_rows)(*given)):
+        np.testing.assert_allclose(found, [0, 6, 4])
+
+
+def test_a_debugging_tool_sees_loops_and_rows(watched):
+    table = tf.ragged.constant([[2.0, 4.0], []])
+
+    @kerasrec.recursive
+    def f(n):
+        def one():
+            rows = tf.gather(table, n)
+            halves = kerasrec.map_fn(lambda entry: entry / 2.0, rows)
+            both = tf.concat([rows, halves], axis=1)
+            doubled = tf.map_fn(lambda x: x * 2.0, tf.reduce_sum(both, axis=1))
+            return kerasrec.while_loop(lambda x: x > 1.0, lambda x: x / 3.0, doubled)
+
+        return cond(n < 2, one, lambda: f(n - 1))
+
+    np.testing.assert_allclose(f([0, 2]), [18 / 27, 0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("mode", few_of(["FULL_HEALTH", "FULL_TENSOR", "NO_TENSOR"], "FULL_HEALTH"))
+def test_a_debugging_tool_dumps_the_ops_of_the_user(mode, tmp_path):
+    """TensorFlow's reader finds the logarithm once for each wave in which it ran."""
+    debug_events_reader = pytest.importorskip("tensorflow.python.debug.lib.debug_events_reader")
+    f = logarithm()
+    tf.debugging.experimental.enable_dump_debug_info(str(tmp_path), mode)
+    try:
+        f([0, 2], [1.0, 2.0])
+        largest_of_rows(tf.constant([1.0, 3.0, 2.0]), [0, 1])
+    finally:
+        tf.debugging.experimental.disable_dump_debug_info()
+    with debug_events_reader.DebugDataReader(str(tmp_path)) as reader:
+        reader.update()
+        health = [
+            one.debug_tensor_value
+            for one in reader.graph_execution_traces()
+            if one.op_type == "Log"
+        ]
+    assert len(health) == (0 if mode == "NO_TENSOR" else 2)
+    if mode == "FULL_HEALTH":  # The number of -inf, inf, NaN, negative, zero and positive ones.
+        assert [list(one[5:]) for one in health] == [[0, 0, 0, 0, 1, 0], [1, 0, 0, 0, 0, 0]]

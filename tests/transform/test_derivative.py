@@ -32,6 +32,18 @@ def test_ops_that_are_alike_share_one():
     assert derivative.cache_info().misses == built
 
 
+@pytest.mark.many
+def test_debugging_tools_do_not_see_how_one_is_built():
+    """They put ops between an op and its readers, which were missing in later programs."""
+    tf.debugging.enable_check_numerics()
+    try:
+        watched = times(0.125).extended_graph(1.0, 2)
+    finally:
+        tf.debugging.disable_check_numerics()
+    assert "CheckNumerics" in str(watched) and "Debug" not in str(watched)
+    assert "CheckNumerics" not in str(times(0.125).extended_graph(1.0, 2))
+
+
 @pytest.mark.slow
 def test_a_constant_that_a_derivative_reads_is_part_of_it():
     assert times(2.0)(1.0, 3) == 8.0
