@@ -11,10 +11,14 @@ are one call, tokens carry their root token, since calls of different roots are 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 import tensorflow as tf
 
 from kerasrec.graph.graph import TaggedGraph
-from kerasrec.graph.nodes import RowsOfRoots
+from kerasrec.graph.nodes import Entrance, Parameter, RowsOfRoots
 from kerasrec.graph.types import Type
 from kerasrec.graph.values import Value
 
@@ -35,13 +39,25 @@ _LABEL = 0x9E3779B97F4A7C15
 _PLACE = 0x94D049BB133111EB - 2**64
 
 
+def or_one_token(arguments: Sequence[Any]) -> list[Any]:
+    """Returns flat arguments; of a function without any, the bool that makes one token."""
+    return list(arguments) or [np.ones([1], bool)]
+
+
 def with_carried(graph: TaggedGraph, arguments: list[tf.Tensor]) -> list[tf.Tensor]:
     """Returns the flat arguments `[tokens, ...]` that bodies take, and what root tokens carry."""
+    arguments = or_one_token(arguments)
     parameters = graph.bodies[graph.entry].parameters
-    names = [node.name for node in parameters if node.is_carried]
     left_out = graph.memo.per_root if graph.memo else ()
     taken = [tensor for place, tensor in enumerate(arguments) if place not in left_out]
-    return [*taken, *(_of_roots(name, tf.shape(arguments[0])[0]) for name in names)]
+    return [*taken, *carried_by_roots(parameters, tf.shape(arguments[0])[0])]
+
+
+def carried_by_roots(
+    parameters: Sequence[Entrance | Parameter], num_tokens: Any
+) -> list[tf.Tensor]:
+    """Returns what root tokens carry for those parameters of a function that take it."""
+    return [_of_roots(node.name, num_tokens) for node in parameters if node.is_carried]
 
 
 def rows_of_roots(graph: TaggedGraph, arguments: list[tf.Tensor]) -> dict[Value, tf.Tensor]:

@@ -19,6 +19,7 @@ import numpy as np
 import tensorflow as tf
 
 from kerasrec.graph import nodes
+from kerasrec.graph.carried import carried_by_roots, or_one_token
 from kerasrec.graph.fire import branch_chosen, read_shared
 from kerasrec.graph.graph import FunctionGraphs
 from kerasrec.graph.kernels import Kernels
@@ -49,10 +50,13 @@ def evaluate(graphs: FunctionGraphs, arguments: Sequence[np.ndarray]) -> Eductio
 
     Args:
         graphs: The graphs of a program. Assertions in it do not fail, and tables stay empty.
-        arguments: One array for each flat argument, `[tokens, ...]`.
+        arguments: One array for each flat argument, `[tokens, ...]`; what tokens carry may follow.
+          A function without arguments runs for one token.
     """
-    asking = _Asking(graphs)
+    asking, arguments = _Asking(graphs), or_one_token(arguments)
     entry = graphs.functions[graphs.entry]
+    if len(arguments) < len(entry.parameters):
+        arguments += carried_by_roots(entry.parameters, len(arguments[0]))
     found = Eduction([])
     rows = []
     for token in range(len(arguments[0])):

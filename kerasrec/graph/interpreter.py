@@ -37,7 +37,7 @@ import tensorflow as tf
 
 from kerasrec.errors import GraphError, SignatureError
 from kerasrec.graph import nodes
-from kerasrec.graph.carried import rows_of_roots, tables_of_roots, with_carried
+from kerasrec.graph.carried import or_one_token, rows_of_roots, tables_of_roots, with_carried
 from kerasrec.graph.equal_calls import EqualCalls
 from kerasrec.graph.fire import branch_chosen, read_shared, show
 from kerasrec.graph.graph import TaggedGraph, order_of, present
@@ -110,16 +110,18 @@ def interpret(
 
     Args:
         graph: A tagged graph; an extended one if cotangents are given.
-        arguments: One array for each flat argument, `[tokens, ...]`.
+        arguments: One array for each flat argument, `[tokens, ...]`. A function without arguments
+          runs for one token.
         cotangents: For each further sweep, one array for each of its flat parameters,
           `[tokens, ...]`; None for one that does not exist. Without cotangents, only the forward
           part of an extended graph runs: a partial call.
         sums: Cotangents of values that were summed over all tokens. The key is the order of the
           derivative with the name of a table, or with the shared value whose gradient was summed.
     """
+    arguments = or_one_token(arguments)
     num_arguments = len(arguments)
     rows = rows_of_roots(graph, [tf.constant(item) for item in arguments])
-    arguments = [np.asarray(item) for item in with_carried(graph, list(arguments))]
+    arguments = [np.asarray(item) for item in with_carried(graph, arguments)]
     run = _Run(graph, sums, rows)
     # Values that tokens carry have no gradient.
     cotangents = tuple(

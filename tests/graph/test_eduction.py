@@ -5,7 +5,6 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec.graph.carried import with_carried
 from kerasrec.graph.eduction import evaluate
 from kerasrec.graph.interpreter import interpret
 from tests.engine.helpers import TOLERANCE, run_plain
@@ -17,9 +16,7 @@ NUM_RANDOM = 6
 
 
 def evaluated(program):
-    graph = program.function.tagged_graph(*program.inputs)
-    arguments = [np.asarray(item) for item in with_carried(graph, program.flat_inputs)]
-    return evaluate(program.function.function_graphs(*program.inputs), arguments)
+    return evaluate(program.function.function_graphs(*program.inputs), program.flat_inputs)
 
 
 @each(
@@ -31,6 +28,18 @@ def test_it_gives_what_plain_python_gives(program):
     for found, wanted in zip(evaluated(program).outputs, run_plain(program).outputs, strict=True):
         tolerance = TOLERANCE.get(wanted.dtype.name, 0)
         np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance)
+
+
+def test_a_function_without_arguments_runs_once():
+    """Its graph has a bool for it; one that asserts or draws has what tokens carry, too."""
+
+    @kerasrec.recursive
+    def f():
+        tf.debugging.assert_less(fib(4), 9)
+        return fib(7), tf.random.uniform(tf.shape(fib(0)))
+
+    number, drawn = evaluate(f.function_graphs(), []).outputs
+    assert number.tolist() == [13] and drawn.shape == (1,) and 0 <= drawn[0] < 1
 
 
 @pytest.mark.many

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import kerasrec
 from kerasrec.graph.interpreter import interpret
@@ -143,3 +144,23 @@ def test_an_argument_without_gradient_gets_none():
     found = interpret(extended, program.flat_inputs, given)
     assert found.gradients[0].shape == (program.num_tokens,)
     assert found.gradients[1] is None
+
+
+def test_a_function_without_arguments_runs_once():
+    """Of 2 x x x, which collects x, with its gradient by x."""
+    x = tf.Variable(3.0)
+
+    @kerasrec.recursive
+    def power(n, value):
+        return kerasrec.cond(n < 1, lambda: value, lambda: power(n - 1, value * x))
+
+    @kerasrec.recursive
+    def f():
+        kerasrec.collect("x", tf.convert_to_tensor(x), 1, 2)
+        return power(3, 2.0)
+
+    found = interpret(f.extended_graph(), [], [np.float32([1.0])])
+    assert found.outputs == [[54.0]] and found.gradients == [None]
+    assert found.tables["x"].tolist() == [0, 3]
+    assert sum(found.shared_gradients.values()) == 54
+    assert f().numpy() == 54 and f.run_trace().num_calls == 5
