@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from kerasrec.autograph import not_converted
 from kerasrec.errors import TraceError
+from kerasrec.trace.conditional import as_int32
 from kerasrec.trace.source import at, current_source
 from kerasrec.trace.tracer import CollectRecord, tracer_for
 
@@ -27,13 +28,13 @@ def collect(name: str, value: Any, index: Any = None, size: Any = None) -> None:
         name: The table's name.
         value: The value of each token, `[tokens, ...]`, of any float or int dtype. Without an index
           it may have any dtype.
-        index: The row that each token writes, int32 `[tokens]`; or a value of a data type, whose
-          row is its number among all tree nodes of the batch.
-        size: The number of rows of the table, an int32 scalar that depends on no token.
+        index: The row that each token writes, `[tokens]` of any int dtype; or a value of a data
+          type, whose row is its number among all tree nodes of the batch.
+        size: The number of rows of the table, an int scalar that depends on no token.
 
     Raises:
         TraceError: If it is called outside a recursive function, if `name` is not a string, if
-            `index` is not one int32 per token, or if only one of `index` and `size` is given.
+            `index` is not one int per token, or if only one of `index` and `size` is given.
     """
     tracer = tracer_for("kerasrec.collect")
     source = current_source()
@@ -56,16 +57,15 @@ def collect(name: str, value: Any, index: Any = None, size: Any = None) -> None:
         numbers = tf.nest.flatten(index)
         if len(numbers) != 1:
             raise TraceError(
-                f"kerasrec.collect{place}: `index` must be one int32 per token; it has "
+                f"kerasrec.collect{place}: `index` must be one int per token; it has "
                 f"{len(numbers)} tensors."
             )
         # Values of data types have int64 numbers.
-        index = index if numbers[0] is index else tf.cast(numbers[0], tf.int32)
-        rows = tracer.tensor(index, None, "`index` of kerasrec.collect")
+        rows = tracer.tensor(as_int32(numbers[0]), None, "`index` of kerasrec.collect")
         found = tracer.token_type(rows, "`index` of kerasrec.collect")
         if found.shape != () or found.dtype != tf.int32:
             raise TraceError(
-                f"kerasrec.collect{place}: `index` must be one int32 per token; it is {found}."
+                f"kerasrec.collect{place}: `index` must be one int per token; it is {found}."
             )
-        count = tracer.tensor(size, None, "`size` of kerasrec.collect")
+        count = as_int32(tracer.tensor(size, None, "`size` of kerasrec.collect"))
     tracer.collects.append(CollectRecord(name, values, rows, count, tf.no_op("collect"), source))

@@ -91,6 +91,32 @@ def as_int32(index: Any) -> Any:
     return tf.cast(tf.where((wide >= 0) & (wide <= tf.int32.max), wide, -1), tf.int32)
 
 
+def count_of(tracer: Tracer, value: Any, what: str) -> tf.Tensor:
+    """Checks how many times each token does something; returns it as int32 `[tokens]` or `[]`.
+
+    Args:
+        tracer: The function's tracer.
+        value: The user's value. A number that int32 does not have counts as its largest or as -1.
+        what: The value, for errors.
+
+    Raises:
+        SignatureError: If the value is not an int or one int of any dtype per token.
+    """
+    tensor = tracer.tensor(value, Type(tf.int32, ()), what)
+    found = tracer.token_type(tensor, what)
+    if found.shape != () or not found.dtype.is_integer:
+        raise SignatureError(
+            f"{what} must be an int, or one int per token, shape [tokens]; it is "
+            f"{found.dtype.name} of shape {_with_tokens(found)}. Cast it (tf.cast) or index the "
+            "other axes away."
+        )
+    if found.dtype.max > tf.int32.max:
+        tensor = tf.minimum(tensor, tf.constant(tf.int32.max, found.dtype))
+    if found.dtype.min < tf.int32.min:
+        tensor = tf.maximum(tensor, tf.constant(-1, found.dtype))
+    return tf.cast(tensor, tf.int32)
+
+
 # One Python object stands for the values of all tokens, so for it both `value is None` and
 # `type(value) is Kind` are False.
 _ABOUT_VALUES = (

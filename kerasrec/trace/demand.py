@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from kerasrec.autograph import not_converted
 from kerasrec.errors import SignatureError, TraceError
-from kerasrec.trace.conditional import predicate_of
+from kerasrec.trace.conditional import count_of, predicate_of
 from kerasrec.trace.loop import while_loop
 from kerasrec.trace.rows import Scope
 from kerasrec.trace.source import at, current_source, here
@@ -101,7 +101,7 @@ def any_of(count: Any, predicate: Callable[[tf.Tensor], Any]) -> tf.Tensor:
     Each token stops at the first number for which the predicate holds; later numbers are not tried.
 
     Args:
-        count: How many numbers each token tries, int32 `[tokens]` or an int.
+        count: How many numbers each token tries, an int, or `[tokens]` of any int dtype.
         predicate: A function that takes a number for each token, int32 `[tokens]`, and returns bool
             `[tokens]`. It may call recursive functions.
 
@@ -111,6 +111,7 @@ def any_of(count: Any, predicate: Callable[[tf.Tensor], Any]) -> tf.Tensor:
     Raises:
         TraceError: If it is called outside a recursive function, or if `predicate` does not return
             one bool per token.
+        SignatureError: If `count` is not an int or one int per token.
     """
     return _some_number_ends("kerasrec.any_of", count, predicate, lambda holds: holds)
 
@@ -123,7 +124,7 @@ def all_of(count: Any, predicate: Callable[[tf.Tensor], Any]) -> tf.Tensor:
     not tried.
 
     Args:
-        count: How many numbers each token tries, int32 `[tokens]` or an int.
+        count: How many numbers each token tries, an int, or `[tokens]` of any int dtype.
         predicate: A function that takes a number for each token, int32 `[tokens]`, and returns bool
             `[tokens]`. It may call recursive functions.
 
@@ -133,6 +134,7 @@ def all_of(count: Any, predicate: Callable[[tf.Tensor], Any]) -> tf.Tensor:
     Raises:
         TraceError: If it is called outside a recursive function, or if `predicate` does not return
             one bool per token.
+        SignatureError: If `count` is not an int or one int per token.
     """
     return ~_some_number_ends("kerasrec.all_of", count, predicate, tf.logical_not)
 
@@ -144,8 +146,8 @@ def _some_number_ends(
     ends: Callable[[tf.Tensor], tf.Tensor],
 ) -> tf.Tensor:
     """Tests whether any number from 0 to `count` - 1 has a predicate for which `ends` is true."""
-    tracer_for(caller)
     source = current_source()
+    count = count_of(tracer_for(caller), count, f"`count` of {caller}{at(source)}")
 
     def step(number: tf.Tensor, ended: tf.Tensor) -> list[Any]:
         holds = predicate(number)

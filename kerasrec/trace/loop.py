@@ -17,7 +17,7 @@ import tensorflow as tf
 from kerasrec.autograph import not_converted
 from kerasrec.errors import SignatureError
 from kerasrec.graph.types import Type
-from kerasrec.trace.conditional import choose, predicate_of
+from kerasrec.trace.conditional import choose, count_of, predicate_of
 from kerasrec.trace.same_nest import merged_nest, same_nest
 from kerasrec.trace.source import current_source, start_of
 from kerasrec.trace.tracer import Tracer, tracer_for
@@ -57,8 +57,8 @@ def while_loop(
         state: The first state: a nest of tensors `[tokens, ...]`, or of values that are the same
             for all tokens. The items of a list or tuple are passed to `cond` and `body` as separate
             arguments.
-        maximum_iterations: The largest number of iterations of a token, an int or int32 `[tokens]`;
-            None for no limit.
+        maximum_iterations: The largest number of iterations of a token, an int, or `[tokens]` of
+            any int dtype; None for no limit.
 
     Returns:
         The state at which `cond` no longer holds, with the same structure.
@@ -66,7 +66,8 @@ def while_loop(
     Raises:
         TraceError: If it is called outside a recursive function, or if `cond` returns something
             other than one bool per token.
-        SignatureError: If `body` returns another structure, dtype or shape.
+        SignatureError: If `body` returns another structure, dtype or shape, or if
+            `maximum_iterations` is not an int or one int per token.
     """
     tracer = tracer_for(_NAME)
     is_sequence = isinstance(state, list | tuple)
@@ -128,12 +129,7 @@ class Loop:
     def _checked(self, tracer: Tracer, maximum: Any) -> tf.Tensor | None:
         if maximum is None:
             return None
-        what = f"`maximum_iterations` of {self._place}"
-        tensor = tracer.tensor(maximum, Type(tf.int32, ()), what)
-        found = tracer.token_type(tensor, what)
-        if found != Type(tf.int32, ()):
-            raise SignatureError(f"{what} must be one int32 per token; it is {found}.")
-        return tensor
+        return count_of(tracer, maximum, f"`maximum_iterations` of {self._place}")
 
     def run_python(self, args: tuple[Any, ...]) -> Any:
         """Runs one iteration and calls the loop for the others; returns the last state."""

@@ -126,3 +126,11 @@ def test_what_is_refused():
     ):
         with pytest.raises(kerasrec.TraceError, match="outside a recursive function"):
             outside()
+
+
+@pytest.mark.parametrize("of", [kerasrec.any_of, kerasrec.all_of])
+@pytest.mark.parametrize("count", [lambda _: 1.5, lambda n: n > 0, lambda n: tf.stack([n, n], 1)])
+def test_counts_that_are_not_ints(of, count):
+    f = kerasrec.recursive(lambda n: of(count(n), lambda number: number < n))
+    with pytest.raises(kerasrec.SignatureError, match=r"`count` of kerasrec.a.*must be an int, or"):
+        f(1)

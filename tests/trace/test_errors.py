@@ -761,13 +761,13 @@ def test_a_nested_function_called_outside_the_branch_of_what_it_closes_over():
 # Tables.
 
 
-def test_index_of_a_table_is_int32():
+def test_index_of_a_table_is_an_int():
     @recursive
     def f(n):
         kerasrec.collect("states", n, tf.cast(n, tf.float32), 3)
         return n
 
-    answer(kerasrec.TraceError, lambda: f(1), "kerasrec.collect", "index", "int32", LINE)
+    answer(kerasrec.TraceError, lambda: f(1), "kerasrec.collect", "index", "one int", "f32", LINE)
 
 
 def test_size_of_a_table_depends_on_no_token():
@@ -802,7 +802,7 @@ def test_a_table_whose_arguments_are_mixed_up():
     answer(
         kerasrec.TraceError,
         lambda: function("states", "n", [1, 2], 3)(1),
-        "`index` must be one int32 per token; it has 2 tensors",
+        "`index` must be one int per token; it has 2 tensors",
     )
 
 

@@ -11,6 +11,9 @@ import tensorflow as tf
 
 import kerasrec
 from kerasrec import while_loop
+from tests.parameters import few_of
+
+INTS = ["uint8", "int8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
 
 
 @kerasrec.recursive
@@ -79,6 +82,45 @@ def test_many_iterations_take_no_depth():
 
 
 @pytest.mark.many
+@pytest.mark.parametrize("dtype", few_of(INTS, "int64", many=["uint8"]))
+def test_counts_and_indices_are_of_any_int_dtype(dtype):
+    """Numbers that int32 does not have are not wrapped: they are too large, or negative."""
+    largest = min(tf.as_dtype(dtype).max, 2**32 + 2)
+
+    @kerasrec.recursive
+    def f(count):
+        row = tf.minimum(count, tf.constant(5, dtype))
+        kerasrec.collect("rows", tf.cast(row, tf.float32), row, tf.constant(6, dtype))
+        last = while_loop(lambda x: x < 9, lambda x: x + 1, 0, maximum_iterations=count)
+        chosen = kerasrec.switch(count, [lambda: 10, lambda: 20, lambda: 30])
+        some = kerasrec.any_of(count, lambda number: number == 2)
+        return last, chosen, some, kerasrec.all_of(count, lambda number: number < 2)
+
+    found, tables = f.with_tables(tf.constant([0, 1, 2, 3, largest], dtype))
+    wanted = [0, 1, 2, 3, 9], [10, 20, 30, 30, 30], [0, 0, 0, 1, 1], [1, 1, 1, 0, 0]
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(tables["rows"], [0, 1, 2, 3, 0, 5])
+
+
+def test_negative_counts_and_indices_of_int64():
+    @kerasrec.recursive
+    def f(n):
+        last = while_loop(lambda x: x < 9, lambda x: x + 1, 0, maximum_iterations=n)
+        return last, kerasrec.any_of(n, lambda number: number == 0)
+
+    last, some = f(tf.constant([-1, -(2**32) + 1, -(2**63), 1], tf.int64))
+    assert last.numpy().tolist() == [0, 0, 0, 1] and some.numpy().tolist() == [False] * 3 + [True]
+
+    @kerasrec.recursive
+    def row(n):
+        kerasrec.collect("rows", 1.0, n, 6)
+        return n
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match="an index is outside the table"):
+        row(tf.constant([2**32 + 1], tf.int64))
+
+
 class TestRefuses:
     def refusal(self, kind, message, *args):
         @kerasrec.recursive
@@ -126,7 +168,7 @@ class TestRefuses:
     def test_a_fraction_of_iterations(self):
         self.refusal(
             kerasrec.SignatureError,
-            r"`maximum_iterations` of .* must be one int32 per token; it is f32\[\]",
+            r"`maximum_iterations` of .* must be an int, or one int per token, .* it is float32",
             lambda x: lambda v: v < 1,
             lambda x: lambda v: v + 1,
             lambda x: x,
