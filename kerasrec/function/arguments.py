@@ -108,7 +108,9 @@ def arguments_of(function: Traceable, args: tuple[Any, ...], kwargs: dict[str, A
             "rest of a model eagerly. tf.print and run_trace show what a recursion does."
         )
     bound = tuple(_array_like(name, item) for item in as_values(bind(function, args, kwargs)))
-    tensors, rows = entries_of(name, [_tensor(name, item) for item in tensors_in(bound)])
+    defaults = {id(item.default): key for key, item in function.python_signature.parameters.items()}
+    found = [_tensor(name, item, defaults.get(id(item))) for item in tensors_in(bound)]
+    tensors, rows = entries_of(name, found)
     for tensor in tensors:
         if tensor.shape.rank is None:
             raise SignatureError(
@@ -146,7 +148,7 @@ def _array_like(name: str, value: Any) -> Any:
     return value
 
 
-def _tensor(name: str, value: Any) -> tf.Tensor | tf.RaggedTensor:
+def _tensor(name: str, value: Any, default_of: str | None = None) -> tf.Tensor | tf.RaggedTensor:
     if isinstance(value, tf.RaggedTensor):
         return value
     try:
@@ -157,6 +159,7 @@ def _tensor(name: str, value: Any) -> tf.Tensor | tf.RaggedTensor:
         raise SignatureError(
             f"{name} was given {shown}, which cannot be converted to a tensor: "
             f"{str(error).rstrip('.')}.{_hint(value, is_value, str(error))}"
+            + (f" It is the default of `{default_of}`." if default_of else "")
         ) from error
 
 

@@ -29,6 +29,7 @@ from kerasrec.trace.closures import free_tensors, variable_name
 from kerasrec.trace.draws import hold_draws, is_draw_of_tokens
 from kerasrec.trace.effects import asserts_something
 from kerasrec.trace.endless import EndlessLoopError
+from kerasrec.trace.leaks import check_what_is_left, defaults_stay
 from kerasrec.trace.loop import Loop
 from kerasrec.trace.same_nest import covers, same_nest
 from kerasrec.trace.signature import (
@@ -56,6 +57,10 @@ _OPS_OF_TENSORFLOW = (
     "Tensors have no values while the function is traced. Use TensorFlow's ops instead (tf.sin for "
     "np.sin or math.sin), and look up an array with tf.gather(array, index)."
 )
+_LIST_OF_NUMBERS = (
+    "A list of numbers is passed as one tensor, which cannot change: use tf.concat, or make the "
+    "list in the body."
+)
 _LOOP = (
     "Each token has its own number, so Python cannot loop over it. Use kerasrec.while_loop, or "
     "kerasrec.map_fn over tf.ragged.range(n)."
@@ -77,6 +82,8 @@ _HINTS = {
         "(`rows.to_tensor(shape=[None, n])`), or compute entry by entry in kerasrec.map_fn."
     ),
     "to a numpy array": _OPS_OF_TENSORFLOW,
+    "Tensor' object has no attribute 'append'": _LIST_OF_NUMBERS,
+    "Tensor' object has no attribute 'extend'": _LIST_OF_NUMBERS,
     "Tensor' object has no attribute": _OPS_OF_TENSORFLOW,
     "must be real number": _OPS_OF_TENSORFLOW,
     "interpreted as an integer": _LOOP,
@@ -363,6 +370,7 @@ class _Tracing:
         if known is not None and same_nest(known, structure) and not covers(known, structure):
             return self._run(state)  # Its own calls were traced with too narrow a structure.
         if tracer.unknown is None:
+            check_what_is_left(state, tracer.graph)
             state.recorded = tracer
             state.closed_over = state.variables()
         state.unknown = tracer.unknown
@@ -374,7 +382,9 @@ class _Tracing:
         def body(tracer: Tracer, *parameters: tf.Tensor) -> tuple[Any, list[Type]]:
             self.tracers[tracer.graph] = tracer
             self.running.append(tracer.graph)
-            result = state.function.run_python(state.signature.arguments(parameters))
+            args = state.signature.arguments(parameters)
+            with defaults_stay(state, args):
+                result = state.function.run_python(args)
             tracer.outputs, types = tracer.returned(
                 result,
                 state.return_types or (),
@@ -409,7 +419,7 @@ class _Tracing:
         except (TypeError, ValueError) as error:
             raise _user_error(state, error) from error
         except (AttributeError, NotImplementedError) as error:
-            if _hint_for(error) is not _OPS_OF_TENSORFLOW:
+            if _hint_for(error) not in (_OPS_OF_TENSORFLOW, _LIST_OF_NUMBERS):
                 raise  # It comes from an object of the user's.
             raise _user_error(state, error) from error
         finally:
@@ -429,8 +439,9 @@ class _Tracing:
                 f"{state.name} ({state.source.where}) uses {name!r}, a tensor that was made while "
                 "a recursive function was traced. If a Keras layer made it when it was built in "
                 "the function, as keras.layers.Normalization(mean=.., variance=..) does, make the "
-                "layer again and call it once outside first. Otherwise compute the tensor in "
-                f"{state.name}, or pass it as an argument."
+                "layer again and call it once outside first. If it is in a list that the body adds "
+                "to, make the list in the body, which is traced more than once. Otherwise compute "
+                f"the tensor in {state.name}, or pass it as an argument."
             )
         if owner is None:
             raise TraceError(

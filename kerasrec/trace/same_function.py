@@ -89,14 +89,15 @@ def _read_by(item: Any) -> list[Any]:
         return [*item.values()]
     if not isinstance(item, FunctionType):
         return []
-    named = [item.__globals__[name] for name in _names(item.__code__) if name in item.__globals__]
+    variables = item.__globals__
+    named = [variables[name] for name in module_names(item.__code__) if name in variables]
     return [*enclosed(item), item.__defaults__, item.__kwdefaults__, *named]
 
 
-def _names(code: CodeType) -> list[str]:
+def module_names(code: CodeType) -> list[str]:
     """Returns the names of the module's variables that code may read."""
     inner = [item for item in code.co_consts if isinstance(item, CodeType)]
-    return [*code.co_names, *(name for item in inner for name in _names(item))]
+    return [*code.co_names, *(name for item in inner for name in module_names(item))]
 
 
 def _has_same_lines(one: Callable[..., Any], other: Callable[..., Any]) -> bool:

@@ -40,7 +40,7 @@ def source_of(frames: Sequence[traceback.FrameSummary]) -> Source | None:
     for frame in reversed(frames):
         if (frame.filename, frame.name) == _TRACED:
             return None
-        if frame.filename.startswith(_NOT_THE_USERS) and not frame.filename.startswith(_LAYERS):
+        if is_of_a_library(frame.filename) and not frame.filename.startswith(_LAYERS):
             continue
         file = _cell_or_file(frame.filename)
         if os.path.isabs(file) or file != frame.filename or file.startswith(_PROMPTS):
@@ -83,9 +83,14 @@ def _users_frames(frames: TracebackType | None) -> TracebackType | None:
     if frames is None:
         return None
     rest = _users_frames(frames.tb_next)
-    if frames.tb_frame.f_code.co_filename.startswith(_NOT_THE_USERS):
+    if is_of_a_library(frames.tb_frame.f_code.co_filename):
         return rest
     return TracebackType(rest, frames.tb_frame, frames.tb_lasti, frames.tb_lineno)
+
+
+def is_of_a_library(file: str) -> bool:
+    """Whether a file belongs to TensorFlow, Keras or kerasrec."""
+    return file.startswith(_NOT_THE_USERS)
 
 
 def name_of(function: Callable[..., Any]) -> str:
