@@ -1,11 +1,15 @@
 """Aligned sequences of DNA: a reader of FASTA, and the columns that differ."""
 
 import os
+import reprlib
 import warnings
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+
+from phylogeny.taxa import expect_taxa, listed
 
 STATES = "ACGT"
 # The states that each character may stand for (IUPAC).
@@ -33,6 +37,13 @@ class Alignment(NamedTuple):
     columns: np.ndarray
     counts: np.ndarray
 
+    def __repr__(self) -> str:
+        columns, counts = list(np.shape(self.columns)), list(np.shape(self.counts))
+        return (
+            f"Alignment(taxa=[{listed(self.taxa)}], columns=<int32 {columns}>, "
+            f"counts=<float64 {counts}>)"
+        )
+
     @property
     def frequencies(self) -> np.ndarray:
         """float64 `[4]`: the share of each state; a character that may be several counts for each
@@ -47,7 +58,8 @@ def read_fasta(path: str | os.PathLike[str]) -> dict[str, str]:
     """Sequences of DNA or RNA by name: what stands behind `>`, up to a blank.
 
     Text is UTF-8, with or without a byte order mark, with the line ends of any system. Blanks
-    between letters are left out.
+    between letters are left out, and so are lines that begin with `;`: comments (Pearson and Lipman
+    1988).
 
     Raises:
         ValueError: If letters are not codes for nucleotides, as those of proteins; a sequence has
@@ -70,8 +82,13 @@ def read_fasta(path: str | os.PathLike[str]) -> dict[str, str]:
                 if name in parts:
                     raise ValueError(f"{place}: a second sequence named {name!r}")
                 parts[name] = []
+            elif line.startswith(";"):
+                continue
             elif letters and not parts:
-                raise ValueError(f"{place}: expected '>' and a name before letters")
+                raise ValueError(
+                    f"{place}: expected '>' and a name before letters; a line that begins with "
+                    "';' is a comment"
+                )
             elif letters:
                 parts[name].append(letters)
                 for letter in sorted(set(letters) - LETTERS):
@@ -83,26 +100,22 @@ def read_fasta(path: str | os.PathLike[str]) -> dict[str, str]:
     return {name: "".join(lines) for name, lines in parts.items()}
 
 
-def align(sequences: dict[str, str], taxa: Sequence[str] | None = None) -> Alignment:
+def align(sequences: Mapping[str, str], taxa: Sequence[str] | None = None) -> Alignment:
     """The alignment of sequences that are aligned, in the order of `taxa`.
 
     Warns if more letters stand for several nucleotides than for one, as in proteins.
 
     Raises:
-        ValueError: If `sequences` and `taxa` differ in names; sequences differ in length; a letter
-            is not a code for nucleotides; or a name is not text.
+        ValueError: If `sequences` is not text by name; `taxa` are not its names, each once;
+            sequences differ in length; a letter is not a code for nucleotides; all are unknown; or
+            a name has an unpaired surrogate.
     """
+    _expect_sequences(sequences)
     taxa = list(sequences) if taxa is None else list(taxa)
-    if set(taxa) != set(sequences):
-        others = sorted(set(taxa) ^ set(sequences))
-        raise ValueError(f"Tree and alignment have different taxa: {', '.join(others[:5])}")
-    lengths = {name: len(sequences[name]) for name in taxa}
-    if len(set(lengths.values())) != 1:
-        raise ValueError(f"Aligned sequences have one length; these have {lengths}")
-    others = {}
+    expect_taxa(taxa, list(sequences), "alignment")
+    _expect_one_length(sequences)
+    others: dict[str, str] = {}
     for name in taxa:
-        if not _is_text(name):
-            raise ValueError(f"The name {name!r} contains an unpaired surrogate. Pass it as text.")
         for letter in sorted(set(sequences[name]) - LETTERS):
             place = sequences[name].index(letter) + 1
             others.setdefault(letter, f"column {place} of {name!r}")
@@ -113,6 +126,11 @@ def align(sequences: dict[str, str], taxa: Sequence[str] | None = None) -> Align
     rows = [bits[np.frombuffer(sequences[name].encode("ascii"), np.uint8)] for name in taxa]
     columns, counts = np.unique(np.stack(rows, 1), axis=0, return_counts=True)
     number = ((columns[..., np.newaxis] >> np.arange(4)) & 1).sum(-1)
+    if (number == 4).all():
+        raise ValueError(
+            "No letter of the alignment is known: there are none, or gaps and codes such as N and "
+            "? alone. Pass sequences with A, C, G, T or U."
+        )
     alone, several = ((number == 1).sum(1) @ counts, ((number % 4) > 1).sum(1) @ counts)
     if several > alone:
         found = set("".join(sequences.values()).upper()) & set("RYMKSWBDHV")
@@ -122,6 +140,42 @@ def align(sequences: dict[str, str], taxa: Sequence[str] | None = None) -> Align
             stacklevel=2,
         )
     return Alignment(taxa, columns.astype(np.int32), counts.astype(np.float64))
+
+
+def _expect_sequences(sequences: Mapping[str, str]) -> None:
+    if not isinstance(sequences, Mapping) or not sequences:
+        raise ValueError(
+            f"sequences is {reprlib.repr(sequences)}; expected a dict of letters by name. Pass one "
+            "such as {'hen': 'ACGT', 'rat': 'AC-T'}, or read a file with read_fasta."
+        )
+    for name, letters in sequences.items():
+        if not isinstance(name, str):
+            raise ValueError(
+                f"The name {reprlib.repr(name)} has the type {type(name).__name__}; expected a "
+                "str. Pass str(name)."
+            )
+        if not _is_text(name):
+            raise ValueError(f"The name {name!r} contains an unpaired surrogate. Pass it as text.")
+        if not isinstance(letters, str):
+            raise ValueError(
+                f"The sequence of {reprlib.repr(name)} is {reprlib.repr(letters)} (type "
+                f"{type(letters).__name__}); expected a str such as 'AC-T'. Pass bytes as "
+                "letters.decode(), and a list as ''.join(letters)."
+            )
+
+
+def _expect_one_length(sequences: Mapping[str, str]) -> None:
+    numbers = Counter(map(len, sequences.values()))
+    if len(numbers) > 1:
+        found = []
+        for length, number in numbers.most_common(3):
+            example = next(name for name, letters in sequences.items() if len(letters) == length)
+            found.append(f"{number:,} of {length:,} letters (such as {reprlib.repr(example)})")
+        found += [f"others of {len(numbers) - 3:,} more lengths"] if len(numbers) > 3 else []
+        raise ValueError(
+            f"Aligned sequences have one length; there are {', '.join(found)}. Align them first, "
+            "or fill up the ends of shorter ones with '-'."
+        )
 
 
 def _is_text(text: str) -> bool:

@@ -26,7 +26,16 @@ def distances(alignment: Alignment) -> np.ndarray:
 
 def neighbor_joining(distances: np.ndarray, taxa: Sequence[str]) -> NewickTree:
     """The tree of Saitou and Nei 1987 of distances `[taxa, taxa]`, by the formula of Studier and
-    Keppler 1988. Lengths below 0 become 0."""
+    Keppler 1988. Lengths below 0 become 0.
+
+    Raises:
+        ValueError: If there are fewer than three taxa, a name twice, or more or fewer distances.
+    """
+    if len(taxa) < 3 or np.shape(distances) != (len(taxa), len(taxa)):
+        raise ValueError(
+            f"Distances of shape {list(np.shape(distances))} and {len(taxa):,} taxa; expected "
+            "[taxa, taxa] of three taxa or more. Pass distances(alignment) and alignment.taxa."
+        )
     distances, quoted = distances.copy(), [name.replace("'", "''") for name in taxa]
     texts = [f"'{name}'" for name in quoted]
     while len(texts) > 3:

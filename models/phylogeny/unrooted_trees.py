@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kerasrec.datasets import NewickTree
+from phylogeny.taxa import expect_taxa
 
 
 class TreeArrays(NamedTuple):
@@ -25,6 +26,10 @@ class TreeArrays(NamedTuple):
     children: np.ndarray
     lengths: np.ndarray
     places: np.ndarray
+
+    def __repr__(self) -> str:
+        shapes = (f"{name}=<{of.dtype} {list(of.shape)}>" for name, of in self._asdict().items())
+        return f"TreeArrays({', '.join(shapes)})"
 
     def fitted(self, tree: NewickTree, lengths: np.ndarray) -> NewickTree:
         """The tree that it was made of, with other lengths `[nodes]`.
@@ -98,10 +103,14 @@ def as_arrays(
 
     Args:
         tree: its leaves are named as `taxa`.
-        taxa: in the order that leaves are to have.
+        taxa: in the order that leaves are to have, each once.
         scale: of lengths, which may be in years.
         shortest: a branch that is shorter, or whose length is missing, becomes so long.
+
+    Raises:
+        ValueError: If `taxa` are not the names of the leaves, each once.
     """
+    expect_taxa(taxa, tree.taxa, "tree")
     tree, ends = joined(tree)
     number = {name: place for place, name in enumerate(taxa)}
     children = np.full([2 * len(taxa) - 1, 2], -1, np.int32)

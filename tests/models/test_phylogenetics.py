@@ -372,8 +372,103 @@ def test_mistakes_in_files(tmp_path):
         read_fasta(path)
     with pytest.raises(ValueError, match="have one length"):
         align({"a": "AC", "b": "A"})
-    with pytest.raises(ValueError, match="different taxa: b, c"):
-        align({"a": "AC", "b": "AC"}, ["a", "c"])
+
+
+@pytest.mark.parametrize(
+    ("taxa", "differences"),
+    [
+        ("ABCD", "not in the {}: 'D'"),
+        ("AABC", "more than once: 'A'"),
+        ("AB", "missing: 'C'"),
+        ("AABD", "missing: 'C'; not in the {}: 'D'; more than once: 'A'"),
+        ("DEFGH", "missing: 'A', 'B', 'C'; not in the {}: 'D', 'E', 'F', ... 5 in all"),
+        ("", "missing: 'A', 'B', 'C'"),
+        ([1, "B", "C", "A"], "not in the {}: 1"),
+    ],
+)
+def test_taxa_of_a_tree_or_an_alignment_are_its_names_once(taxa, differences):
+    for source, call in (
+        ("tree", lambda taxa: as_arrays(parse_newick("((A:1,B:1):1,C:1);"), taxa)),
+        ("alignment", lambda taxa: align(dict.fromkeys("BAC", "ACGT"), taxa)),
+    ):
+        wanted = f"The taxa are not those of the {source}; {differences.format(source)}. Pass"
+        with pytest.raises(ValueError) as error:
+            call(list(taxa))
+        found = str(error.value).replace("'B', 'A', 'C'", "'A', 'B', 'C'")
+        assert found.startswith(wanted)
+
+
+def test_a_taxon_twice_in_a_tree():
+    tree = parse_newick("(A,B,C);")._replace(names=["", "A", "A", "C"])
+    with pytest.raises(ValueError, match="the tree; more than once: 'A'"):
+        as_arrays(tree, ["A", "C"])
+
+
+def test_a_number_of_distances_per_taxon():
+    for taxa, shape in (("ABCD", (5, 5)), ("ABCDE", (5, 4)), ("AB", (2, 2)), ("", (0, 0))):
+        with pytest.raises(ValueError, match=r"expected \[taxa, taxa\] of three taxa or more"):
+            neighbor_joining(np.ones(shape), list(taxa))
+    with pytest.raises(ValueError, match="a second leaf 'A'"):
+        neighbor_joining(np.ones([3, 3]), ["A", "A", "B"])
+
+
+@pytest.mark.parametrize(
+    ("sequences", "reason"),
+    [
+        ({}, r"sequences is \{\}; expected a dict of letters by name"),
+        (["AC", "AC"], r"sequences is \['AC', 'AC'\]; expected a dict"),
+        ("AC", "sequences is 'AC'; expected a dict"),
+        ({1: "AC"}, r"The name 1 has the type int; expected a str\. Pass str\(name\)"),
+        ({b"a": "AC"}, "The name b'a' has the type bytes"),
+        ({"a": ["A", "C"]}, r"of 'a' is \['A', 'C'\] \(type list\); .* as ''\.join\(letters\)"),
+        ({"a": b"AC"}, r"of 'a' is b'AC' \(type bytes\); .* Pass bytes as letters\.decode\(\)"),
+        ({"b": "AC", "a": None}, r"of 'a' is None \(type NoneType\)"),
+        ({"a": "", "b": ""}, "No letter of the alignment is known: there are none, or gaps"),
+        ({"a": "NN?", "b": "--x"}, "No letter of the alignment is known"),
+        ({"a": "N"}, r"Pass sequences with A, C, G, T or U\."),
+        (
+            {"a": "AC", "b": "A", "c": "GT"},
+            r"there are 2 of 2 letters \(such as 'a'\), 1 of 1 letters \(such as 'b'\)\. Align",
+        ),
+    ],
+)
+def test_anything_but_aligned_sequences_is_named(sequences, reason):
+    with pytest.raises(ValueError, match=reason):
+        align(sequences)
+
+
+def test_messages_and_reprs_of_many_taxa_are_short():
+    sequences = {f"taxon number {place}": "ACGT" for place in range(900)}
+    alignment = align(sequences)
+    assert repr(alignment) == (
+        "Alignment(taxa=['taxon number 0', 'taxon number 1', 'taxon number 2', ... 900 in all], "
+        "columns=<int32 [4, 900]>, counts=<float64 [4]>)"
+    )
+    tree = parse_newick(f"({','.join(map(repr, sequences))});")
+    assert repr(as_arrays(tree, alignment.taxa)) == (
+        "TreeArrays(children=<int32 [1799, 2]>, lengths=<float64 [1799]>, places=<int32 [901]>)"
+    )
+    with pytest.raises(ValueError, match=r"others of 897 more lengths\. Align") as error:
+        align({name: "A" * place for place, name in enumerate(sequences)})
+    assert len(str(error.value)) < 300
+    with pytest.raises(ValueError, match=r"missing: .* 900 in all; not in") as error:
+        as_arrays(tree, [name + 10_000 * "x" for name in sequences])
+    assert len(str(error.value)) < 400
+    # Whether the few letters that are known count, and those of one taxon alone.
+    assert align({"a": "NNA", "b": "---"}).frequencies.tolist() == [1, 0, 0, 0]
+
+
+def test_comments_of_fasta_are_left_out(tmp_path):
+    path = tmp_path / "some.fasta"
+    path.write_bytes(b"; a file\r\n>a x\r\n;of a: EFIL\r\nAC\r\n; inside\r\ngt\r\n>b\r\nACGN\r\n;")
+    assert read_fasta(path) == {"a": "ACgt", "b": "ACGN"}
+    # The first lines of the oldest files: a name after ';'.
+    path.write_text(";a\n;of a\nACGT\n")
+    with pytest.raises(ValueError, match=r"line 3: expected '>' and a name .* ';' is a comment"):
+        read_fasta(path)
+    path.write_text(">a\n;ACGT\n")
+    with pytest.raises(ValueError, match="no letters of 'a'"):
+        read_fasta(path)
 
 
 @pytest.mark.parametrize(
