@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kerasrec.datasets.child_rows import ChildRows
+from kerasrec.datasets.decimal_numbers import decimal_of
 from kerasrec.datasets.problems import add_problem, text_of
 from kerasrec.datasets.reading import Format, NumberedLines, read_files
 from kerasrec.short_repr import short_repr
@@ -30,10 +31,10 @@ EXPECTED = "trees in Newick, such as '((a:0.1,b:0.2):0.05,c:0.3);'"
 ENDINGS = [".nwk", ".newick", ".tree", ".tre", ".treefile"]
 FORMAT = Format("read_newick", ENDINGS, "tree", EXPECTED)
 # A quoted label, where '' stands for a quote; a mark; an unquoted label or a number.
-TOKEN = re.compile(r"'(?:[^'\n]|'')*'|[(),:;]|[^\s(),:;'\[\]]+")
-SPACE = re.compile(r"\s+")
+TOKEN = re.compile(r"'(?:[^'\n]|'')*'|[(),:;]|[^\s\ufeff(),:;'\[\]]+")
+# With byte order marks, of which files that were joined have several.
+SPACE = re.compile(r"[\s\ufeff]+")
 BRACKET = re.compile(r"[\[\]]")
-LENGTH = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 class NewickTree(NamedTuple):
@@ -42,7 +43,8 @@ class NewickTree(NamedTuple):
     Attributes:
         names: The name of each tree node as it is written, without quotes, `[nodes]`; `""` where
             there is none. Every leaf has a name, and no two are the same. The names of inner tree
-            nodes are often the support of the clade, as text.
+            nodes are often the support of the clade, as text; only such a number may also be the
+            name of a leaf.
         parents: The tree node above each one, int32 `[nodes]`; -1 at the root.
         lengths: The length of the branch above each tree node, float64 `[nodes]`; NaN where none is
             given, as usual at the root.
@@ -147,7 +149,8 @@ def parse_newick(text: str) -> NewickTree:
     Comments in square brackets, which may be nested, are left out. This includes comments that say
     whether a tree is rooted: an unrooted tree has three children at its root. Trees may have any
     height. Networks are refused: in the extended format, which writes a node with several parents
-    several times, a name with `#` marks such a node (`x#H1`).
+    several times, a name with `#` marks such a node (`x#H1`); without `#`, a leaf has the name of
+    an inner node. Byte order marks count as blanks.
 
     Args:
         text: The tree, such as `"((a:0.1,b:0.2):0.05,c:0.3);"`.
@@ -157,9 +160,10 @@ def parse_newick(text: str) -> NewickTree:
 
     Raises:
         ValueError: If brackets, quotes or comments do not match; a leaf has no name, or the name of
-            another; a name that is not in quotes has `#`, as in a network; a branch length is not a
-            number; marks stand in another order; `;` is missing at the end; or `text` contains no
-            tree, or several, or an unpaired surrogate. The message names line and character.
+            another leaf, or of an inner node, unless that is a number, as support is; a name that
+            is not in quotes has `#`, as in a network; a branch length is not a number; marks stand
+            in another order; `;` is missing at the end; or `text` contains no tree, or several, or
+            an unpaired surrogate. The message names line and character.
 
     Example:
 
@@ -245,7 +249,8 @@ def _tree(tokens: Sequence[tuple[int, str]]) -> NewickTree:
     lengths: list[float] = []
     above: list[int] = []  # The inner tree nodes that are not closed, and the places of their '('.
     opened: list[int] = []
-    taxa: dict[str, int] = {}
+    taxa: set[str] = set()
+    inner: set[str] = set()
     node = -1
     # What was read before: "" where a tree node is to begin, otherwise the last part of a node.
     before = ""
@@ -276,7 +281,9 @@ def _tree(tokens: Sequence[tuple[int, str]]) -> NewickTree:
                 raise _Malformed(place, "a leaf with an empty name; expected a name")
             if names[node] in taxa:
                 raise _Malformed(place, f"a second leaf {shown}; expected a name for each leaf")
-            taxa[names[node]] = node
+            if names[node] in inner:
+                raise _Malformed(place, _twice(shown))
+            taxa.add(names[node])
             before = "name"
         elif before == "":
             raise _Malformed(place, f"a leaf without a name; expected a name or '(' before {shown}")
@@ -298,6 +305,11 @@ def _tree(tokens: Sequence[tuple[int, str]]) -> NewickTree:
             )
         elif token not in "(,:" and before == ")":
             names[node] = _name(token)
+            # Support, which is a number, may be the name of a taxon by chance.
+            if decimal_of(names[node]) is None:
+                if names[node] in taxa:
+                    raise _Malformed(place, _twice(shown))
+                inner.add(names[node])
             before = "name"
         else:
             raise _Malformed(place, _out_of_order(shown, before, bool(above)))
@@ -310,12 +322,19 @@ def _name(token: str) -> str:
 
 
 def _length(place: int, token: str) -> float:
-    length = float(token) if LENGTH.fullmatch(token) else float("inf")
-    if abs(length) == float("inf"):
+    length = decimal_of(token)
+    if length is None:
         raise _Malformed(
             place, f"the branch length {_shown(token)}; expected a number such as 0.05 after ':'"
         )
     return length
+
+
+def _twice(shown: str) -> str:
+    return (
+        f"{shown} is the name of a leaf and of an inner node, as in a network; expected a tree, "
+        "and another name for each leaf"
+    )
 
 
 def _out_of_order(shown: str, before: str, is_inside: bool) -> str:
@@ -329,6 +348,8 @@ def _out_of_order(shown: str, before: str, is_inside: bool) -> str:
 
 
 def _shown(token: str) -> str:
-    """A token for a message, in quotes, cut off if it is long."""
+    """A token for a message, in quotes, cut off if it is long, with escapes if it is invisible."""
     token = token if len(token) <= 40 else f"{token[:40]} ..."
+    if not token.isprintable():
+        token = "".join(one if one.isprintable() else repr(one)[1:-1] for one in token)
     return token if token.startswith("'") else f"'{token}'"

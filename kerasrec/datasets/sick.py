@@ -17,10 +17,15 @@ import functools
 import math
 import os
 import re
+from numbers import Real
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from kerasrec.datasets.decimal_numbers import decimal_of
 from kerasrec.datasets.dependency_tree import DependencyTree, problem_of_heads
+from kerasrec.datasets.expected import index_of
 from kerasrec.datasets.files import expect_files
 from kerasrec.datasets.problems import MalformedFileError, add_problem, report, text_of
 from kerasrec.datasets.reading import Bar
@@ -29,7 +34,6 @@ from kerasrec.short_repr import short_repr
 SENTENCES = ("a", "b")
 FILES = [f"{sentence}.{kind}" for sentence in SENTENCES for kind in ("toks", "parents", "rels")]
 SCORES = "sim.txt"
-SCORE = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)")
 EXPECTED = (
     "in a.toks, a.parents, a.rels, the same of b, and sim.txt a line for each pair, such as "
     "'trees grow', '2 0', 'nsubj root' and '3.5'"
@@ -132,15 +136,18 @@ def read_sick(
                 trees.append(tree_of(texts, sentence, f"{paths[f'{sentence}.toks']}:{place + 1}"))
             except ValueError as error:
                 add_problem(problems, paths[f"{sentence}.parents"], place + 1, error)
-        score = texts[SCORES].strip()
-        if not SCORE.fullmatch(score) or not lowest <= float(score) <= highest:
-            reason = (
-                f"score '{score[:40]}'; expected a number from {lowest:g} to {highest:g}; pass "
-                "score_range=(lowest, highest) if the pairs have other scores"
+        written = texts[SCORES].strip()
+        score = decimal_of(written)
+        if score is None or not lowest <= score <= highest:
+            reason = f"score '{written[:40]}'; expected a number from {lowest:g} to {highest:g}"
+            reason += (
+                f", such as {(lowest + highest) / 2:g}"
+                if score is None
+                else "; pass score_range=(lowest, highest) if the pairs have other scores"
             )
             add_problem(problems, paths[SCORES], place + 1, reason)
-        if len(problems) == num_before:
-            pairs.append(SentencePair(trees[0], trees[1], float(score)))
+        elif len(problems) == num_before:
+            pairs.append(SentencePair(trees[0], trees[1], score))
     if not pairs and not problems:
         add_problem(problems, paths[SCORES], 1, "the file holds no score")
     report(problems, EXPECTED, strict)
@@ -158,33 +165,34 @@ def _check_numbers_of_lines(folder: Path, numbers: dict[str, int]) -> None:
 
 
 def _range(score_range: tuple[float, float]) -> tuple[float, float]:
-    try:
-        lowest, highest = map(float, score_range)
-    except (TypeError, ValueError):
-        lowest = highest = math.nan
-    if not -math.inf < lowest < highest < math.inf:
+    # Text and bytes have entries, too, and a set has no first one.
+    ends: list[Any] = (
+        list(score_range) if isinstance(score_range, list | tuple | np.ndarray) else []
+    )
+    are_numbers = all(isinstance(end, Real) and not isinstance(end, bool) for end in ends)
+    if len(ends) != 2 or not are_numbers or not -math.inf < ends[0] < ends[1] < math.inf:
         raise ValueError(
             f"score_range is {score_range!r}; expected the lowest and the highest score, such as "
             "(1, 5)."
         )
-    return lowest, highest
+    return float(ends[0]), float(ends[1])
 
 
 def _numbers(first_word: int, root: int, no_head: int | None) -> _Numbers:
-    others = [root] if no_head is None else [root, no_head]
-    is_whole = all(isinstance(number, int) for number in (first_word, *others))
+    first, of_root = index_of(first_word), index_of(root)
+    of_none = None if no_head is None else index_of(no_head)
     if (
-        not is_whole
-        or first_word not in (0, 1)
-        or max(others) >= first_word
-        or len(set(others)) < len(others)
+        first not in (0, 1)
+        or of_root is None
+        or of_root >= first
+        or (no_head is not None and (of_none is None or of_none >= first or of_none == of_root))
     ):
         raise ValueError(
             f"first_word={first_word!r}, root={root!r} and no_head={no_head!r}; expected 1 or 0 "
             "for first_word, and for the others two different integers below it. With "
             "first_word=0, pass root=-1."
         )
-    return _Numbers(first_word, root, no_head)
+    return _Numbers(first, of_root, of_none)
 
 
 def _tree(numbers: _Numbers, texts: dict[str, str], sentence: str, sent_id: str) -> DependencyTree:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kerasrec.datasets.decimal_numbers import DECIMAL
 from kerasrec.datasets.expected import expect_word
 from kerasrec.datasets.npz import read_arrays
 from kerasrec.datasets.problems import (
@@ -26,8 +27,7 @@ from kerasrec.short_repr import short_repr
 
 # In bytes: room for a vector of 50,000 numbers.
 LONGEST_LINE = 2**20
-# A number is a finite decimal number in ASCII. Python's float also accepts 1_0, nan and infinity.
-NUMBER = re.compile(rb"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+NUMBER = re.compile(DECIMAL.pattern.encode())
 CHARACTERS_OF_NUMBERS = b"0123456789+-.eE"
 COUNT = re.compile(rb"[0-9]{1,18}")
 PACKED_ERRORS = (EOFError, gzip.BadGzipFile, zlib.error)

@@ -109,6 +109,13 @@ def test_one_taxon_and_a_long_chain():
         ("(a#1,b);", 2, "'a#1' is part of a network"),
         ("('x'#H1,b);", 5, "'#H1' is part of a network"),
         ("(a,b)r #H1;", 8, "'#H1' is part of a network"),
+        ("((A,(B)H1),(C,H1));", 15, "'H1' is the name of a leaf and of an inner node, as in a net"),
+        ("((C,H1),(A,(B)'H1'));", 15, "'H1' is the name of a leaf and of an inner node"),
+        ("(B)B;", 4, "'B' is the name of a leaf and of an inner node"),
+        ("\u200b(a,b);", 2, "'(' after a name"),
+        ("(a,b)\u200bc\u200b d;", 10, "'d' after a name"),
+        ("(a:\u200b1,b);", 4, "the branch length '\\u200b1'"),
+        ("(a,b\ufeffc);", 6, "'c' after a name"),
         ("(a,'b\ud800');", 4, "\"'b\\ud800'\" contains an unpaired surrogate"),
         ("(a,b\udc00:1);", 4, "'b\\udc00' contains an unpaired surrogate"),
         ("(a,b)\udfffc;", 6, "'\\udfffc' contains an unpaired surrogate"),
@@ -123,6 +130,26 @@ def test_errors_name_character_and_reason(text, place, reason):
 def test_a_quoted_name_may_have_any_character():
     tree = parse_newick("(('x#H1','#H1')'#R',[#H1]'a#b' [&c=#1]:0.5,\U0001f600);")
     assert tree.names == ["", "#R", "x#H1", "#H1", "a#b", "\U0001f600"]
+
+
+def test_byte_order_marks_are_blanks(tmp_path):
+    for text in (
+        "\ufeff(a:1,b);",
+        "\ufeff\n\ufeff (a:\ufeff1,b\ufeff);\ufeff",
+        "\ufeff[&U](a:1,b);",
+    ):
+        tree = parse_newick(text)
+        assert tree.names == ["", "a", "b"] and tree.lengths[1] == 1
+    path = tmp_path / "joined.nwk"
+    path.write_text("\ufeff(a,b);\n\ufeff(c,d);\n\ufeffe;\n", encoding="utf-8")
+    assert [tree.taxa for tree in read_newick(path)] == [["a", "b"], ["c", "d"], ["e"]]
+    assert parse_newick("('\ufeffa',b);").taxa == ["\ufeffa", "b"]
+
+
+def test_support_may_be_the_number_of_a_taxon():
+    tree = parse_newick("(((1,2)3,3)95,(4,95)95,(5,6)1e2,(7,8)clade,(9,10)clade);")
+    assert tree.taxa == ["1", "2", "3", "4", "95", "5", "6", "7", "8", "9", "10"]
+    assert [tree.names.count(name) for name in ("95", "3", "clade")] == [3, 2, 2]
 
 
 def test_networks_in_files_are_listed(tmp_path):

@@ -1,3 +1,4 @@
+import numpy as np
 import pytest
 
 from kerasrec.datasets import (
@@ -81,6 +82,10 @@ def test_malformed_lines_are_listed_and_left_out(tmp_path, changed, place, reaso
     [
         ((0, 5), "0\n5.0\n"),
         ((0, 1), "0.000\n.75\n"),
+        ((0, 1), "1e-1\n7.500000000000000000e-01\n"),  # as by numpy.savetxt
+        ((-2, 20), "-1E0\n+.2e+2\n"),
+        (np.array([0, 1]), "0\n1\n"),
+        ((np.float32(0.5), np.int64(2)), "0.5\n2.\n"),
         ((-1, 1), "-0.5\n+1\n"),
         ([1, 7.5], "7.5\n1\n"),
     ],
@@ -92,7 +97,8 @@ def test_scores_of_other_ranges(tmp_path, score_range, scores):
     for wrong in (lowest - 0.25, highest + 0.25):
         write(tmp_path, sim_txt=f"1\n{wrong}\n")
         with pytest.raises(
-            MalformedFileError, match=rf"expected a number from {lowest} to {highest}"
+            MalformedFileError,
+            match=rf"expected a number from {lowest} to {highest}; pass score_range=",
         ):
             read_sick(tmp_path, score_range=score_range)
 
@@ -102,7 +108,21 @@ def test_scores_out_of_range_name_the_option(tmp_path):
         read_sick(write(tmp_path, sim_txt="0\n5\n"))
 
 
-@pytest.mark.parametrize("score_range", [(5, 1), (1, 1), 5, (0, float("inf")), (0, 1, 2), ("a", 1)])
+@pytest.mark.parametrize("score", ["nan", "inf", "1e999", "1_0", "0x1", "٣", "1e", "e1", "1 2", ""])
+def test_scores_are_decimal_numbers(tmp_path, score):
+    write(tmp_path, sim_txt=f"1\n{score}\n")
+    with pytest.raises(MalformedFileError, match=r"expected a number from 1 to 5, such as 3$"):
+        read_sick(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "score_range",
+    [
+        *((5, 1), (1, 1), 5, (0, float("inf")), (0, 1, 2), ("a", 1)),
+        *("15", b"15", ("1", "5"), {1, 5}, {1: 0, 5: 0}, (0, True), (False, 5), (0, np.bool_(1))),
+        *(None, np.zeros([2, 2]).tolist(), (0, float("nan")), (0, 1j), ()),
+    ],
+)
 def test_score_range_is_two_numbers(tmp_path, score_range):
     with pytest.raises(ValueError, match=r"score_range is .*expected the lowest and the highest"):
         read_sick(write(tmp_path), score_range=score_range)
@@ -115,6 +135,8 @@ def test_score_range_is_two_numbers(tmp_path, score_range):
         ({"first_word": 0, "root": -1}, "1 -1\n1 2 -1\n", "1 -1\n-1 0\n"),
         ({"root": -1}, "2 -1\n2 3 -1\n", "2 -1\n-1 1\n"),
         ({"no_head": -1}, "2 0\n2 3 0\n", "2 0\n0 1\n"),
+        ({"first_word": np.int64(1), "root": np.int64(-1)}, "2 -1\n2 3 -1\n", "2 -1\n-1 1\n"),
+        ({"root": np.int8(0), "no_head": np.array(-1)}, "2 0\n2 3 0\n", "2 0\n0 1\n"),
     ],
 )
 def test_heads_in_other_numbers(tmp_path, options, a_parents, b_parents):
@@ -185,6 +207,13 @@ def test_heads_of_other_files_are_refused(tmp_path, options, parents, reason):
         {"root": -1, "no_head": -1},
         {"root": "0"},
         {"root": None},
+        {"first_word": True},
+        {"first_word": np.bool_(True)},
+        {"first_word": 1.0},
+        {"root": False},
+        {"root": -1.0},
+        {"no_head": -1.5},
+        {"root": -1, "no_head": False},
     ],
 )
 def test_numbers_that_cannot_be_told_apart(tmp_path, options):
