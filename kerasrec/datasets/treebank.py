@@ -101,7 +101,7 @@ def read_tree(text: str, num_classes: int = 5) -> Tree:
             is not an integer or out of range, or a tree node has neither one word nor two trees
             below it.
     """
-    tree = parse_brackets(text.strip(" \t\r\n"))
+    tree = parse_brackets(text.strip(" \t\r\n\ufeff"))
     for node, _, _ in preorder(tree):
         node.set_label(_read_label(node, num_classes))
         _check_arity(node)

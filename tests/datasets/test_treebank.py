@@ -25,6 +25,12 @@ def test_keeps_no_break_space_and_brackets_and_unescapes():
     assert tree.leaves() == ["8\u00a01/2", "-LRB-", "**"]
 
 
+def test_a_tree_may_follow_a_byte_order_mark():
+    assert read_tree("\ufeff(3 (2 It) (2 works))\r\n").label() == 3
+    with pytest.raises(ValueError, match="is not an integer"):
+        read_tree("(\ufeff3 film)")
+
+
 def test_skips_blank_lines(tmp_path):
     path = tmp_path / "trees.txt"
     path.write_text("\n(2 film)\n\n  \n(3 good)\n")
