@@ -13,6 +13,7 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
 from typing import TypeAlias
+from weakref import WeakKeyDictionary
 
 import tensorflow as tf
 
@@ -20,6 +21,8 @@ from kerasrec.private import in_xla
 
 Gradients: TypeAlias = list[tf.Tensor | tf.IndexedSlices | None]
 
+# The layers that have looked rows up, by graph.
+_looked_up: WeakKeyDictionary[tf.Graph, set[int]] = WeakKeyDictionary()
 _rows_are_added_up: ContextVar[bool] = ContextVar("rows_are_added_up", default=False)
 
 
@@ -31,6 +34,19 @@ def adding_rows_up() -> Iterator[None]:
         yield
     finally:
         _rows_are_added_up.reset(token)
+
+
+def is_looked_up_again(layer: object) -> bool:
+    """Whether a layer has looked rows up in the graph that is being built, and does so again.
+
+    TensorFlow would then repeat the rows of each look-up in one gradient.
+    """
+    if tf.executing_eagerly() or _rows_are_added_up.get():
+        return False
+    known = _looked_up.setdefault(tf.compat.v1.get_default_graph(), set())
+    is_known = id(layer) in known
+    known.add(id(layer))
+    return is_known
 
 
 def must_be_dense() -> bool:

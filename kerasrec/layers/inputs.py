@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import itertools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import keras
@@ -13,8 +15,10 @@ from kerasrec.half_precision import gather_repeated
 from kerasrec.layers.cell import RecursiveCell, call_cell, is_ready_made, without_losses
 from kerasrec.private import in_xla
 from kerasrec.public import RecursiveFunction, recursive
-from kerasrec.sparse_gradients import first_places, must_be_dense
+from kerasrec.sparse_gradients import first_places
 from kerasrec.trace.functions import random_op
+
+_LOOKUPS = (keras.layers.StringLookup, keras.layers.IntegerLookup, keras.layers.Hashing)
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,11 @@ def takes_text(embedding: keras.layers.Layer | None) -> bool:
 
 
 def look_up(
-    words: tf.Tensor, is_read: tf.Tensor, embedding: keras.layers.Layer, dtype: str
+    words: tf.Tensor,
+    is_read: tf.Tensor,
+    embedding: keras.layers.Layer,
+    dtype: str,
+    is_dense: bool = False,
 ) -> NodeInputs:
     """Looks up the nodes' inputs by their words; each different word has one row of the gradient.
 
@@ -69,6 +77,8 @@ def look_up(
             padding, take part in no product, forward or backward.
         embedding: Maps words to features.
         dtype: The dtype of the features.
+        is_dense: Whether the gradient of a table is dense, which adds it to those of other calls
+            and replicas.
     """
     texts = None
     if words.dtype == tf.string:
@@ -78,15 +88,35 @@ def look_up(
     words = tf.where(is_read, words, one)
     if in_xla():  # How many are different is not known when it compiles.
         if is_plain(embedding) and embedding.variable_dtype == dtype:
-            return NodeInputs(tf.convert_to_tensor(embedding.embeddings), words)
+            return NodeInputs(_table(embedding, is_dense), words)
         num_words = num_words_of(embedding)
         places = None if num_words is None else first_places(words, num_words)
-        return NodeInputs(tf.cast(_embedded(embedding, words), dtype), places)
+        with _without_losses(embedding):
+            return NodeInputs(tf.cast(embedding(words), dtype), places)
     different, places = tf.unique(words, name="places")
     if texts is not None:
         different = tf.gather(texts, different)
-    look_up_in = gather_densely if must_be_dense() and is_plain(embedding) else _embedded
-    return NodeInputs(tf.cast(look_up_in(embedding, different), dtype), places)
+    lookups, layers = _lookups_and_rest(embedding)
+    for lookup in lookups:
+        different = lookup(different)
+    if lookups:  # Several words may have one number, as unknown words have.
+        different, rows = tf.unique(different)
+        places = tf.gather(rows, places)
+    vectors = different
+    with _without_losses(embedding):
+        for layer in layers:
+            of_table = is_dense and is_plain(layer)
+            vectors = tf.gather(_table(layer, True), vectors) if of_table else layer(vectors)
+    return NodeInputs(tf.cast(vectors, dtype), places)
+
+
+def _lookups_and_rest(
+    embedding: keras.layers.Layer,
+) -> tuple[list[keras.layers.Layer], list[keras.layers.Layer]]:
+    """The layers that give words numbers, at the start of an embedding, and those after them."""
+    layers = list(embedding.layers) if isinstance(embedding, keras.Sequential) else [embedding]
+    lookups = list(itertools.takewhile(lambda layer: isinstance(layer, _LOOKUPS), layers))
+    return (lookups, layers[len(lookups) :]) if lookups else ([], [embedding])
 
 
 class DenseGradientEmbedding(keras.layers.Embedding):
@@ -97,18 +127,20 @@ class DenseGradientEmbedding(keras.layers.Embedding):
     """
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        return tf.cast(gather_densely(self, tf.cast(inputs, tf.int32)), self.compute_dtype)
+        vectors = tf.gather(_table(self, is_dense=True), tf.cast(inputs, tf.int32))
+        return tf.cast(vectors, self.compute_dtype)
 
 
-def gather_densely(embedding: keras.layers.Embedding, words: tf.Tensor) -> tf.Tensor:
-    """Looks up vectors, `[..., features]`; the gradient of the table is dense."""
+def _table(embedding: keras.layers.Embedding, is_dense: bool) -> tf.Tensor:
+    """The table of an embedding, whose gradient is dense or has the rows that were looked up."""
     table = tf.convert_to_tensor(embedding.embeddings)
     # The gradient of a gather has the rows that were looked up; that of a reshape is dense.
-    return tf.gather(tf.reshape(table, table.shape), words)
+    return tf.reshape(table, table.shape) if is_dense else table
 
 
-def _embedded(embedding: keras.layers.Layer, words: tf.Tensor) -> tf.Tensor:
-    """The vectors of words, `[words, features]`; a TraceError if the embedding adds a loss."""
+@contextlib.contextmanager
+def _without_losses(embedding: keras.layers.Layer) -> Iterator[None]:
+    """A context for calling an embedding; a TraceError if that adds a loss."""
     refused = without_losses(
         embedding,
         f"The embedding {embedding.name} adds a loss, by `add_loss` or by the "
@@ -117,7 +149,13 @@ def _embedded(embedding: keras.layers.Layer, words: tf.Tensor) -> tf.Tensor:
     )
     # What places integers on the host stops at a layer of the user's.
     with refused, tf.device(None):
-        return embedding(words)
+        yield
+
+
+def is_table(embedding: keras.layers.Layer) -> bool:
+    """Whether the vector of a word is just a row of a table, after look-ups of its number."""
+    _, layers = _lookups_and_rest(embedding)
+    return len(layers) == 1 and is_plain(layers[0])
 
 
 def is_plain(embedding: keras.layers.Layer) -> bool:

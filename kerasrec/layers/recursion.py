@@ -18,12 +18,12 @@ from kerasrec.errors import or_nothing
 from kerasrec.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec.layers.cell import RecursiveCell, call_cell, is_ready_made
 from kerasrec.layers.held import MadeOnce
-from kerasrec.layers.inputs import NodeInputs, is_plain, leaf_of, look_up, num_words_of
+from kerasrec.layers.inputs import NodeInputs, is_table, leaf_of, look_up, num_words_of
 from kerasrec.layers.tree_checks import WordRules, check_sizes, same_sizes
 from kerasrec.layers.trees import LEAF, NodeTables, tables_of
 from kerasrec.private import in_xla, unseen_by_op_callbacks
 from kerasrec.public import RecursiveFunction, collect, map_fn, recursive, switch
-from kerasrec.sparse_gradients import must_be_dense
+from kerasrec.sparse_gradients import is_looked_up_again, must_be_dense
 
 _SLOW_ON_GPU = (
     "This tree layer trains on a GPU in waves, since engine='auto' does not wait for XLA to "
@@ -32,11 +32,12 @@ _SLOW_ON_GPU = (
     "second. engine='waves' turns this warning off. See docs/guides/gpus.md."
 )
 
-_SPREAD = (
-    "The embedding {} is trained on several replicas by a loop that passes the gradients of a word "
-    "from each replica to the optimizer separately, as Keras does. Optimizers such as Adam, and "
-    "clipping, then give other weights than on one device. Train with kerasrec.training.Model or "
-    "kerasrec.training.fit, or pass a keras.layers.Embedding as `embedding`."
+_SEPARATE = (
+    "The embedding {} is trained on several replicas, or called several times in a step, by a loop "
+    "that passes each of the gradients of a word to the optimizer separately, as Keras does. "
+    "Optimizers such as Adam, and clipping, then take other steps than with the sum of the "
+    "gradients. Train with kerasrec.training.Model or kerasrec.training.fit, or pass a "
+    "keras.layers.Embedding as `embedding`."
 )
 
 
@@ -113,13 +114,15 @@ class Recursion:
         is_training, embedding = training, self._embedding
         training = training and self._depends_on_training
         shape = (x.dtype, features, children.dtype, is_ragged, dropped)
-        key = (*shape, training, must_be_dense(), return_sequences)
+        is_again = is_training and embedding is not None and is_looked_up_again(embedding)
+        is_dense = must_be_dense() or is_again
+        if is_training and is_dense and not (embedding is None or is_table(embedding)):
+            warnings.warn(_SEPARATE.format(embedding.name), stacklevel=2)
+        key = (*shape, training, is_dense, return_sequences)
         if in_xla():  # No function of its own, for the reason that `function/run.py` gives.
             return self._run(
-                training, return_sequences, [], tuple(initial_states), x, children, drops
+                training, is_dense, return_sequences, [], tuple(initial_states), x, children, drops
             )
-        if is_training and must_be_dense() and not (embedding is None or is_plain(embedding)):
-            warnings.warn(_SPREAD.format(embedding.name), stacklevel=2)
         run, stages = self._runs.get(key, lambda: self._new_run(key))
         with unseen_by_op_callbacks():  # Padding, which nothing reads, may hold NaN.
             found = run(tuple(initial_states), x, children, drops)
@@ -156,7 +159,8 @@ class Recursion:
 
     def _new_run(self, key: tuple[Any, ...]) -> tuple[Any, list[Stages]]:
         """A `tf.function` for one use, and a list that gets its stages when it is traced."""
-        x_dtype, features, children_dtype, is_ragged, dropped, training, _, return_sequences = key
+        x_dtype, features, children_dtype, is_ragged, dropped, *use = key
+        training, is_dense, return_sequences = use
         has_drop, has_input_drop = dropped
         cell, dtype = self._cell, self._cell.compute_dtype
         stages: list[Stages] = []
@@ -182,12 +186,13 @@ class Recursion:
         ]
 
         # TensorFlow warns of many traces of one Python function; partials are counted separately.
-        run = functools.partial(self._run, training, return_sequences, stages)
+        run = functools.partial(self._run, training, is_dense, return_sequences, stages)
         return tf.function(run, input_signature=specs, autograph=False), stages
 
     def _run(
         self,
         training: bool,
+        is_dense: bool,
         return_sequences: bool,
         stages: list[Stages],
         initial_states: tuple[tf.Tensor, ...],
@@ -208,7 +213,7 @@ class Recursion:
                 )
             # As many rows as nodes in all, and a row of outputs for each.
             rows = x.values if is_ragged else tf.reshape(x, [-1, *x.shape[2:]], "inputs")
-            inputs = self._inputs(rows, trees, input_drop)
+            inputs = self._inputs(rows, trees, input_drop, is_dense)
             table_size = tf.size(trees.is_node, name="table_size") if return_sequences else None
         options = dict(self._options)
         if options["engine"] == "compiled" and not training:
@@ -263,7 +268,7 @@ class Recursion:
         return x, WordRules(num_words_of(self._embedding), self._cell.inner_inputs)
 
     def _inputs(
-        self, rows: tf.Tensor, trees: NodeTables, input_drop: tf.Tensor | None
+        self, rows: tf.Tensor, trees: NodeTables, input_drop: tf.Tensor | None, is_dense: bool
     ) -> NodeInputs:
         """The inputs of nodes, `[size, features]`, from features or from words `[size]`."""
         if self._embedding is None:
@@ -271,7 +276,8 @@ class Recursion:
         is_read = tf.reshape(trees.is_node, [-1])
         if not self._cell.inner_inputs:
             is_read &= trees.kinds[:-1] == LEAF
-        inputs = look_up(rows, is_read, self._embedding, self._cell.compute_dtype)
+        dtype = self._cell.compute_dtype
+        inputs = look_up(rows, is_read, self._embedding, dtype, is_dense)
         if input_drop is None:
             return inputs
         # Each node drops its own features, even if several nodes have the same word.

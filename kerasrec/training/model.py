@@ -17,17 +17,19 @@ from kerasrec.training.fit import evaluate, fit
 from kerasrec.training.input_range import checked_inputs
 from kerasrec.training.keras_step import KerasStep
 from kerasrec.training.likelihood import TreeNegativeLogLikelihood
-from kerasrec.training.strategies import is_served, splits_batches
+from kerasrec.training.strategies import is_default, is_served, splits_batches
 from kerasrec.training.tree_loss import TreeLoss
 
+# The arguments that are data.
+DATA = ("x", "y", "sample_weight", "batch_size")
 # The arguments of `model.fit` and `model.evaluate` that have the same names here.
 FIT_ARGUMENTS = {"epochs", "verbose", "callbacks", "initial_epoch"}
+# All arguments of `model.fit` that are the same here.
+OURS = {*FIT_ARGUMENTS, *DATA, "shuffle", "validation_data", "validation_batch_size"}
 # The arguments that Keras' `fit` does not have.
 BACKUP_ARGUMENTS = ("backup_dir", "save_freq")
 # The arguments of Keras' `fit` that read arrays or datasets in another way.
 OF_KERAS = {"validation_split", "steps_per_epoch"}
-# The arguments that are data.
-DATA = ("x", "y", "sample_weight", "batch_size")
 READ = {"x", "validation_data"}
 
 # The next class in the method resolution order, for the type checker.
@@ -64,9 +66,14 @@ class _AnyStrategy(KerasStep, _Keras):
         given = _given(keras.Model.fit, args, kwargs)
         if "class_weight" in given:
             _check_labels(self, given)
-        splits = splits_batches(self.distribute_strategy)
-        is_own = splits or backup
-        if not is_own and (given.keys() & OF_KERAS or not is_data(given.get("x"))):
+        strategy = self.distribute_strategy
+        splits = splits_batches(strategy)
+        takes_data = is_data(given.get("x")) and not given.keys() & OF_KERAS
+        # In the scope of a strategy, Keras' `fit` reads a batch before the first epoch, so that
+        # shuffled data have another order.
+        is_in_scope = takes_data and given.keys() <= OURS and not is_default(strategy)
+        is_own = splits or backup or is_in_scope
+        if not (is_own or takes_data):
             return super().fit(**_with_datasets(given))
         batch_size = given.get("batch_size")
         # All workers must have the same order, or some would miss examples; other calls have
@@ -80,7 +87,7 @@ class _AnyStrategy(KerasStep, _Keras):
         if held_out is not None:
             parts = held_out if isinstance(held_out, tuple | list) else (held_out,)
             held_out = dataset(*parts, batch_size=given.pop("validation_batch_size", batch_size))
-        where = "on several replicas" if splits else f"with {next(iter(backup))}"
+        where = "on several replicas" if splits else f"with {next(iter(backup), 'a strategy')}"
         _refuse(given, FIT_ARGUMENTS, f"fit {where}")
         return fit(self, data, held_out, **given, **backup)
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
+_DEFAULT = tf.distribute.get_strategy()
+
 
 def is_served(strategy: tf.distribute.Strategy) -> bool:
     """Whether a coordinator takes the steps, and workers and servers do what it says."""
@@ -21,6 +23,11 @@ def is_of_workers(strategy: tf.distribute.Strategy) -> bool:
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
     """Whether this process, of those that run the same program, writes files and shows progress."""
     return strategy.extended.should_checkpoint
+
+
+def is_default(strategy: tf.distribute.Strategy) -> bool:
+    """Whether a strategy is the one outside of every scope."""
+    return isinstance(strategy, type(_DEFAULT))
 
 
 def splits_batches(strategy: tf.distribute.Strategy) -> bool:

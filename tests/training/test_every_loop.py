@@ -1,5 +1,7 @@
 """One model takes the same steps in every training loop; and one seed draws the same batches."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -7,7 +9,7 @@ import tensorflow as tf
 
 import kerasrec
 from kerasrec.datasets import tree_batches
-from kerasrec.layers import SchemaEncoder, TopDownTreeLSTMCell, TreeDecoder, TreeLSTM
+from kerasrec.layers import SchemaEncoder, TopDownTreeLSTMCell, TreeDecoder, TreeGRU, TreeLSTM
 from kerasrec.training import Model, TreeCrossentropy, TreeNegativeLogLikelihood, fit
 from tests.parameters import few_of
 
@@ -61,6 +63,39 @@ def with_more_layers():
     )
 
 
+def two_trees():
+    """One layer reads two trees, so words of both meet in one gradient."""
+    layer = TreeLSTM(5, inner_inputs=True, embedding=keras.layers.Embedding(6, 4))
+    outputs = keras.layers.Dense(6)
+    return of_roots(lambda x, links: outputs(layer(x, links) * layer(x[:, ::-1], links)))
+
+
+def two_layers():
+    """Two layers have one embedding."""
+    embedding = keras.layers.Embedding(6, 4)
+    layers = [of(5, inner_inputs=True, embedding=embedding) for of in (TreeLSTM, TreeGRU)]
+    outputs = keras.layers.Dense(6)
+    return of_roots(lambda *x: outputs(layers[0](*x) * layers[1](*x)))
+
+
+def of_roots(outputs):
+    (inputs, found, _), (x, _) = of_trees(outputs, None)
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    return (inputs, found, loss), (x, np.arange(8) % 6)
+
+
+def several_unknown_words():
+    """Different words have one number."""
+    return tree_lstm(
+        lambda: keras.Sequential(
+            [
+                keras.layers.IntegerLookup(vocabulary=[1, 2, 3], mask_token=0),
+                keras.layers.Embedding(5, 4),
+            ]
+        )
+    )
+
+
 def recursive_function():
     return of_trees(lambda x, _: keras.layers.Dense(6)(Rows()(x)), TreeCrossentropy())
 
@@ -107,7 +142,8 @@ def dense(model, data):
 
 
 ALONE = tf.distribute.get_strategy()
-MODELS = [tree_lstm, decoder, recursive_function, schema_encoder, with_more_layers]
+MODELS = [tree_lstm, decoder, recursive_function, schema_encoder, two_trees]
+MODELS += [two_layers, several_unknown_words, with_more_layers]
 
 
 def assert_same(found, expected):
@@ -115,7 +151,7 @@ def assert_same(found, expected):
         np.testing.assert_allclose(one, other, 1e-4, 1e-6)
 
 
-@pytest.mark.parametrize("make", few_of(MODELS, many=MODELS[:4]))
+@pytest.mark.parametrize("make", few_of(MODELS, many=MODELS[:5]))
 def test_one_model_takes_the_same_steps_in_every_loop(make):
     """Adam squares gradients, so a word that is read twice must have one gradient."""
     expected = steps_of(make, dense, ALONE)
@@ -123,7 +159,7 @@ def test_one_model_takes_the_same_steps_in_every_loop(make):
     assert_same(steps_of(make, ours, ALONE), expected)
 
 
-@pytest.mark.parametrize("make", few_of(MODELS[:3], many=MODELS[:1]))
+@pytest.mark.parametrize("make", few_of([*MODELS[:3], *MODELS[4:7]], many=MODELS[:1]))
 def test_replicas_of_a_plain_model_take_the_same_steps(make, two_replicas):
     assert_same(steps_of(make, of_keras, two_replicas), steps_of(make, dense, ALONE))
 
@@ -172,6 +208,7 @@ def seen_by(model_class, train):
 
 
 OPTIONS = {"epochs": 3, "verbose": 0}
+ON_ONE = tf.distribute.OneDeviceStrategy("CPU:1")
 
 
 def test_one_seed_draws_the_same_batches_in_every_loop(tmp_path):
@@ -186,14 +223,22 @@ def test_one_seed_draws_the_same_batches_in_every_loop(tmp_path):
         (Model, lambda model: fit(model, shuffled(), **OPTIONS)),
     ]:
         np.testing.assert_array_equal(seen_by(model_class, train), expected)
+    with ON_ONE.scope():
+        found = seen_by(Model, lambda model: model.fit(shuffled(), **OPTIONS))
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_one_seed_draws_the_same_batches_of_arrays(tmp_path):
     x = [np.arange(40)[:, None], np.full([40, 1, 2], -1)]
-    first, second = (
-        seen_by(Model, lambda model, options=options: model.fit(x, x[0], 8, **OPTIONS, **options))
-        for options in ({}, {"backup_dir": tmp_path})
-    )
-    np.testing.assert_array_equal(first, second)
+
+    def train(model, **options):
+        model.fit(x, x[0], 8, **OPTIONS, **options)
+
+    first = seen_by(Model, train)
+    for options in {"backup_dir": tmp_path / "alone"}, {}, {"backup_dir": tmp_path / "on"}:
+        scope = tf.distribute.get_strategy() if "alone" in str(options) else ON_ONE
+        with scope.scope():
+            found = seen_by(Model, functools.partial(train, **options))
+        np.testing.assert_array_equal(found, first)
     assert len({tuple(epoch) for epoch in first}) == 3
     np.testing.assert_array_equal(np.sort(first), [np.arange(40)] * 3)
