@@ -2,17 +2,48 @@
 
 `(hello (world .))` may be two words and a full stop, or a word below two labels. Readers and layers
 that are not told which it is take a bracket's first word for its label only if all labels of the
-tree are without lower-case letters, and a labeled bracket holds two brackets or more, or all labels
-are known ones. Patterns are for Python's `re` and for TensorFlow alike.
+tree are `CASED_LABEL`, and either all are `KNOWN_LABEL`, or one is `SURE_LABEL` and a labeled
+bracket holds two brackets or more. Patterns are for Python's `re` and for TensorFlow alike.
 """
 
-LOWER_CASE = "Ll"  # Unicode's category of lower-case letters
-# A digit, as in the Stanford Sentiment Treebank, or a label of the Penn Treebank or of Universal
-# Dependencies, which may go on as in NP-SBJ, NP=2, NP|, NP+NN and NP^S.
-KNOWN_LABEL = (
-    "[0-9]|"
-    "(?:ROOT|TOP|VROOT|S1|S|SBAR|SBARQ|SINV|SQ|ADJP|ADVP|CONJP|FRAG|INTJ|LST|NAC|NP|NX|PP|PRN|PRT|"
-    "QP|RRC|UCP|VP|WHADJP|WHADVP|WHNP|WHPP|X|CC|CD|DT|EX|FW|IN|JJ|JJR|JJS|LS|MD|NN|NNS|NNP|NNPS|"
-    r"PDT|POS|PRP|PRP\$|RB|RBR|RBS|RP|SYM|TO|UH|VB|VBD|VBG|VBN|VBP|VBZ|WDT|WP|WP\$|WRB|"
-    "ADJ|ADP|ADV|AUX|CCONJ|DET|NOUN|NUM|PART|PRON|PROPN|PUNCT|SCONJ|VERB)(?:[-=|+^].*)?"
+import numpy as np
+
+# ASCII without lower-case letters: words in scripts that have no case are not labels.
+CASED_LABEL = "[!-`{-~]+"
+# Of the Penn Treebank: functions and numbers, as in NP-SBJ-1=2; then what programs add, as in NP|,
+# NP+NN and NP^S.
+_FUNCTIONS = (
+    "(?:[-=](?:ADV|NOM|DTV|LGS|PRD|PUT|SBJ|TPC|VOC|BNF|DIR|EXT|LOC|MNR|PRP|TMP|CLR|CLF|HLN|TTL|UNF|"
+    "ETC|IMP|SEZ|NADV|[0-9]+))*(?:[|+^].*)?"
 )
+# Labels of the Penn Treebank, OntoNotes, the English Web Treebank and Universal Dependencies that
+# are not English words.
+SURE_LABEL = (
+    "(?:VROOT|S1|S|SBAR|SBARQ|SINV|SQ|ADJP|ADVP|CONJP|FRAG|INTJ|LST|NAC|NML|NP|NX|PP|PRN|PRT|QP|"
+    "RRC|UCP|VP|WHADJP|WHADVP|WHNP|WHPP|CC|DT|FW|JJ|JJR|JJS|NN|NNS|NNP|NNPS|PDT|PRP|PRP\\$|RB|RBR|"
+    "RBS|RP|SYM|VB|VBD|VBG|VBN|VBP|VBZ|WDT|WP|WP\\$|WRB|HYPH|NFP|AFX|AUXG|"
+    f"ADJ|ADP|CCONJ|DET|PRON|PROPN|PUNCT|SCONJ){_FUNCTIONS}"
+)
+# Those, those that may be words, punctuation, and digits, as in the Stanford Sentiment Treebank.
+KNOWN_LABEL = (
+    f"{SURE_LABEL}|(?:ROOT|TOP|META|EDITED|EMBED|TYPO|UNK|X|XX|CD|EX|IN|LS|MD|POS|TO|UH|ADD|GW|"
+    f"ADV|AUX|NOUN|NUM|PART|VERB){_FUNCTIONS}|"
+    "[0-9]|[.,:$#\"]|''|``|-LRB-|-RRB-|-LCB-|-RCB-|-LSB-|-RSB-|-NONE-|-DFL-"
+)
+
+
+def checked_has_labels(has_labels: object, asked_by: str) -> bool | None:
+    """Returns the argument `has_labels` as a bool or None.
+
+    Args:
+        has_labels: The argument.
+        asked_by: The name of the function or the layer, for the error.
+
+    Raises:
+        ValueError: If it is something else.
+    """
+    if not (has_labels is None or isinstance(has_labels, bool | np.bool_)):
+        raise ValueError(
+            f"`has_labels` of {asked_by} must be True, False or None, received {has_labels!r}."
+        )
+    return None if has_labels is None else bool(has_labels)

@@ -18,13 +18,12 @@ Treebank, https://aclanthology.org/J93-2004/.
 import functools
 import os
 import re
-import unicodedata
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from nltk import Tree
 
-from kerasrec.bracket_labels import KNOWN_LABEL, LOWER_CASE
+from kerasrec.bracket_labels import CASED_LABEL, KNOWN_LABEL, SURE_LABEL, checked_has_labels
 from kerasrec.datasets.problems import add_problem, text_of
 from kerasrec.datasets.reading import Format, NumberedLines, read_files
 from kerasrec.datasets.traversal import preorder
@@ -69,10 +68,11 @@ def read_brackets(
             comes.
         has_labels: Whether each bracket begins with a label, `(NP (DT the) (NN film))`. Without
             labels, `((the film) (works well))`, each word is a tree node, and so is each bracket
-            around several; all labels are `""`. By default trees must have labels that cannot be
-            taken for words: none has a lower-case letter, and a labeled bracket contains several
-            brackets, or all are digits or labels of the Penn Treebank or Universal Dependencies.
-            Other trees are malformed, and if they are most of a file, all of it is.
+            around several; all labels are `""`. By default trees must have labels that are hardly
+            words: all are digits or labels of the Penn Treebank, OntoNotes, the English Web
+            Treebank or Universal Dependencies; or one is such a label that is not an English word,
+            all are ASCII without lower-case letters, and a labeled bracket contains several
+            brackets. Other trees are malformed, and if they are most of a file, all of it is.
         verbose: 1 for a progress bar, 0 for none.
 
     Returns:
@@ -86,7 +86,9 @@ def read_brackets(
             trees, below it; by default, a label may be a word; there is no tree; or bytes are not
             UTF-8. The error is a `ValueError` whose `problems` name every malformed tree
             with file, line number and reason.
+        ValueError: If `has_labels` is not True, False or None.
     """
+    has_labels = checked_has_labels(has_labels, "read_brackets")
     return read_files(path, functools.partial(_gather, has_labels), FORMAT, strict, verbose)
 
 
@@ -251,7 +253,9 @@ def tree_of(text: str, has_labels: bool | None = True) -> Tree:
             tree = tree[0]
         else:
             top = tree
-    hint = f"; {GIVE_HAS_LABELS}" if has_labels is None else ""
+    # Labels are expected here, so has_labels=True would not help.
+    hint = "; pass has_labels=False if brackets do not begin with labels"
+    hint = hint if has_labels is None and "".join(TOKEN.findall(text)) != "()" else ""
     for node, _, _ in preorder(tree):
         if not node.label() and node is not top:
             raise UnlabeledError(
@@ -287,11 +291,12 @@ def _unlabeled_tree(text: str) -> Tree:
 def _check_labels(tree: Tree) -> None:
     """Raises UnlabeledError if the labels of a tree may be words; see `bracket_labels`."""
     nodes = [node for node, _, _ in preorder(tree) if node.label()]
+    labels = [node.label() for node in nodes]
     has_branches = any(len(node) > 1 for node in nodes)
-    for node in nodes:
-        label = node.label()
-        has_lower_case = any(unicodedata.category(letter) == LOWER_CASE for letter in label)
-        if has_lower_case or not (has_branches or re.fullmatch(KNOWN_LABEL, label)):
+    is_sure = has_branches and any(re.fullmatch(SURE_LABEL, label) for label in labels)
+    for node, label in zip(nodes, labels, strict=True):
+        is_known = is_sure or re.fullmatch(KNOWN_LABEL, label)
+        if not (is_known and re.fullmatch(CASED_LABEL, label)):
             raise UnlabeledError(
                 f"tree node {shown(node)} begins with '{label}', which may be a label or a word; "
                 f"{GIVE_HAS_LABELS}"

@@ -8,6 +8,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from kerasrec.bracket_labels import checked_has_labels
 from kerasrec.layers.brackets import parse_brackets
 from kerasrec.layers.text_layer import KnownWords, TextLayer
 
@@ -83,12 +84,8 @@ class BracketedText(TextLayer):
             raise ValueError(
                 f"`arity` of {self.name} must be an integer from 1, or None, received {arity!r}."
             )
-        if not (has_labels is None or isinstance(has_labels, bool)):
-            raise ValueError(
-                f"`has_labels` of {self.name} must be True, False or None, received {has_labels!r}."
-            )
         self.arity = arity
-        self.has_labels = has_labels
+        self.has_labels = checked_has_labels(has_labels, self.name)
 
     def trees_of(self, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the words and children of each text."""

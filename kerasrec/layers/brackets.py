@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from kerasrec.bracket_labels import KNOWN_LABEL, LOWER_CASE
+from kerasrec.bracket_labels import CASED_LABEL, KNOWN_LABEL, SURE_LABEL
 from kerasrec.layers.bracket_tokens import (
     BracketTokens,
     check_brackets,
@@ -23,7 +23,7 @@ from kerasrec.layers.bracket_tokens import (
 EMPTY = "an empty tree node; expected a word or trees in its bracket."
 WORD_BESIDE_TREE = (
     "a tree node with a word beside a tree; expected one word, or trees alone. Put the word into a "
-    "labeled bracket of its own."
+    "labeled bracket, or, if no bracket has a label, give has_labels=False."
 )
 NO_LABEL = (
     "a tree node without a label; expected one at the start of its bracket. If no bracket has a "
@@ -212,14 +212,19 @@ def _check_nodes(
 def _may_be_words(found: BracketTokens, nodes: _Nodes, num_trees: tf.Tensor) -> tf.Tensor:
     """Whether the label of each node may be a word, bool `[nodes]`; see `bracket_labels`."""
     labels = tf.gather(tf.concat([found.tokens, [""]], 0), nodes.places + 1)
-    branches = tf.cast((num_trees > 1) & ~nodes.is_top, tf.int64)
-    num_branches = tf.math.unsorted_segment_sum(
-        branches, nodes.rows, tf.size(found.texts, tf.int64)
-    )
-    has_branches = tf.gather(num_branches, nodes.rows) > 0
+
+    def in_same_text(is_node: tf.Tensor) -> tf.Tensor:
+        size = tf.size(found.texts, tf.int64)
+        counts = tf.math.unsorted_segment_sum(tf.cast(is_node, tf.int64), nodes.rows, size)
+        return tf.gather(counts, nodes.rows) > 0
+
+    has_branches = in_same_text((num_trees > 1) & ~nodes.is_top)
+    is_sure = tf.strings.regex_full_match(labels, SURE_LABEL) & ~nodes.is_top
     is_known = tf.strings.regex_full_match(labels, KNOWN_LABEL)
-    has_lower_case = tf.strings.regex_full_match(labels, rf"(?s).*\p{{{LOWER_CASE}}}.*")
-    return ~nodes.is_top & (has_lower_case | ~(has_branches | is_known))
+    is_label = (is_known | (has_branches & in_same_text(is_sure))) & (
+        tf.strings.regex_full_match(labels, CASED_LABEL)
+    )
+    return ~nodes.is_top & ~is_label
 
 
 def _arrays(found: BracketTokens, nodes: _Nodes, arity: int | None) -> tuple[tf.Tensor, tf.Tensor]:

@@ -94,3 +94,41 @@ def chain(height: int) -> Tree:
     for _ in range(height):
         tree = Tree(3, [Tree(1, ["word"]), tree])
     return tree
+
+
+# Trees whose first words may be words, by hand: in scripts without case, in capitals, numbers.
+MAY_BE_WORDS = [
+    "( 他 ( 在 家 ) ( 吃 饭 ) )",
+    "(هو (في البيت) (يأكل الخبز))",
+    "(वह (घर में) (है))",
+    "(NP (他 她) (VP b))",
+    "(NP (ÉTÉ a) (VP b))",
+    "(I (OK .) (A B))",
+    "(IN (THE HOUSE) (TO BED))",
+    "(X-RAY film)",
+    "(10 (20 x) (30 y))",
+    "(3 (20 x) (4 y))",
+    "(. (OK x) (, y))",
+]
+# Labeled trees of the Penn Treebank, OntoNotes and the English Web Treebank, and their words.
+SURELY_LABELED = {
+    "( (FRAG (. .)))": ["."],
+    "( (FRAG (: --)))": ["--"],
+    "( (X (NFP ***)))": ["***"],
+    "( (X (ADD a@b.c)))": ["a@b.c"],
+    "( (NP (-NONE- *)))": ["*"],
+    "( (-LRB- -LRB-))": ["-LRB-"],
+    "( (FRAG ($ $)))": ["$"],
+    "( (FRAG (`` ``)))": ["``"],
+    "( (FRAG ('' '')))": ["''"],
+    "( (FRAG (, ,)))": [","],
+    "( (FRAG (# #)))": ["#"],
+    "( (NML (XX x)))": ["x"],
+    "( (NP-SBJ-1=2 (AFX pre)))": ["pre"],
+    "( (NP|<DT-NN> (GW with)))": ["with"],
+    "( (LST (LS 1)))": ["1"],
+    "( (INTJ (UH uh)))": ["uh"],
+    "( (IP (NP (NR x)) (VP (VV y))))": ["x", "y"],
+    "(S (CARD x) ($, ,))": ["x", ","],
+    "(3 (2 a) (4 b))": ["a", "b"],
+}

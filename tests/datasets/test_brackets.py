@@ -1,5 +1,6 @@
 import warnings
 
+import numpy as np
 import pytest
 from hypothesis import given
 from nltk import Tree
@@ -13,7 +14,13 @@ from kerasrec.datasets import (
     read_brackets,
     read_treebank,
 )
-from tests.datasets.helpers import check_cuts, few, wide_trees
+from tests.datasets.helpers import (
+    MAY_BE_WORDS,
+    SURELY_LABELED,
+    check_cuts,
+    few,
+    wide_trees,
+)
 
 PENN = r"""
 ( (S
@@ -135,6 +142,42 @@ def test_words_are_never_labels_unless_the_call_says_so(file):
     labeled = file("(S (NP (DT a) (NN b)) (VP c))\n(NP-SBJ=1 dog)\n((a b) c)\n")
     with pytest.warns(MalformedFileWarning, match=r"1 malformed.*\n.*:3: .* no label"):
         assert [tree.label() for tree in read_brackets(labeled, strict=False)] == ["S", "NP-SBJ=1"]
+
+
+def test_words_of_scripts_without_case_in_capitals_and_numbers_are_no_labels(file):
+    for text in MAY_BE_WORDS:
+        with pytest.raises(MalformedFileError, match="may be a label or a word"):
+            read_brackets(file(text))
+
+
+def test_labels_of_treebanks_are_read_in_sentences_of_one_word(file):
+    good = "( (S (NP (DT the) (NN film)) (VP (VBZ works))) )\n"
+    trees = read_brackets(file(good * 20 + "\n".join(SURELY_LABELED)))
+    assert [tree.leaves() for tree in trees[20:]] == list(SURELY_LABELED.values())
+    for text, words in SURELY_LABELED.items():
+        assert [tree.leaves() for tree in read_brackets(file(text))] == [words]
+
+
+@pytest.mark.parametrize("has_labels", [0, "yes", [], 1.0])
+def test_has_labels_is_true_false_or_none(file, has_labels):
+    with pytest.raises(ValueError, match="`has_labels` of read_brackets must be True, False or N"):
+        read_brackets(file("(S a)"), has_labels=has_labels)
+
+
+def test_has_labels_may_be_a_bool_of_numpy(file):
+    text = "(hello (world .))"
+    assert read_brackets(file(text), has_labels=np.False_) == [words("hello", ("world", "."))]
+    assert read_brackets(file(text), has_labels=np.True_) == [Tree.fromstring(text)]
+
+
+def test_the_advice_of_an_error_helps(file):
+    with pytest.raises(MalformedFileError, match=r"holds 0 word.*has_labels=False") as error:
+        read_brackets(file("(S)"))
+    assert "has_labels=True" not in str(error.value)
+    assert read_brackets(file("(S)"), has_labels=False) == [words("S")]
+    with pytest.raises(MalformedFileError, match="no label") as error:
+        read_brackets(file("()"))
+    assert "has_labels" not in str(error.value)
 
 
 def test_labels_in_lower_case_are_taken_if_the_call_says_so(file):

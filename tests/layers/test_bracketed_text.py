@@ -19,7 +19,7 @@ from kerasrec.datasets import (
     read_tree,
 )
 from kerasrec.layers import BracketedText, ChildSumTreeLSTM, TreeLSTM
-from tests.datasets.helpers import TREEBANK, few
+from tests.datasets.helpers import MAY_BE_WORDS, SURELY_LABELED, TREEBANK, few
 from tests.parameters import few_of
 
 # What a word may hold: all but brackets and what separates words.
@@ -179,6 +179,23 @@ def test_words_are_not_taken_for_labels():
             words_of()([text])
 
 
+def test_words_and_labels_are_those_of_the_reader():
+    """By hand, one text at a time, and all labeled ones in a batch."""
+    for text in MAY_BE_WORDS:
+        with pytest.raises(tf.errors.InvalidArgumentError, match="has_labels=False if none does"):
+            reader(has_labels=None)([text])
+    found = reader(has_labels=None)(list(SURELY_LABELED))[0].numpy()
+    words = [[word.decode() for word in row if word] for row in found]
+    assert words == list(SURELY_LABELED.values())
+
+
+def test_the_advice_for_a_word_beside_a_tree_helps():
+    for text in ("((a film) works)", "((a film) works well)", "(works (a film))"):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="has_labels=False"):
+            words_of()([text])
+        BracketedText(3, has_labels=np.False_)([text])
+
+
 def test_a_bracket_without_label_around_several_trees():
     text = "( (S (NP a) (VP b)) (S (NP c)) )"
     words, children = BracketedText()([text, "( (S (NP a)) )"])
@@ -264,6 +281,7 @@ def test_a_long_text_is_cut_in_the_message_and_bytes_are_checked():
         (lambda: BracketedText(0), "`arity`"),
         (lambda: BracketedText(True), "`arity`"),
         (lambda: BracketedText(has_labels="no"), "`has_labels` .* must be True, False or None"),
+        (lambda: BracketedText(has_labels=0), "`has_labels` .* must be True, False or None"),
         (lambda: BracketedText(vocabulary="words"), "`vocabulary`"),
         (lambda: BracketedText(vocabulary=3), "`vocabulary`"),
         (lambda: BracketedText(vocabulary=["a", "A"]), "'a' twice"),
