@@ -23,6 +23,7 @@ from kerasrec.datasets.new_directory import new_directory
 from kerasrec.datasets.pair_trees import joined
 from kerasrec.datasets.record_files import file_of, record_of
 from kerasrec.datasets.tree_index import TreeIndex, write_index
+from kerasrec.datasets.tree_store import without_padding
 
 # Trees that are sorted together: enough that the trees of a group hardly differ in size, and few
 # enough for any memory.
@@ -151,8 +152,8 @@ def _checked(encoded_trees: Iterable[TreeArrays], arity: int | None) -> Iterator
             if not isinstance(tree[1], ChildRows | tf.RaggedTensor) and arity is None:
                 arity = rows.most
         former = check_alike(index, tree, former)
-        children = rows if arity is None else rows.table(arity)
-        yield EncodedTree(inputs_of(tree[0]), children, np.asarray(tree[2]))
+        whole = without_padding(tree)
+        yield whole if arity is None else whole._replace(children=whole.children.table(arity))
 
 
 def _chunks(trees: Iterator[EncodedTree], group_size: int) -> Iterator[list[EncodedTree]]:

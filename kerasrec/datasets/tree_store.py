@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from kerasrec.datasets.checking import as_floats, inputs_of
 from kerasrec.datasets.child_rows import ChildRows
-from kerasrec.datasets.encoding import TreeArrays
+from kerasrec.datasets.encoding import EncodedTree, TreeArrays
 
 
 class TreeStore:
@@ -29,12 +29,14 @@ class TreeStore:
     def __init__(
         self, encoded_trees: Sequence[TreeArrays], arity: int | None, ragged: bool
     ) -> None:
+        if ragged:
+            encoded_trees = [without_padding(tree) for tree in encoded_trees]
         tokens, children, labels = zip(*encoded_trees, strict=True)
         inputs = list(zip(*map(inputs_of, tokens), strict=True))
         rows = [ChildRows.of(of) for of in children]
+        self._labels_trees = np.ndim(labels[0]) == 0
         self.sizes = np.array([len(of) for of in rows], np.int64)
         self._is_ragged = ragged
-        self._labels_trees = np.ndim(labels[0]) == 0
         if any(np.issubdtype(np.asarray(of).dtype, np.floating) for of in labels):
             labels = tuple(map(as_floats, labels))
         with tf.device("CPU:0"):
@@ -79,6 +81,25 @@ class TreeStore:
         """The same without padding, `[batch, (nodes)]`."""
         starts = tf.gather(self._starts, trees)
         return tf.ragged.range(starts, starts + tf.gather(self._sizes, trees))
+
+
+def without_padding(tree: TreeArrays) -> EncodedTree:
+    """A tree, which has been checked, without padding, since each node in ragged rows is read.
+
+    Args:
+        tree: The tree, whose padding comes last.
+
+    Returns:
+        The tree; its tokens are a tuple of arrays, and its children `ChildRows`.
+    """
+    rows, labels = ChildRows.of(tree[1]), np.asarray(tree[2])
+    size = 1 + max(0, rows.values.max(initial=0))
+    splits = rows.splits[: size + 1]
+    return EncodedTree(
+        tuple(of[:size] for of in inputs_of(tree[0])),
+        ChildRows(rows.values[: splits[-1]], splits),
+        labels[:size] if labels.ndim else labels,
+    )
 
 
 def _as_numbers(array: np.ndarray) -> np.ndarray:

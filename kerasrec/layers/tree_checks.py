@@ -222,12 +222,15 @@ def check_nodes(
     return [tf.raw_ops.Assert(condition=is_right, data=[message], name=WITHOUT_FRAMES)]
 
 
-def problems_of_links(links: Links, shares: bool = False) -> list[Problem]:
-    """The possible problems of links: parents, the root, cycles, and padding that is not last.
+def problems_of_links(
+    links: Links, shares: bool = False, has_padding: bool = True
+) -> list[Problem]:
+    """The possible problems of links: parents, the root, cycles, and nodes that no parent names.
 
     Args:
         links: The links of the nodes.
         shares: Whether a node may have several parents.
+        has_padding: Whether the last nodes may be padding; in rows, each node is one of a tree.
     """
     two_parents = Problem(
         "`children` is not a tree: a node has two parents (-1 stands for no child). If nodes may "
@@ -235,6 +238,15 @@ def problems_of_links(links: Links, shares: bool = False) -> list[Problem]:
         links.num_parents > 1,
     )
     what = "an acyclic graph" if shares else "a tree"
+    would_be_lost, is_unread = ", so that it would not be read", ~links.is_called
+    if has_padding:
+        would_be_lost = ", before one that is: it would not be read, and padding comes last"
+        is_unread = links.is_skipped
+    unread = Problem(
+        f"`children` has a node that is the child of no node{would_be_lost}. Make it a child, or "
+        "leave it out of `x` and `children`.",
+        is_unread,
+    )
     return [
         *([] if shares else [two_parents]),
         Problem(
@@ -250,12 +262,7 @@ def problems_of_links(links: Links, shares: bool = False) -> list[Problem]:
             f"`children` is not {what}: nodes form a cycle.",
             in_circles(links) if shares else in_cycles(links),
         ),
-        Problem(
-            "`children` has a node that is the child of no node, before one that is: it would not "
-            "be read, and padding comes last. Make it a child, or leave it out of `x` and "
-            "`children`.",
-            links.is_skipped,
-        ),
+        unread,
     ]
 
 
@@ -376,7 +383,7 @@ def tree_checks(
         links = Links(*of_links)
         checks = check_rows(children, arity) if is_ragged else check_indices(children)
         with tf.control_dependencies(checks):
-            problems = problems_of_links(links, shares)
+            problems = problems_of_links(links, shares, has_padding=not is_ragged)
             if words is not None and rules is not None:
                 problems += problems_of_words(words, links, rules)
             checks = check_nodes(problems, links, words)

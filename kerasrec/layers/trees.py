@@ -164,6 +164,7 @@ def tables_of_rows(
     links = links_of_rows(children)
     given, rows = children.flat_values, children.values
     is_right_node, words = _right_nodes(links, words, rules, shares)
+    is_right_node &= links.is_called  # Rows have no padding.
     is_in_order = (links.is_child & (links.numbers > links.parents)) | (given == -1)
     are_right = tf.reduce_all(is_right_node) & tf.reduce_all(is_in_order)
     are_right &= tf.reduce_all(children.row_lengths() > 0)

@@ -220,3 +220,13 @@ def test_bad_input(directory, tmp_path):
         write_tree_files(TREES, tmp_path / "trees", 0)
     with pytest.raises(ValueError, match=r"encoded_trees\[0\] has 2 slots .* Pass arity=2 or more"):
         write_tree_files(TREES, tmp_path / "trees", arity=1)
+
+
+def test_padding_of_trees_does_not_become_nodes_of_ragged_batches(tmp_path):
+    trees = [
+        EncodedTree([0, 2, 3, 0], [[1, 2], *[[-1, -1]] * 3], [4, -1, -1, -1]),
+        EncodedTree([2, 0], [[-1, -1]] * 2, [5, -1]),
+    ]
+    write_tree_files(trees, tmp_path / "files", num_files=1)
+    ((words, _), labels) = next(iter(tree_file_batches(tmp_path / "files", 2, ragged=True)))
+    assert words.to_list() == [[0, 2, 3], [2]] and labels.to_list() == [[4, -1, -1], [5]]

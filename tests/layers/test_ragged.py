@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from kerasrec.datasets import EncodedTree, tree_batches
 from kerasrec.layers import (
     Bidirectional,
     ChildSumTreeLSTM,
@@ -213,7 +214,7 @@ def child_sum():
         ([[[]], [[], [2], []]], r"another node has children and no parent.*\[\[1 1\]\]"),
         ([[[]], [[], [2], [1]]], r"nodes form a cycle. \[tree, node\]: \[\[1 1\]\]"),
         ([[[]], []], r"no tree nodes in tree \[1\]"),
-        ([[[]], [[2], [], []]], r"the child of no node, before one that is.*\[\[1 1\]\]"),
+        ([[[]], [[2], [], []]], r"the child of no node, so that .* \[tree, node\]: \[\[1 1\]\]"),
     ],
 )
 def test_rows_that_are_no_trees(rows, message, child_sum):
@@ -223,14 +224,40 @@ def test_rows_that_are_no_trees(rows, message, child_sum):
         child_sum(x, children)
 
 
-@pytest.mark.many
-def test_a_word_that_would_not_be_read():
+@pytest.mark.parametrize("word", [0, 3, 9])
+def test_a_node_that_no_parent_names_is_refused_whatever_its_word(word):
     children = tf.ragged.constant([[[]], [[1], [], []]], ragged_rank=2, dtype=tf.int32)
-    words = tf.ragged.constant([[1], [0, 2, 0]])
+    words = tf.ragged.constant([[1], [0, 2, word]])
     layer = ChildSumTreeLSTM(3, embedding=keras.layers.Embedding(4, 2))
-    layer(words, children)
-    with pytest.raises(tf.errors.InvalidArgumentError, match=r"of no node.*\[\[1 2\]\].*\[3\]"):
-        layer(words.with_values([1, 0, 2, 3]), children)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"of no node.*\[\[1 2\]\]") as error:
+        layer(words, children)
+    assert "padding" not in error.value.message
+
+
+@pytest.mark.parametrize("shared_nodes", [False, True])
+def test_features_of_zeros_that_no_parent_names(shared_nodes):
+    children = tf.ragged.constant([[[1], [], []], [[]]], ragged_rank=2, dtype=tf.int32)
+    x = tf.RaggedTensor.from_row_splits(tf.zeros([4, 2]), children.row_splits)
+    layer = ChildSumTreeLSTM(3, shared_nodes=shared_nodes)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"of no node.*\[\[0 2\]\]") as error:
+        layer(x, children)
+    assert "padding" not in error.value.message
+    assert layer(x[:0], children[:0]).shape == (0, 3)
+    named = tf.ragged.constant([[[1, 2], [], []], [[]]], ragged_rank=2, dtype=tf.int32)
+    assert layer(x, named).shape == (2, 3)
+
+
+def test_ragged_batches_of_padded_arrays_are_legal():
+    """Padding of encoded trees does not become nodes of rows."""
+    trees = [
+        EncodedTree([0, 2, 3, 0], [[1, 2], *[[-1, -1]] * 3], [4, -1, -1, -1]),
+        EncodedTree([2, 0, 0], [[], [-1], []], [5, -1, -1]),
+    ]
+    ((words, children), labels) = next(iter(tree_batches(trees, 2, ragged=True)))
+    assert words.to_list() == [[0, 2, 3], [2]] and labels.to_list() == [[4, -1, -1], [5]]
+    assert [len(rows) for rows in children.to_list()] == [3, 1]
+    layer = ChildSumTreeLSTM(3, embedding=keras.layers.Embedding(4, 2))
+    assert layer(words, children).shape == (2, 3)
 
 
 @pytest.mark.parametrize("shared_nodes", [False, True])
@@ -238,13 +265,10 @@ def test_features_that_would_not_be_read(shared_nodes):
     layer = ChildSumTreeLSTM(3, shared_nodes=shared_nodes)
     children = tf.ragged.constant([[[]], [[1], [], []]], ragged_rank=2, dtype=tf.int32)
     x = np.ones([4, 4], np.float32)
-    x[3] = 0
-    layer(tf.RaggedTensor.from_row_lengths(x, [1, 3]), children)
-    x[3, 2] = 1e-30
-    with pytest.raises(
-        tf.errors.InvalidArgumentError, match=r"has features .*of no node.*\[\[1 2\]\]\n"
-    ):
-        layer(tf.RaggedTensor.from_row_lengths(x, [1, 3]), children)
+    for features in (0, 1e-30):
+        x[3] = features
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"of no node.*\[\[1 2\]\]"):
+            layer(tf.RaggedTensor.from_row_lengths(x, [1, 3]), children)
 
 
 @pytest.mark.slow
