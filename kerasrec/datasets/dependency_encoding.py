@@ -1,5 +1,6 @@
 """From dependency trees to arrays: every word is a tree node, and its dependents its children."""
 
+import reprlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -81,6 +82,11 @@ def labels_of_nodes(tree: DependencyTree, labels: Sequence[Any] | None) -> np.nd
     """
     if labels is None:
         labels = [None] * len(tree.words)
+    if isinstance(labels, str | bytes):  # Its letters would be taken for labels.
+        raise ValueError(
+            f"labels is {reprlib.repr(labels)}, one text; expected a list with a label for each "
+            "word. Pass list(labels) for the letters of a text."
+        )
     if len(labels) != len(tree.words):
         raise ValueError(
             f"{len(labels)} label(s) for a dependency tree of {len(tree.words)} word(s); expected "

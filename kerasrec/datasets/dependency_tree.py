@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
-from kerasrec.datasets.expected import expect, index_of
+from kerasrec.datasets.expected import expect_word_at, index_of
 from kerasrec.short_repr import short_repr
 
 
@@ -23,7 +23,8 @@ class DependencyTree:
         sent_id: The source of the sentence; may be empty.
 
     Raises:
-        ValueError: If there are no words, or one is not a `str`; if the other lists have another
+        ValueError: If there are no words, or one is not a `str`, is empty or contains an unpaired
+            surrogate; if the other lists have another
             length, or are text; if a head is not an integer, or out of range; if there is no root
             or more than one; if heads form a cycle.
     """
@@ -50,8 +51,8 @@ class DependencyTree:
                 )
         if not self.words:
             raise ValueError("A dependency tree has no words; expected at least one.")
-        for word in self.words:
-            expect("A word of a dependency tree", word, str, "Pass its words as text.")
+        for place, word in enumerate(self.words):
+            expect_word_at(f"Word {place} of a dependency tree", word)
         object.__setattr__(self, "heads", tuple(map(_place, self.heads)))
         problem = problem_of_heads(self.words, self.heads)
         if problem:

@@ -9,6 +9,7 @@ from nltk import Tree
 from kerasrec.datasets.checking import check_tree
 from kerasrec.datasets.child_rows import ChildRows
 from kerasrec.datasets.classes import class_of
+from kerasrec.datasets.expected import expect_word_at
 from kerasrec.datasets.traversal import preorder
 from kerasrec.datasets.vocabulary import Vocabulary, expect_vocabulary
 from kerasrec.short_repr import short_repr
@@ -61,8 +62,9 @@ def encode_tree(
         An `EncodedTree`.
 
     Raises:
-        ValueError: If `tree` is something else; if a tree node contains anything else, or its label
-            is not an integer and not in `labels`; or if a class is not an integer.
+        ValueError: If `tree` is something else; if a tree node contains anything else, such as an
+            empty word, or its label is not an integer and not in `labels`; or if a class is not an
+            integer.
     """
     expect_vocabulary(vocabulary)
     words: dict[int, str] = {}
@@ -72,6 +74,7 @@ def encode_tree(
         is_leaf = len(node) == 1 and isinstance(node[0], str)
         is_inner = 1 <= len(node) <= arity and all(isinstance(child, Tree) for child in node)
         if is_leaf:
+            expect_word_at(f"The word of tree node {index} (preorder)", node[0])
             words[index] = node[0]
         elif not is_inner:
             raise ValueError(

@@ -55,6 +55,26 @@ def expect_word(word: str) -> None:
         raise ValueError(f"the word {word!r} contains an unpaired surrogate")
 
 
+def expect_word_at(place: str, word: Any) -> None:
+    """Raises ValueError for a word of a tree that no tree may have.
+
+    Args:
+        place: The word's place, for the message, such as "Word 2".
+        word: The word.
+
+    Raises:
+        ValueError: If it is not a `str`, is empty, or contains an unpaired surrogate.
+    """
+    expect(place, word, str, "Pass words as text.")
+    if not word:
+        raise ValueError(f"{place} is '', an empty text; expected a word. Leave it out.")
+    if not is_utf8(word):
+        raise ValueError(
+            f"{place} is {reprlib.repr(word)}, which contains an unpaired "
+            "surrogate, half a character. Replace it: word.encode(errors='replace').decode()"
+        )
+
+
 def expect_words(words: Any) -> None:
     """Raises ValueError for one text, whose entries are letters, where several words are expected.
 

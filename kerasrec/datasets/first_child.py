@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from kerasrec.datasets.checking import check_tree
 from kerasrec.datasets.encoding import EncodedTree
+from kerasrec.datasets.expected import expect_word_at
 from kerasrec.datasets.vocabulary import Vocabulary, expect_vocabulary
 
 # The slots of `children`.
@@ -34,7 +35,7 @@ def encode_first_child(tree: Tree, vocabulary: Vocabulary) -> EncodedTree:
         labels int32 `[nodes]`, the tokens, which such a model is to predict.
 
     Raises:
-        ValueError: If a label is not a `str`.
+        ValueError: If a label is not a `str`, is empty or contains an unpaired surrogate.
     """
     expect_vocabulary(vocabulary)
     names: list[str] = []
@@ -49,6 +50,7 @@ def encode_first_child(tree: Tree, vocabulary: Vocabulary) -> EncodedTree:
                 f"Tree node {number} (preorder) has the label {name!r}; expected a str, which the "
                 "vocabulary gives its token."
             )
+        expect_word_at(f"The text of tree node {number} (preorder)", name)
         names.append(name)
         children.append([-1, -1])
         if above >= 0:

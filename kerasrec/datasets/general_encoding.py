@@ -14,6 +14,7 @@ from kerasrec.datasets.expected import index_of
 from kerasrec.datasets.vocabulary import Vocabulary, expect_vocabulary
 from kerasrec.datasets.walk import Walk, short
 from kerasrec.int_range import LARGEST
+from kerasrec.utf8 import is_utf8
 
 Node = TypeVar("Node")
 
@@ -68,11 +69,11 @@ def encode(
           and `TreeCrossentropy` leave out nodes without a label; losses of Keras do not.
 
     Raises:
-        ValueError: If a function returns anything other than described above, such as a vector of
-            another length, a number that is not finite, or a class that is not an integer; if a
-            node is found twice, in a cycle or below two parents; or if the root has neither a token
-            nor features nor children. The message has the path of the node, such as
-            `root/child 2/child 0`.
+        ValueError: If a function returns anything other than described above, such as an empty
+            word, a vector of another length or with an entry that is not a finite number, or a
+            class that is not an integer; if a node is found twice, in a cycle or below two parents;
+            or if the root has neither a token nor features nor children. The message has the path
+            of the node, such as `root/child 2/child 0`.
         Exception: Any exception that a function raises, with a note that has the path of the node.
 
     Example:
@@ -153,6 +154,10 @@ class _Tokens(_Column):
             kind: Any = str
             if self._vocabulary is None:
                 raise self._fail("token", token, "an integer, since no vocabulary= is given")
+            if not token or not is_utf8(token):
+                raise self._fail(
+                    "token", token, "text that UTF-8 can encode and that is not empty; None is none"
+                )
             value: Any = token
         elif isinstance(token, tuple | list | np.ndarray) and np.ndim(token) == 1:
             kind, value = len(token), [self._integer(one, token) for one in token]
@@ -198,10 +203,16 @@ class _Features(_Column):
         what = "vector of features"
         expected = "a list of numbers" if self._size is None else f"{self._size} numbers, as before"
         try:
-            vector = np.asarray(features, np.float32)
+            array = np.asarray(features)
+            # NumPy makes numbers of texts, and of truth values beside numbers.
+            entries = features if isinstance(features, list | tuple) else array.ravel()[:1]
+            entries = array.ravel() if array.dtype == object else entries
+            are_others = any(isinstance(one, str | bytes | bool | np.bool_) for one in entries)
+            with np.errstate(over="ignore"):
+                vector = array.astype(np.float32)
         except (TypeError, ValueError) as error:
             raise self._fail(what, features, expected) from error
-        if vector.ndim != 1 or self._size not in (None, len(vector)):
+        if are_others or vector.ndim != 1 or self._size not in (None, len(vector)):
             raise self._fail(what, features, expected)
         if not np.isfinite(vector).all():
             raise self._fail(what, features, "finite numbers")
@@ -227,7 +238,8 @@ class _Labels(_Column):
         is_float = isinstance(label, float | np.floating)
         self._is_float = is_float if self._is_float is None else self._is_float
         if self._is_float:
-            number = np.float32(label) if is_float or index_of(label) is not None else np.inf
+            with np.errstate(over="ignore"):
+                number = np.float32(label) if is_float or index_of(label) is not None else np.inf
             if not np.isfinite(number):
                 raise self._fail("label", label, "a finite number, or None for none")
             self._values.append(number)

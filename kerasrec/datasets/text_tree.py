@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 from nltk import Tree
 
+from kerasrec.datasets.expected import expect_word_at
+
 
 def text_tree(
     text: str | Sequence[str],
@@ -34,16 +36,16 @@ def text_tree(
         except for the root's.
 
     Raises:
-        ValueError: If `text` is something else, there are no words, a word is empty or not a
-            `str`, or `shape` is none of the three.
+        ValueError: If `text` is something else, there are no words, a word is empty, contains
+            an unpaired surrogate or is not a `str`, or `shape` is none of the three.
     """
     if not isinstance(text, Iterable):
         raise ValueError(f"text is {text!r}; expected a sentence, or a list of its words.")
     words = re.findall(r"[^ \t\r\n]+", text) if isinstance(text, str) else list(text)
-    wrong = [word for word in words if not isinstance(word, str) or not word]
-    if wrong or not words:
-        found = f"holds {wrong[0]!r}" if wrong else "has no words"
-        raise ValueError(f"text {found}; expected a sentence, or at least one word that is a str.")
+    if not words:
+        raise ValueError("text has no words; expected a sentence, or at least one word.")
+    for place, word in enumerate(words):
+        expect_word_at(f"Word {place} of text", word)
     shapes: dict[str, Callable[[list[Tree]], Tree]] = {
         "balanced": _balanced,
         "left": _left,

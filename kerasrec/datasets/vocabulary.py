@@ -10,7 +10,13 @@ import numpy as np
 from nltk import Tree
 
 from kerasrec.datasets.dependency_tree import DependencyTree
-from kerasrec.datasets.expected import expect, expect_several, expect_word, expect_words
+from kerasrec.datasets.expected import (
+    expect,
+    expect_several,
+    expect_word,
+    expect_word_at,
+    expect_words,
+)
 from kerasrec.datasets.problems import MalformedFileError
 from kerasrec.datasets.traversal import preorder
 
@@ -77,12 +83,15 @@ class Vocabulary:
             A `Vocabulary`.
 
         Raises:
-            ValueError: If a tree is something else, or `trees` is one tree.
+            ValueError: If a tree is something else, has a word that is empty or contains an
+                unpaired surrogate, or `trees` is one tree.
         """
         expect_several("trees", trees)
-        counts = Counter(
-            word.lower() if lowercase else word for tree in trees for word in _words(tree)
-        )
+        counts: Counter[str] = Counter()
+        for number, tree in enumerate(trees):
+            for word in _words(tree):
+                expect_word_at(f"A word of tree {number}", word)
+                counts[word.lower() if lowercase else word] += 1
         for reserved in (PADDING, UNKNOWN):
             counts.pop(reserved, None)
         kept = [word for word, count in counts.items() if count >= min_count]
@@ -102,7 +111,13 @@ class Vocabulary:
                 `words` is a `str`.
         """
         expect_words(words)
-        return np.array([self._tokens.get(self._checked(word), 1) for word in words], np.int32)
+        tokens = []
+        for place, word in enumerate(words):
+            token = self._tokens.get(self._normal(word))
+            if token is None:
+                expect_word_at(f"Word {place}", word)
+            tokens.append(1 if token is None else token)
+        return np.array(tokens, np.int32)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a UTF-8 text file: `lowercase=...` on the first line, then one entry a line."""

@@ -2,7 +2,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from kerasrec.datasets import DependencyTree, Vocabulary, check_tree, encode_dependencies
+from kerasrec.datasets import (
+    DependencyTree,
+    Vocabulary,
+    check_tree,
+    encode_dependencies,
+    encode_left_right,
+)
 from tests.datasets.helpers import any_heads, few, sentence
 
 TREE = DependencyTree(["the", "film", "never", "bores", "."], [1, 3, 3, -1, 3])
@@ -44,3 +50,11 @@ def test_children_are_dependents(heads):
 def test_wants_one_label_for_each_word():
     with pytest.raises(ValueError, match=r"2 label\(s\) for a dependency tree of 5 word\(s\)"):
         encode_dependencies(TREE, VOCABULARY, [1, 2])
+
+
+@pytest.mark.parametrize("encode", [encode_dependencies, encode_left_right])
+def test_letters_of_a_text_are_not_labels(encode):
+    tree = DependencyTree(["a", "b"], [-1, 0])
+    with pytest.raises(ValueError, match="labels is '12', one text; expected a list"):
+        encode(tree, Vocabulary(["a"]), labels="12")
+    assert encode(tree, Vocabulary(["a"]), labels=["1", 2]).labels.tolist() == [1, 2]

@@ -4,6 +4,7 @@ import ast
 import itertools
 import sys
 import traceback
+import warnings
 
 import numpy as np
 import pytest
@@ -329,3 +330,25 @@ def test_trees_of_different_kinds_are_no_batch():
         other = encode(FORMULA, children_of=arguments, token_of=symbol, **options)
         with pytest.raises(ValueError, match=message):
             tree_batches([one, other], 2)
+
+
+@pytest.mark.parametrize(
+    "features",
+    [["1"], [True, False], [1.0, True], ("a",), np.array([True]), np.array(["1"]), [1e39], [-1e39]],
+)
+def test_features_are_finite_numbers(features):
+    """Neither texts nor truth values, and no warning of NumPy beside the error."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match=r"The vector of features of root is .*; expected"):
+            encode(0, children_of=lambda _: [], features_of=lambda _: features)
+        with pytest.raises(ValueError, match=r"The label of root is 1e\+39; expected a finite"):
+            encode(0, children_of=lambda _: [], token_of=lambda _: 1, label_of=lambda _: 1e39)
+
+
+@pytest.mark.parametrize(
+    "features", [[1, 2.5], (np.int64(1), np.float64(2.5)), np.array([1, 2.5], object)]
+)
+def test_features_may_be_numbers_of_any_type(features):
+    found = encode(0, children_of=lambda _: [], features_of=lambda _: features)
+    np.testing.assert_array_equal(found.tokens, np.float32([[1, 2.5]]))

@@ -52,9 +52,11 @@ def test_length_is_no_limit():
     [
         (" ", "left", "text has no words"),
         ([], "left", "text has no words"),
-        (["a", ""], "left", "text holds ''; expected"),
+        (["a", ""], "left", "Word 1 of text is '', an empty text; expected a word. Leave it out"),
+        (["a", "\ud800"], "left", "Word 1 of text is .* unpaired surrogate"),
+        ("\ud800", "left", "Word 0 of text is .* unpaired surrogate"),
         (None, "left", "text is None; expected a sentence, or a list of its words"),
-        (["a", 3], "left", "text holds 3; expected"),
+        (["a", 3], "left", "Word 1 of text is 3 .* expected the type str"),
         ("a", "moderate", "shape is 'moderate'; expected one of balanced, left, right"),
     ],
 )

@@ -6,12 +6,13 @@ from nltk import Tree
 from kerasrec.datasets import (
     DependencyTree,
     MalformedFileError,
+    Treebank,
     Vocabulary,
     encode,
-    encode_dependencies,
     encode_first_child,
-    encode_left_right,
     encode_tree,
+    text_tree,
+    treebank_of,
 )
 from kerasrec.layers import BracketedText
 from tests.datasets.helpers import chain, words
@@ -96,28 +97,38 @@ def test_the_name_of_a_file_is_not_its_trees(tmp_path):
             Vocabulary.from_trees(name)
 
 
+def bank(vocabulary, word):
+    """A treebank whose second tree for validation is a bad word."""
+    good = Tree(1, ["a"])
+    return Treebank([good], [good, Tree(1, [word])], [good], vocabulary, 2)
+
+
 HALF = "smile\ud83d"  # the first half of a surrogate pair, as from JSON that was cut
 
 
 @pytest.mark.parametrize(
-    ("word", "reason"), [(HALF, r"'smile\\ud83d': .*unpaired surrogate"), ("", "empty")]
+    ("word", "reason"), [(HALF, r"'smile\\ud83d', which.*unpaired surrogate"), ("", "'', an empty")]
 )
 def test_a_word_that_no_file_can_hold_is_refused_before_training(word, reason):
-    """Where a vocabulary is made, and where words are looked up, by any encoder."""
+    """Where a vocabulary is made, and where words are looked up, by any encoder: with its place."""
     known = Vocabulary(["a"])
-    for use in (
-        lambda: Vocabulary(["a", word]),
-        lambda: Vocabulary.from_trees([Tree(1, ["a"]), Tree(1, [word])]),
-        lambda: Vocabulary.from_trees([DependencyTree(["a", word], [-1, 0])], lowercase=False),
-        lambda: known.encode(["a", word]),
-        lambda: encode_tree(Tree(1, [Tree(1, ["a"]), Tree(1, [word])]), known),
-        lambda: encode_dependencies(DependencyTree(["a", word], [-1, 0]), known),
-        lambda: encode_left_right(DependencyTree(["a", word], [-1, 0]), known),
-        lambda: encode_first_child(Tree("a", [word]), known),
-        lambda: encode(word, children_of=lambda _: [], token_of=lambda of: of, vocabulary=known),
+    tree = Tree(1, [Tree(1, ["a"]), Tree(1, [word])])
+    with pytest.raises(ValueError, match="A vocabulary cannot hold the word"):
+        Vocabulary(["a", word])
+    for place, use in (
+        ("A word of tree 1", lambda: Vocabulary.from_trees([Tree(1, ["a"]), Tree(1, [word])])),
+        ("A word of tree 1", lambda: treebank_of([Tree(1, ["a"]), tree], [tree], [tree])),
+        ("Word 1", lambda: known.encode(["a", word])),
+        ("Word 1 of text", lambda: text_tree(["a", word])),
+        ("Word 1 of a dependency tree", lambda: DependencyTree(["a", word], [-1, 0])),
+        (r"The word of tree node 2 \(preorder\)", lambda: encode_tree(tree, known)),
+        (r"dev\[1\]: The word of tree node 0", lambda: bank(known, word).batches("dev", 1)),
+        ("The text of tree node 1", lambda: encode_first_child(Tree("a", [word]), known)),
     ):
-        with pytest.raises(ValueError, match=f"A vocabulary cannot hold the word .*{reason}"):
+        with pytest.raises(ValueError, match=rf"^{place}.* is {reason}"):
             use()
+    with pytest.raises(ValueError, match=r"^The token of root is .*; expected text that"):
+        encode(word, children_of=lambda _: [], token_of=lambda of: of, vocabulary=known)
     with pytest.raises(ValueError, match=r"`vocabulary` of .* holds '.*unpaired surrogate"):
         BracketedText(vocabulary=["a", word])
     assert word not in known
