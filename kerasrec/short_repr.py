@@ -36,7 +36,7 @@ def _shown(value: Any) -> str:
         text = repr(value) if len(value) <= SHOWN else ""
         if not text or len(text) > LONGEST * FIRST:
             first = ", ".join(map(_shown, value[:FIRST]))
-            return f"[{first}, ... {len(value):,} in all]"
+            return f"[{first}]" if len(value) <= FIRST else f"[{first}, ... {len(value):,} in all]"
         return text
     if isinstance(value, str):
         return _SHORT.repr(value)

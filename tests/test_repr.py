@@ -114,3 +114,10 @@ def test_small_data_is_shown_as_it_is():
         "dtype=int32), labels=array([-1, -1], dtype=int32))"
     )
     assert repr(ChildRows(np.array([1, 2]), np.array([0, 2, 2, 2]))) == "[[1, 2], [], []]"
+
+
+def test_nothing_is_hidden_of_a_list_of_three_long_words():
+    words = [letter * 200 for letter in "xyz"]
+    shown = repr(DependencyTree(words, [-1, 0, 0]))
+    assert "in all" not in shown and len(shown) < 400
+    assert "4 in all" in repr(DependencyTree([*words, words[0]], [-1, 0, 0, 0]))

@@ -10,7 +10,7 @@ import ast
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -59,7 +59,8 @@ def refuse_one_document(name: str, documents: Any) -> None:
         name: The name of the function that got it, for errors.
         documents: The documents: lists, iterators and the like are several.
     """
-    if isinstance(documents, type) or form_of(as_document(documents)) not in (LIST, None):
+    is_one = isinstance(documents, type) or not isinstance(documents, Iterable)
+    if is_one or form_of(as_document(documents)) not in (LIST, None):
         raise ValueError(
             f"{name} got {described(documents)}; expected a list, one value an example. For a "
             "single one pass [value]."
@@ -208,7 +209,7 @@ def _entry(kind: Kind, item: Field, value: Any) -> Any:
 def _number(kind: Kind, item: Field, value: Any) -> Any:
     """A value; where numbers are expected, the number that a text stands for.
 
-    A truth value is a number where examples contained both.
+    A truth value is a number in an inferred schema, whose examples may contain both.
     """
     content = item.content
     takes_numbers = (

@@ -149,7 +149,15 @@ class Choice:
             number = len(self.values)
         if number is not None:
             return number
-        raise ValueError(f"is {described(value)}; expected {self}")
+        raise ValueError(f"is {described(value)}; expected {self._short()}")
+
+    def _short(self) -> str:
+        """All choices, or the first if they are too many for a message."""
+        text = str(self)
+        if len(text) <= 400:
+            return text
+        first = ", ".join(map(reprlib.repr, self.values[:3]))
+        return f"one of {first}{f', ... {len(self.values):,} in all' * (len(self.values) > 3)}"
 
     def __str__(self) -> str:
         return f"one of {', '.join(map(repr, self.values))}"

@@ -9,6 +9,7 @@ that kind, wherever they stand.
 
 from __future__ import annotations
 
+import ast
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -68,9 +69,9 @@ def infer(
     if not inference.root.num_seen:
         raise ValueError("There are no documents to infer a schema from; expected at least one.")
     config, left_out = inference.config()
-    for item in _named(config, "optional", optional).values():
+    for item in _named(config, left_out, "optional", optional).values():
         item["is_optional"] = not item["is_list"]  # A list without entries says so itself.
-    for name, item in _named(config, "numbers", numbers).items():
+    for name, item in _named(config, left_out, "numbers", numbers).items():
         choices = item.get("choices", ())
         is_number = item.get("dtype") == "float64"
         if not is_number and not (choices and all(isinstance(one, int) for one in choices)):
@@ -81,11 +82,14 @@ def infer(
         item.pop("choices", None)
         item.pop("takes_others", None)
         item |= _NUMBERS
-    return config, left_out
+    return config, [name for name, is_chosen in left_out.items() if is_chosen]
 
 
 def _named(
-    config: dict[str, Any], argument: str, names: bool | str | Iterable[str]
+    config: dict[str, Any],
+    left_out: Mapping[str, bool],
+    argument: str,
+    names: bool | str | Iterable[str],
 ) -> dict[str, dict[str, Any]]:
     """The fields that an argument names; all if it is True."""
     fields = {
@@ -97,9 +101,14 @@ def _named(
     names = {names} if isinstance(names, str) else names
     names = set(fields if names is True else names or ())
     unknown = sorted(names - fields.keys())
+    if unknown and unknown[0] in left_out:
+        raise ValueError(
+            f"{argument}={unknown[0]!r} is left out, since it is null or an empty list in all "
+            "examples. Add an example with a value, or leave out this name."
+        )
     if unknown:
         raise ValueError(
-            f"{argument}={unknown[0]!r} is no field of the documents; they have "
+            f"{argument}={unknown[0]!r} is not a field of the documents; they have "
             f"{', '.join(fields)}."
         )
     return {name: fields[name] for name in names}
@@ -155,11 +164,15 @@ def _choices(values: list[Any]) -> dict[str, Any]:
 
 @dataclass
 class _Object:
-    """Objects of one kind: how many there are, what each key leads to, and how often."""
+    """Objects of one kind: how many there are, what each key leads to, and how often.
+
+    `is_of_ast` says whether they are nodes of `ast`, whose fields Python has chosen.
+    """
 
     num_seen: int = 0
     places: dict[str, _Place] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
+    is_of_ast: bool = False
 
 
 @dataclass(eq=False)
@@ -268,10 +281,10 @@ class _Inference:
                 seen.add((id(value), around.place))
                 inside.add(id(value))
                 waiting.append((value, None))
-            waiting += self._look_at(found, around, number)
+            waiting += self._look_at(found, around, number, isinstance(value, ast.AST))
 
     def _look_at(
-        self, value: Any, around: _Around, number: int
+        self, value: Any, around: _Around, number: int, is_of_ast: bool
     ) -> list[tuple[Any, _Around | None]]:
         place = around.place
         if value is None:
@@ -287,6 +300,7 @@ class _Inference:
             _check_keys(value, number, place)
             found = self._object(place, value)
             found.num_seen += 1
+            found.is_of_ast = is_of_ast
             found.counts.update(key for key, entry in value.items() if entry is not None)
             kind = value.get(KIND_KEY) if found is not place.objects else None
             return [
@@ -342,8 +356,8 @@ class _Inference:
         self._places.append(_Place(path))
         return self._places[-1]
 
-    def config(self) -> tuple[dict[str, Any], list[str]]:
-        """Returns all kinds as plain data, and the fields without any value."""
+    def config(self) -> tuple[dict[str, Any], dict[str, bool]]:
+        """Returns all kinds as plain data, and the fields without any value; see `_Config`."""
         for place in self._places:
             if place.has_kinds:
                 self._move_to_node(place)
@@ -380,8 +394,9 @@ class _Config:
         self._families: dict[_Place, str] = {}
         self._waiting: list[_Place] = []
         self._names: set[str] = {*kinds}
-        # Fields that were null or an empty list in all documents, `kind.field`.
-        self.left_out: list[str] = []
+        # Fields that were null or an empty list in all documents, `kind.field`, and whether the
+        # user has chosen them.
+        self.left_out: dict[str, bool] = {}
 
     def of(self, root: _Place) -> dict[str, Any]:
         """Returns the schema of a place."""
@@ -416,7 +431,7 @@ class _Config:
             content = self._entries(place) if form == LIST else place.content(form)
             fields = [] if content is None else [_field(ITEM, content, form == LIST, False)]
             if content is None:
-                self.left_out.append(f"{name}.{ITEM}")
+                self.left_out[f"the entries of {'.'.join(place.path)}"] = True
             found.append(KindConfig(name=name, family=family, form=form, fields=fields))
         return found
 
@@ -426,7 +441,7 @@ class _Config:
             is_list = place.forms == [LIST]
             content = self._entries(place) if is_list else self._content(place)
             if content is None:
-                self.left_out.append(f"{kind}.{key}")
+                self.left_out[f"{kind}.{key}"] = not found.is_of_ast
             else:
                 is_optional = not is_list and found.counts[key] < found.num_seen
                 fields.append(_field(key, content, is_list, is_optional))

@@ -117,10 +117,12 @@ class Schema(Kinds):
         Objects under one key have the same kind, which is named after the key; or, if they have a
         key `"kind"`, the kind that it names. For objects of dataclasses and nodes of `ast` that is
         the name of their class. A field that some objects lack, or that is None there, is optional.
-        Texts that are JSON numbers everywhere, and that float64 holds, are numbers. Where there are
-        values of several forms, such as numbers and objects, there is a kind for each form. Keys
-        that no example has, or that are None or an empty list in all of them, are left out when
-        documents are encoded; a warning names the latter.
+        Texts that are JSON numbers everywhere, and that float64 holds, are numbers. Truth values
+        are the numbers 1 and 0 in fields of numbers, also when documents are encoded. Where there
+        are values of several forms, such as numbers and objects, there is a kind for each form.
+        Keys that no example has, or that are None or an empty list in all of them, are left out
+        when documents are encoded; a warning names the latter, except for nodes of `ast`, whose
+        fields nobody chooses.
 
         Args:
             documents: The examples.
@@ -149,8 +151,8 @@ class Schema(Kinds):
             names = ", ".join(left_out[: 8 if more else None])
             warnings.warn(
                 f"Schema.infer leaves out {names}{more}: null or an empty list in all examples. "
-                "When documents are encoded, values there are left out, too. Add an example with "
-                "a value, or remove the keys.",
+                "When documents are encoded, values there are left out, too. If other documents "
+                "have values there, add an example that has one.",
                 stacklevel=2,
             )
         return cls.from_config(config)
@@ -367,7 +369,8 @@ class Schema(Kinds):
         return self.values(self.encode(values))
 
     def __repr__(self) -> str:
-        return f"<Schema of {self.root.__name__}, {len(self.kinds)} kinds>"
+        kinds = "1 kind" if len(self.kinds) == 1 else f"{len(self.kinds)} kinds"
+        return f"<Schema of {self.root.__name__}, {kinds}>"
 
     def __str__(self) -> str:
         families: dict[type, list[Kind]] = {}

@@ -70,7 +70,7 @@ def test_all_fields_may_be_optional():
 
 @pytest.mark.many
 def test_what_is_no_optional_field():
-    message = r"optional='document.c' is no field .*; they have document.a, document.b, .*, b.c"
+    message = r"optional='document.c' is not a field .*; they have document.a, document.b, .*, b.c"
     with pytest.raises(ValueError, match=message):
         infer(EXAMPLES, optional=["b.c", "document.c"])
 
@@ -85,7 +85,7 @@ def test_integers_that_are_named_stay_numbers():
     found = schema.encode([{"age": 99, "zip": 1, "flags": [7]}])  # Values that no example had.
     assert schema.decode(found) == [{"age": 99, "zip": 1, "flags": [7]}]
     assert str(infer(documents, 0, numbers="document.age")) == str(infer(documents, 0))
-    with pytest.raises(ValueError, match=r"numbers='document.c' is no field of the doc"):
+    with pytest.raises(ValueError, match=r"numbers='document.c' is not a field of the doc"):
         infer(documents, numbers="document.c")
     for other in ("x", True, {"a": 1}):
         with pytest.raises(ValueError, match=r"numbers='document.b' is a field that holds some"):
@@ -364,7 +364,7 @@ def test_keys_are_texts():
 
 def test_fields_that_are_always_null_or_empty_are_named():
     documents = [{"a": None, "b": [{"c": [], "d": 1.5}], "e": [1.5, []]}, {"a": None, "b": []}]
-    message = r"leaves out document\.a, b\.c, e\.list\.value: null or an empty list in all examples"
+    message = r"leaves out document\.a, b\.c, the entries of document\.e: null or an empty list in"
     with pytest.warns(UserWarning, match=message) as caught:
         schema = infer(documents)
     assert caught[0].filename == __file__
@@ -377,3 +377,37 @@ def test_fields_that_are_always_null_or_empty_are_named():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         infer([{"a": None, "b": []}, {"a": 1.5, "b": ["x"]}])
+
+
+def test_names_of_fields_that_were_left_out():
+    """In the user's words, and with the reason where an argument names them."""
+    with pytest.warns(UserWarning, match="leaves out the entries of document: null or an empty"):
+        infer([[]])
+    for argument in ("optional", "numbers"):
+        with pytest.raises(ValueError, match=f"{argument}='document.a' is left out, since it is n"):
+            infer([{"a": None, "b": 1.5}], **{argument: ["document.a"]})
+
+
+def test_fields_of_ast_that_are_always_empty_are_not_named():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        infer([ast.parse("f(x)", mode="eval"), ast.parse("g(y)", mode="eval")])
+
+
+def test_truth_values_are_numbers_where_numbers_are_expected():
+    schema = infer([{"a": 1.5}, {"a": 2.5}])
+    assert schema.decode(schema.encode([{"a": True}, {"a": False}])) == [{"a": 1.0}, {"a": 0.0}]
+    mixed = infer([{"a": 1.5}, {"a": True}])
+    assert mixed.decode(mixed.encode([{"a": True}])) == [{"a": 1.0}]
+
+
+def test_messages_of_choices_and_documents_are_bounded_and_clear():
+    texts = [f"{number} " + "x" * 500 for number in range(90)]
+    schema = infer([{"a": text} for text in texts] * 2)
+    assert repr(schema) == "<Schema of document, 1 kind>"
+    with pytest.raises(ValueError, match=r"expected one of .*, \.\.\. 90 in all") as error:
+        schema.encode([{"a": {"b": 1.5}}])
+    assert len(str(error.value)) < 600
+    for documents in (None, 3, infer):
+        with pytest.raises(ValueError, match=r"Schema.infer got .*; expected a list, one value an"):
+            infer(documents)
