@@ -113,7 +113,7 @@ class Vocabulary:
         expect_words(words)
         tokens = []
         for place, word in enumerate(words):
-            token = self._tokens.get(self._normal(word))
+            token = self._tokens.get(self._normal(word)) if isinstance(word, str) else None
             if token is None:
                 expect_word_at(f"Word {place}", word)
             tokens.append(1 if token is None else token)

@@ -67,7 +67,7 @@ VECTORS = WordVectors(["a"], np.zeros([1, 2], np.float32))
             r"words is \{'a': 7\}; expected a .* pass list\(words\)",
         ),
         (lambda: VOCABULARY.encode("a"), r"words is 'a' \(type str\); expected a list of words"),
-        (lambda: VOCABULARY.encode([3]), r"A word is 3 \(type int\); expected the type str"),
+        (lambda: VOCABULARY.encode([3]), r"Word 0 is 3 \(type int\); expected the type str"),
     ],
 )
 def test_another_kind_of_argument_is_named(call, reason):
