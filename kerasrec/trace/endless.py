@@ -19,8 +19,9 @@ from kerasrec.errors import TraceError
 from kerasrec.trace.graph_method import replaced
 from kerasrec.trace.source import at, current_source
 
-# A loop is looked for whenever so many names of ops have been made.
-_NUM_NAMES = 500
+# A loop is looked for whenever so many names of ops have been made. The number is prime: otherwise
+# each look might come at the same op of a turn, which need not be one that takes a row.
+_NUM_NAMES = 499
 # If it is not known how many rows there are, an index from here on is taken for that of a loop. In
 # rows of tokens, no index is right: each token has its own row.
 _LARGE_INDEX = 200
