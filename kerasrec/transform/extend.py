@@ -335,7 +335,11 @@ class _BodyGradient:
             }
             if part:
                 start = len(self.writer.nodes)
-                found = self.primitives.recomputed(group, cotangents, part, region)
+                try:
+                    found = self.primitives.recomputed(group, cotangents, part, region)
+                except LookupError:
+                    self._obstacle(group.title, "TensorFlow has none for an op in it")
+                    return
                 self._add_gradients(group.nodes, start, region, found)
 
     def _variable(self, handle: Value) -> Value:
