@@ -14,7 +14,7 @@ from functools import singledispatchmethod
 
 import tensorflow as tf
 
-from kerasrec.compiled.entries import RAGGED_GATHER, is_of_entries
+from kerasrec.compiled.entries import RAGGED_GATHER, filled_like, is_of_entries
 from kerasrec.compiled.entry_rows import EntryRows, entry_rows, look_up
 from kerasrec.compiled.frames import Column
 from kerasrec.compiled.ops import failing
@@ -430,7 +430,7 @@ class Block(Registers):
         """The outputs of an op; records which of them are rows of entries."""
         if one.node.op == "GatherV2" and not one.inputs[0].is_shared:
             inputs[1] = tf.maximum(inputs[1], 0)  # Dead rows of entries have no frame: -1.
-        for value in one.inputs:
+        for value in (*one.inputs, filled_like(one.node)):
             if value in self._of_entries:
                 waves = (item for item in one.outputs if is_of_entries(item))
                 self._of_entries.update(dict.fromkeys(waves, self._of_entries[value]))

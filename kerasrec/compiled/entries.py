@@ -18,7 +18,7 @@ from kerasrec.graph.graph import Body
 from kerasrec.graph.nodes import Accumulate, Computed, Enter, Leave, Primitive, Rows, Switch
 from kerasrec.graph.types import Kind
 from kerasrec.graph.values import Each, Node, Region, Value, each_of
-from kerasrec.trace.rows import SEGMENT_OPS
+from kerasrec.trace.row_reductions import SEGMENT_OPS
 
 RAGGED_GATHER = "RaggedGather"
 _SAME_NUMBERS = frozenset({"Cast", "Identity", "EnsureShape"})
@@ -64,7 +64,16 @@ def is_of_entries(value: Value) -> bool:
         return False
     if isinstance(node, Leave | Rows) or node.op == RAGGED_GATHER:
         return node.op != RAGGED_GATHER or value.index == 1
+    like = filled_like(node)
+    if like is not None:
+        return is_of_entries(like)
     return node.op not in SEGMENT_OPS | _SHAPES and any(map(is_of_entries, node.inputs))
+
+
+def filled_like(node: Node) -> Value | None:
+    """The value whose shape an op fills with a number, as `tf.ones_like` does; None for others."""
+    shape = node.inputs[0].node if node.op == "Fill" else None
+    return shape.inputs[0] if shape is not None and shape.op == "Shape" else None
 
 
 def _is_of_rows(node: Node) -> bool:
@@ -190,6 +199,10 @@ class Entries:
             axis = tf.get_static_value(node.operation.inputs[2])  # type: ignore[attr-defined]
             is_of_frames = node.inputs[0] not in self._lookups
             return None if axis == 0 and is_of_frames else "looks up rows of entries"
+        like = filled_like(node)
+        if like in self._lookups:
+            self._put(node, self._lookups[like])
+            return None
         if not self._reads(node):
             return None
         self.known.add(node)

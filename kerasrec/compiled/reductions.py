@@ -13,7 +13,7 @@ from kerasrec.graph.graph import Body
 from kerasrec.graph.nodes import Accumulate, Computed, Primitive
 from kerasrec.graph.types import Kind
 from kerasrec.graph.values import Node, Value
-from kerasrec.trace.rows import SEGMENT_OPS
+from kerasrec.trace.row_reductions import SEGMENT_OPS
 
 # Stands for the number of tokens; no other size of a program has this value.
 _TOKENS = 1_000_003
@@ -195,4 +195,6 @@ def keeps_rows(node: Node) -> bool:
         axis = tf.get_static_value(node.operation.inputs[1])
         rank = node.operation.outputs[0].shape.rank
         return axis is not None and rank is not None and int(axis) % rank != 0
+    if node.op == "OneHot" and isinstance(node, Primitive):
+        return bool(node.operation.get_attr("axis"))
     return node.op in _IN_ROWS or _is_product_of_rows(node) or _is_einsum_of_rows(node)

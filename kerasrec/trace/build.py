@@ -157,8 +157,11 @@ class Builder:
             self.ops.effect(operation)
         elif operation.outputs and operation.outputs[0].name not in self.values:
             known = self._known(operation)
+            reduction = self.tracer.rows.reduction(operation)
             if known is not None:
                 self.values[operation.outputs[0].name] = known
+            elif reduction:
+                self._instead(operation, reduction)
             elif operation.type == "Placeholder" or self.ops.is_inlined(operation):
                 self.ops.shared(operation)
             elif operation.type in ("ResourceGather", "ResourceGatherNd"):
@@ -176,6 +179,17 @@ class Builder:
                 self.ops.replace(operation, product)
             else:
                 self.ops.primitive(operation)
+
+    def _instead(self, operation: tf.Operation, make: Callable[[], tf.Tensor]) -> None:
+        """Makes a tensor instead of the output of an op, by ops that may be replaced in turn."""
+        graph, source = self.tracer.graph, self.ops.source_of(operation)
+        start = len(graph.get_operations())
+        with graph.as_default():
+            made = make()
+        for added in graph.get_operations()[start:]:
+            self.ops.put(added, operation, source)
+            self._operation(added)
+        self.values[operation.outputs[0].name] = self.ops.value(made)
 
     def _may_inline(self, operation: tf.Operation) -> bool:
         is_wanted = self.for_blocks and operation.type in CALLS
@@ -200,7 +214,11 @@ class Builder:
         return True
 
     def _check(self, operation: tf.Operation, assertion: Assertion) -> None:
-        """Adds a CHECK for the tokens that reach an op."""
+        """Adds a CHECK for the tokens that reach an op, unless its condition is always true."""
+        for output in operation.outputs:
+            self.values[output.name] = self.ops.value(assertion.condition)
+        if self.tracer.rows.always_holds(assertion.condition):
+            return
         condition = self.ops.made(operation, lambda: self._each_holds(assertion.condition))
         data = [
             self.ops.made(operation, partial(tf.convert_to_tensor, item)) for item in assertion.data
@@ -210,8 +228,6 @@ class Builder:
         inputs = [self.ops.into(tensor, region) for tensor in tensors]
         source = self.ops.source_of(operation)
         self.ops.writer.add(nodes.Check(inputs, [], region, source, summarize=assertion.summarize))
-        for output in operation.outputs:
-            self.values[output.name] = self.ops.value(assertion.condition)
 
     def _each_holds(self, condition: tf.Tensor) -> tf.Tensor:
         """Reduces a condition to one bool for each token, `[tokens]`, or to one for all, 0-d."""
@@ -283,6 +299,9 @@ class Builder:
 
     def _known(self, operation: tf.Operation) -> Value | None:
         """Returns the value that an op computes from row splits, if it is known in its region."""
+        same = self.tracer.rows.same_as(operation)
+        if same is not None:
+            return self.ops.value(same)
         for tensor in self.tracer.rows.known(operation.outputs[0]):
             value = self.values.get(tensor.name)
             region = self.ops.regions.of(operation)

@@ -17,13 +17,13 @@ from kerasrec.errors import TraceError
 from kerasrec.graph.types import Kind
 from kerasrec.trace.functions import LOOPS
 from kerasrec.trace.held_kinds import HOLDING, outputs_of_held
-from kerasrec.trace.known import Entries, Known, has_open_rows
+from kerasrec.trace.known import Entries, Known, Size, has_open_rows
 from kerasrec.trace.row_mixing import entries_after
 from kerasrec.trace.rows import RowsFinder
 from kerasrec.trace.source import source_of
 from kerasrec.trace.token_axis import MIXED, axes_after, loses_tokens
 from kerasrec.trace.token_count import has_count_as_value, sizes_after, sizes_in
-from kerasrec.trace.token_mixing import is_of_single_tokens, mixes_tokens
+from kerasrec.trace.token_mixing import is_of_one_token, is_of_single_tokens, mixes_tokens
 
 
 class _NotFollowedError(Exception):
@@ -118,6 +118,9 @@ class KindFinder:
         if all(item.kind is Kind.SHARED for item in inputs):
             return [Known(Kind.SHARED)] * len(operation.outputs)
         self.rows.learn(operation, self._known)
+        same = self.rows.same_as(operation)
+        if same is not None:
+            return [self._known[same.name]]
         held = self._outputs_of_held(operation, inputs)
         return self._outputs_of_op(operation, inputs) if held is None else held
 
@@ -125,6 +128,8 @@ class KindFinder:
         """Returns what is known of the outputs of an op by the op's type."""
         if not operation.outputs:
             return []
+        if operation.type == "Reshape" and self.rows.begins_with_count(operation.inputs[1]):
+            inputs = [inputs[0], Known(Kind.WAVE, size=Size(is_count=True))]
         leads_back = self.rows.leads_back(operation)
         sizes = sizes_after(operation, inputs)
         places: Sequence[int | None] = [None] * len(operation.outputs)
@@ -170,6 +175,9 @@ class KindFinder:
                     size=size,
                 )
             )
+        if is_of_one_token(operation, inputs):
+            is_mixed = any(item.is_mixed for item in inputs)
+            return [replace(item, kind=Kind.WAVE, axis=None, is_mixed=is_mixed) for item in found]
         return found
 
     def _outputs_of_held(

@@ -201,6 +201,8 @@ def _map(
                 "`tf.cumsum(rows.values)` does. Compute within a row, as `tf.reduce_sum(rows, "
                 "axis=1)` does."
             )
+    found_rows = tracer.rows.find(ragged[0].row_splits, tracer.scope)
+    like = ragged[0] if found_rows else _by_splits(ragged[0])
     rows = [tracer.rows_of(item) for item in ragged]
     values = [item.values for item in ragged]
     types = [Type.of(tensor, Kind.TOKEN) for tensor in values]
@@ -217,7 +219,17 @@ def _map(
     results = tracer.placeholders([item.as_rows() for item in found])
     tracer.maps.append(MapRecord(rows, values, entries, body, results, source))
     structure = tf.nest.map_structure(lambda _: 0, result)
-    return tf.nest.pack_sequence_as(structure, [ragged[0].with_values(item) for item in results])
+    return tf.nest.pack_sequence_as(structure, [like.with_values(item) for item in results])
+
+
+def _by_splits(rows: tf.RaggedTensor) -> tf.RaggedTensor:
+    """Returns the same rows without the lengths or row numbers that they were made of, if any.
+
+    TensorFlow would use them instead of the row splits, and they are not known to be the same.
+    """
+    if not any(compute() is compute() for compute in (rows.row_lengths, rows.nrows)):
+        return rows
+    return tf.RaggedTensor.from_row_splits(rows.values, rows.row_splits, validate=False)
 
 
 def _check(item: Any, what: str, source: Source | None) -> None:

@@ -39,6 +39,8 @@ def entries_after(operation: tf.Operation, inputs: Sequence[Known]) -> Sequence[
     outputs, given = operation.outputs, [item.entries for item in inputs]
     if operation.type == "RaggedGather":  # tf.gather(rows, node)
         return [*[None] * (len(outputs) - 1), given[-2] or Entries(axis=0)]
+    if operation.type == "RaggedTensorFromVariant":  # tf.map_fn(lambda row: ..., rows)
+        return [*[None] * (len(outputs) - 1), Entries(axis=0)]
     if operation.type == "RaggedRange":  # tf.ragged.range(n), or the places of rows[:, 1:]
         return [None, Entries(axis=0, crosses_rows=any(item.kind is Kind.WAVE for item in inputs))]
     if operation.type == "GatherV2" and operation.inputs[1].op.type == "RaggedRange":

@@ -12,8 +12,9 @@ by the ops that compute their splits: `_has_row_for_each_token` lists these.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import tensorflow as tf
@@ -23,11 +24,27 @@ from kerasrec.graph.types import Kind
 from kerasrec.private import unseen_by_op_callbacks
 from kerasrec.trace.known import Known
 from kerasrec.trace.numbering import Numbering
-
-SEGMENT_OPS = frozenset(
-    {"UnsortedSegmentSum", "UnsortedSegmentMax", "UnsortedSegmentMin", "UnsortedSegmentProd"}
+from kerasrec.trace.row_meetings import (
+    CHOICE_OP,
+    Way,
+    are_splits,
+    at_the_end,
+    met_at,
+    way_back,
+    without_identity,
 )
+from kerasrec.trace.row_reductions import (
+    OF_ROWS,
+    SEGMENT_OPS,
+    is_log_of_sum,
+    log_of_sum,
+    width_of_counts,
+)
+from kerasrec.trace.token_count import is_count
+
 _PADDING_OP = "RaggedTensorToTensor"
+# Ops that make a list of rows, over which a loop such as tf.map_fn runs, and rows of a list.
+_TO_LIST, _OF_LIST = "RaggedTensorToVariant", "RaggedTensorFromVariant"
 # From row splits to lengths: `splits[1:] - splits[:-1]`.
 _LENGTHS_OP, _TO_SPLITS = "Sub", (0, 0)
 # Ops that compute the bounds of a slice: how far the result moves, from how far both inputs move.
@@ -37,6 +54,9 @@ _OF_BOUNDS: dict[str, Callable[[int, int], int | None]] = {
     "Minimum": lambda one, other: one if one == other else None,
     "Maximum": lambda one, other: one if one == other else None,
 }
+
+# Stands for the number of a tensor of entries, whatever they are.
+_OF_ENTRIES = -1
 
 Scope = tuple[int, ...]
 
@@ -68,17 +88,17 @@ class _Reduction:
         operations: All ops of a graph, after the placeholder of the splits.
         splits: The name of the row splits that they read.
         ids: The name of the row numbers of all entries.
-        count: The name of the number of rows.
+        counts: The names of the number of rows: as in a reduction, and as `nrows` computes it.
         lengths: The name of the lengths of rows.
-        way: The way back from the row numbers to the splits: for each op, which input comes next.
+        ways: The ways back to the splits, from the row numbers and from each number of rows.
     """
 
     operations: Sequence[tf.Operation]
     splits: str
     ids: str
-    count: str
+    counts: Sequence[str]
     lengths: str
-    way: tuple[int, ...]
+    ways: Sequence[Way]
 
 
 @functools.cache
@@ -89,38 +109,13 @@ def _reduction(dtype: tf.DType, shape: tf.TensorShape) -> _Reduction:
         rows = tf.RaggedTensor.from_row_splits(tf.zeros([0], tf.int32), splits, validate=False)
         _, ids, count = tf.reduce_sum(rows, axis=1).op.inputs
         lengths = rows.row_lengths()
-    way = _way(ids, splits)
-    if way is None:
+        counts = [count, rows.nrows(tf.int32), rows.nrows(tf.int64)]
+    ways = [way for item in (ids, *counts) if (way := way_back(item, splits)) is not None]
+    if len(ways) < 1 + len(counts):
         raise GraphError("TensorFlow does not compute row numbers of ragged rows from row splits.")
     operations = graph.get_operations()[1:]
-    return _Reduction(operations, splits.name, ids.name, count.name, lengths.name, way)
-
-
-def _way(tensor: tf.Tensor, source: tf.Tensor) -> tuple[int, ...] | None:
-    """Returns a way back from a tensor to one that it is computed from; None if there is none."""
-    if tensor is source:
-        return ()
-    for place, item in enumerate(tensor.op.inputs):
-        way = _way(item, source)
-        if way is not None:
-            return (place, *way)
-    return None
-
-
-def _at_the_end(way: Sequence[int], tensor: tf.Tensor) -> tf.Tensor | None:
-    """Returns the tensor at the end of a way; None if the way does not exist."""
-    for place in way:
-        if place >= len(tensor.op.inputs):
-            return None
-        tensor = tensor.op.inputs[place]
-    return tensor
-
-
-def _splits_of(tensor: tf.Tensor) -> tf.Tensor | None:
-    """Returns the tensor at the place where the splits are, if `tensor` computes row numbers."""
-    if tensor.dtype not in (tf.int32, tf.int64):
-        return None
-    return _at_the_end(_reduction(tensor.dtype, tf.TensorShape([None])).way, tensor)
+    names = [item.name for item in counts]
+    return _Reduction(operations, splits.name, ids.name, names, lengths.name, ways)
 
 
 @functools.cache
@@ -153,7 +148,11 @@ class RowsFinder:
         self._rows: dict[int, list[Rows]] = {}
         self._ids: dict[int, int] = {}
         self._counts: dict[int, int] = {}
+        self._other_counts: set[int] = set()
         self._lengths: set[int] = set()
+        self._places: dict[int, int] = {}
+        self._true: set[int] = set()
+        self._ways: dict[Way, None] = {}
         self._paddings: set[tuple[int, ...]] = set()
         self._learnt: set[int] = set()
 
@@ -179,17 +178,22 @@ class RowsFinder:
         self._rows.setdefault(number(splits), []).append(rows)
         return rows
 
-    def _learn(self, splits: tf.Tensor) -> None:
-        """Records that splits are those of rows of tokens."""
+    def _learn(self, splits: tf.Tensor) -> tuple[_Reduction, Mapping[str, int]]:
+        """Records that splits are those of rows of tokens.
+
+        Returns how TensorFlow reduces the rows, and the numbers of what it computes.
+        """
         number = self._numbering.number(splits)
         # TensorFlow will compute what it needs of these rows in the same way again.
         reduction = _reduction(splits.dtype, splits.shape)
         numbers = self._numbering.numbers_as(reduction.operations, {reduction.splits: number})
         self._ids[numbers[reduction.ids]] = number
-        self._counts[numbers[reduction.count]] = number
+        self._ways.update(dict.fromkeys(reduction.ways))
+        self._counts.update((numbers[name], number) for name in reduction.counts)
         self._lengths.add(numbers[reduction.lengths])
         self._paddings.add((number,))
         self._learnt.add(number)
+        return reduction, numbers
 
     def learn(self, operation: tf.Operation, known: Mapping[str, Known]) -> None:
         """Records the rows that an op reduces, pads or measures, if they are rows of tokens.
@@ -198,26 +202,154 @@ class RowsFinder:
             operation: Any op.
             known: What is known of all tensors before it, by name.
         """
-        splits = None
-        if operation.type in SEGMENT_OPS:
-            splits = _splits_of(operation.inputs[1])
-        elif operation.type == _PADDING_OP:
-            splits = operation.inputs[-1]
-        elif operation.type == _LENGTHS_OP:
-            splits = _at_the_end(_TO_SPLITS, operation.outputs[0])
-        if splits is None or splits.shape.rank != 1 or splits.dtype not in (tf.int32, tf.int64):
+        if operation.type == CHOICE_OP:
+            self._learn_meeting(operation, known)
+            return
+        if operation.type in SEGMENT_OPS and is_count(
+            operation.inputs[2], lambda tensor: known[tensor.name].kind
+        ):
+            self._other_counts.add(self._numbering.number(operation.inputs[2]))
+        splits = self._splits_read_by(operation)
+        if splits is None or not are_splits(splits):
             return
         if self._has_row_for_each_token(splits, known):
             self._learn(splits)
 
+    def _splits_read_by(self, operation: tf.Operation) -> tf.Tensor | None:
+        """Returns the row splits that an op reads, or from which it takes row numbers."""
+        if operation.type == _PADDING_OP:
+            return operation.inputs[-1]
+        if operation.type == _TO_LIST and len(operation.inputs) == 2:
+            return operation.inputs[0]
+        if operation.type == _LENGTHS_OP:
+            found = at_the_end(_TO_SPLITS, operation.outputs[0])
+            return found.op.inputs[0] if found is not None and found.op.type == "Shape" else found
+        if operation.type not in OF_ROWS:
+            return None
+        place, _ = OF_ROWS[operation.type]
+        given = operation.inputs[place]
+        if place == 0:
+            return given
+        return at_the_end(_reduction(given.dtype, tf.TensorShape([None])).ways[0], given)
+
+    def _learn_meeting(self, operation: tf.Operation, known: Mapping[str, Known]) -> None:
+        """Records what is computed where rows of tokens meet something else with as many rows."""
+        number, as_numbers = self._numbering.number, self._numbering.numbers_as
+        for pair, meeting in met_at(operation):
+            columns = [item for item in pair if not are_splits(item)]
+            splits, *others = filter(are_splits, pair)
+            if not all(known[item.name].kind is Kind.TOKEN for item in columns):
+                continue
+            if not self._has_row_for_each_token(splits, known):
+                continue
+            # Rows of which it is not known that they have the same lengths keep their assertions.
+            if any(number(item) != number(splits) for item in others):
+                continue
+            given = dict(zip(meeting.given, map(number, pair), strict=True))
+            given |= dict.fromkeys(meeting.entries, _OF_ENTRIES)
+            found = as_numbers(meeting.operations, given)
+            if found[meeting.choice] != number(operation.outputs[0]):
+                continue
+            reduction, numbers = self._learn(splits)
+            counts = dict(zip((None, tf.int32, tf.int64), reduction.counts, strict=True))
+            for name, same in (  # Each may be computed from those before it.
+                (meeting.count, numbers[counts[splits.dtype]]),
+                (meeting.lengths, numbers[reduction.lengths]),
+                (meeting.splits, number(splits)),
+                (meeting.ids, numbers[reduction.ids]),
+            ):
+                if name:
+                    found = as_numbers(meeting.operations, given)
+                    self._numbering.unite(found[name], same, operation)
+            found = as_numbers(meeting.operations, given)
+            self._places.update((found[name], number(splits)) for name in meeting.places)
+            self._true.update(map(found.__getitem__, meeting.conditions))
+            self._ways.update(dict.fromkeys(meeting.ways))
+
     def splits_of(self, tensor: tf.Tensor) -> tf.Tensor | None:
         """Returns the splits of rows of tokens whose row numbers a tensor computes, or None."""
-        if not self._learnt:
+        number = self._numbering.number
+        wanted = self._ids.get(number(tensor)) if self._learnt else None
+        return None if wanted is None else self._before(tensor, wanted)
+
+    def _before(self, tensor: tf.Tensor, wanted: int) -> tf.Tensor | None:
+        """Returns a tensor with a number from which TensorFlow has computed another tensor."""
+        found = (at_the_end(way, tensor) for way in self._ways)
+        return next(
+            (item for item in found if item is not None and self._numbering.number(item) == wanted),
+            None,
+        )
+
+    def same_as(self, operation: tf.Operation) -> tf.Tensor | None:
+        """Returns a tensor before an op that is equal to the op's output, if rows meet a column."""
+        if not self._places:
             return None
         number = self._numbering.number
-        splits = _splits_of(tensor)
-        is_known = splits is not None and self._ids.get(number(tensor)) == number(splits)
-        return splits if is_known else None
+        if operation.type == "GatherV2" and number(operation.inputs[1]) in self._places:
+            return operation.inputs[0]
+        if operation.type not in ("ConcatV2", "Identity"):
+            return None
+        splits = operation.outputs[0]
+        if number(splits) not in self._learnt:
+            return None
+        return (
+            without_identity(splits)
+            if operation.type == "Identity"
+            else self._before(splits, number(splits))
+        )
+
+    def always_holds(self, condition: tf.Tensor) -> bool:
+        """Whether a condition that TensorFlow asserts where rows meet a column is always true."""
+        if not self._places:
+            return False
+        number = self._numbering.number
+        if number(condition) in self._true:
+            return True
+        return self._is_number_of_entries(condition)
+
+    def _is_number_of_entries(self, condition: tf.Tensor) -> bool:
+        """Whether a condition is that there are as many values of entries as row splits say.
+
+        The values are computed from some that are looked up by row numbers or places of entries.
+        """
+        equal = condition.op.inputs[0].op if condition.op.type == "All" else condition.op
+        if equal.type != "Equal":
+            return False
+        (splits, last), (shape, first) = map(_element, equal.inputs)
+        if splits is None or shape is None or (last, first) != (-1, 0) or shape.op.type != "Shape":
+            return False
+        (values,) = shape.op.inputs
+        number, of_rows = self._numbering.number, self._ids | self._places
+        return number(splits) in [
+            of_rows.get(number(item.op.inputs[1]))
+            for item in values.op.inputs
+            if item.op.type == "GatherV2" and item.shape.rank == values.shape.rank
+        ]
+
+    def reduction(self, operation: tf.Operation) -> Callable[[], tf.Tensor] | None:
+        """Returns how to reduce or count the rows of all tokens instead of what an op does.
+
+        Returns None if the op does neither, or is right as it is.
+        """
+        if self.counts_rows(operation):
+            output = operation.outputs[0]
+            splits = self._before(output, self._counts[self._numbering.number(output)])
+            return None if splits is None else partial(_number_of_rows, splits, output.dtype)
+        if is_log_of_sum(operation):
+            return partial(log_of_sum, operation)
+        if operation.type not in OF_ROWS or not self.leads_back(operation):
+            return None
+        is_counted = operation.type in SEGMENT_OPS
+        if is_counted and self._numbering.number(operation.inputs[2]) in self._counts:
+            return None
+        place, reduce = OF_ROWS[operation.type]
+        given = operation.inputs[place]
+        splits = self.splits_of(given) if place else given
+        if splits is None:
+            return None
+        entries = operation.inputs[1 - place]
+        rows = tf.RaggedTensor.from_row_splits(entries, splits, validate=False)
+        return lambda: reduce(operation, rows)
 
     def _has_row_for_each_token(self, splits: tf.Tensor, known: Mapping[str, Known]) -> bool:
         """Whether splits are those of one row for each token, in the order of the tokens."""
@@ -237,6 +369,8 @@ class RowsFinder:
             if all(is_right) and any(has_value):
                 return True  # tf.ragged.range(n)
             return [self._moves(item, known) for item in given] == [1, 1, 0]  # rows[:, 1:]
+        if operation.type == _OF_LIST:
+            return splits.value_index == 0 and len(operation.outputs) == 2 and has_value[0]
         if operation.type == "RaggedGather":  # tf.gather(rows, node)
             return splits.value_index == 0 and all(are_shared[:-1]) and has_value[-1]
         if operation.type == "ConcatV2" and len(given) == 3:  # From lengths.
@@ -280,7 +414,7 @@ class RowsFinder:
         if joined_splits.type != "ConcatV2" or joined_values.type != "ConcatV2":
             return False
         first, *others = list(joined_splits.inputs)[:-1]
-        parts = [first, *(_at_the_end((0, 0), item) for item in others)]
+        parts = [first, *(at_the_end((0, 0), item) for item in others)]
         values = list(joined_values.inputs)[:-1]
         if len(parts) != len(values) or any(item is None for item in parts):
             return False
@@ -307,16 +441,30 @@ class RowsFinder:
         number = self._numbering.number(tensor)
         if number in self._ids:
             return [rows.ids for rows in self._rows.get(self._ids[number], ())]
-        if number in self._counts:
+        if number in self._counts and tensor.dtype == tf.int32:
             return [rows.count for rows in self._rows.get(self._counts[number], ())]
         return []
 
-    def has_unknown_reductions(self) -> bool:
-        """Whether an op reduces or pads rows that are not known to be rows of tokens."""
-        return any(
-            operation.type in (*SEGMENT_OPS, _PADDING_OP) and not self.leads_back(operation)
-            for operation in self._graph.get_operations()
-        )
+    def learn_all(
+        self, operations: Iterable[tf.Operation], kind: Callable[[tf.Tensor], Kind]
+    ) -> bool:
+        """Takes rows that ops reduce, pad or compute on for rows of tokens.
+
+        Args:
+            operations: Some ops.
+            kind: Returns the kind of a tensor.
+
+        Returns:
+            Whether there were such rows of which it was not known.
+        """
+        num_learnt = len(self._learnt)
+        for operation in operations:
+            pairs = [pair for pair, _ in met_at(operation)]
+            read = [self._splits_read_by(operation), *(item for pair in pairs for item in pair)]
+            for splits in read:
+                if splits is not None and are_splits(splits) and kind(splits) is not Kind.SHARED:
+                    self._learn(splits)
+        return len(self._learnt) > num_learnt
 
     def same(self, one: Rows, other: Rows) -> bool:
         """Whether two sets of rows are known to have the same lengths."""
@@ -327,12 +475,40 @@ class RowsFinder:
         if not self._learnt:
             return False
         number = self._numbering.number
-        if operation.type in SEGMENT_OPS:
-            _, ids, count = operation.inputs
-            return number(ids) in self._ids and number(count) in self._counts
+        if operation.type in OF_ROWS:
+            place, _ = OF_ROWS[operation.type]
+            given = number(operation.inputs[place])
+            if operation.type in SEGMENT_OPS:
+                count = number(operation.inputs[2])
+                return given in self._ids and (count in self._counts or count in self._other_counts)
+            return given in self._ids if place else self._counts_in_rows(operation)
         if operation.type == _PADDING_OP:
             return self._partition(operation) in self._paddings
+        if operation.type == _TO_LIST:
+            return number(operation.inputs[0]) in self._learnt
         return any(number(output) in self._lengths for output in operation.outputs)
+
+    def counts_rows(self, operation: tf.Operation) -> bool:
+        """Whether an op computes how many rows of tokens there are."""
+        if not self._learnt:
+            return False
+        return any(self._numbering.number(output) in self._counts for output in operation.outputs)
+
+    def begins_with_count(self, shape: tf.Tensor) -> bool:
+        """Whether the first size in a shape is known to be how many rows of tokens there are.
+
+        `tf.math.unsorted_segment_mean` computes such a shape from its number of segments.
+        """
+        first = shape.op.inputs[0] if shape.op.type == "ConcatV2" else shape
+        is_one = first.op.type in ("ExpandDims", "Pack", "StridedSlice")
+        if is_one and first.op.inputs[0].shape.rank == 0:
+            first = first.op.inputs[0]
+        return self.counts_rows(first.op)
+
+    def _counts_in_rows(self, operation: tf.Operation) -> bool:
+        """Whether an op counts as many integers in each row of tokens."""
+        is_of_tokens = self._numbering.number(operation.inputs[0]) in self._learnt
+        return is_of_tokens and width_of_counts(operation) is not None
 
     def _partition(self, operation: tf.Operation) -> tuple[int, ...]:
         """Returns numbers of the inputs that tell a padding op where rows begin and end.
@@ -340,6 +516,18 @@ class RowsFinder:
         These are all inputs after the third.
         """
         return tuple(self._numbering.number(tensor) for tensor in operation.inputs[3:])
+
+
+def _element(tensor: tf.Tensor) -> tuple[tf.Tensor | None, int]:
+    """Returns the vector that a scalar is taken from, None if there is none, and its place."""
+    begin = tf.get_static_value(tensor.op.inputs[1]) if tensor.op.type == "StridedSlice" else None
+    if begin is None or begin.size != 1 or not tensor.op.get_attr("shrink_axis_mask"):
+        return None, 0
+    return tensor.op.inputs[0], int(begin[0])
+
+
+def _number_of_rows(splits: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+    return tf.shape(splits[1:] - splits[:-1], dtype)[0]
 
 
 def _has_value_for_each_token(tensor: tf.Tensor, known: Mapping[str, Known]) -> bool:

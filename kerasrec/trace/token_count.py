@@ -108,7 +108,7 @@ def begins_with_count(shape: tf.Tensor, kind: Callable[[tf.Tensor], Kind]) -> bo
     if operation.type == "Shape":
         return _has_rows_of_tokens(operation.inputs[0], kind)
     if operation.type == "Pack":
-        return _is_count(operation.inputs[0], kind)
+        return is_count(operation.inputs[0], kind)
     if operation.type in ("Cast", "Identity") or (
         operation.type in ("ConcatV2", "StridedSlice") and _keeps_first(operation)
     ):
@@ -126,11 +126,11 @@ def _has_rows_of_tokens(tensor: tf.Tensor, kind: Callable[[tf.Tensor], Kind]) ->
     )
 
 
-def _is_count(number: tf.Tensor, kind: Callable[[tf.Tensor], Kind]) -> bool:
+def is_count(number: tf.Tensor, kind: Callable[[tf.Tensor], Kind]) -> bool:
     """Whether a scalar is the number of tokens."""
     operation = number.op
     if operation.type in ("Cast", "Identity"):
-        return _is_count(operation.inputs[0], kind)
+        return is_count(operation.inputs[0], kind)
     if operation.type == "Size":
         (tensor,) = operation.inputs
         return kind(tensor) is Kind.TOKEN and tensor.shape.rank == 1

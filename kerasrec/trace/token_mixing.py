@@ -168,6 +168,13 @@ def is_of_single_tokens(operation: tf.Operation, inputs: Sequence[Known]) -> boo
     return operation.type != "TensorListStack" and any(item.is_single for item in inputs)
 
 
+def is_of_one_token(operation: tf.Operation, inputs: Sequence[Known]) -> bool:
+    """Whether an op computes only from elements for one token, and not from a list of elements."""
+    if operation.type.startswith("TensorList") or not any(item.is_single for item in inputs):
+        return False
+    return all(item.is_single or item.kind is Kind.SHARED for item in inputs)
+
+
 def _begins_with_another(tensor: tf.Tensor, number: int) -> bool:
     """Whether the first entry of a list differs from a number; False if it cannot be read.
 

@@ -8,6 +8,7 @@ while it ran, and so is the function of a map.
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import itertools
 import threading
@@ -25,42 +26,9 @@ from kerasrec.private import unseen_by_op_callbacks, with_outer_graphs
 from kerasrec.trace.endless import loops_over_rows_end
 from kerasrec.trace.kinds import KindFinder
 from kerasrec.trace.layer_losses import no_losses_in
+from kerasrec.trace.mixing_hints import UNKNOWN_ROWS, has_hint, hint_for
 from kerasrec.trace.rows import Rows, RowsFinder, Scope
 from kerasrec.trace.source import at, at_this_line, current_source, name_of, source_of, undecorated
-from kerasrec.trace.token_mixing import averages_open_axis
-
-_TOKEN_AXIS = (
-    "A recursive function sees a leading token axis, as a Keras layer sees a batch axis; reduce "
-    "and reshape the other axes only, and use its size for shapes alone. Where [tokens] meets "
-    "[tokens, n], give it an axis: x[:, None]. A loop over tokens may read its own token alone: "
-    "tf.map_fn over the tensor itself. Indices that tf.gather_nd or a scatter takes begin with the "
-    "number of the token: tf.stack([tf.range(tf.shape(x)[0]), i], 1)."
-)
-_BATCH_NORMALIZATION = (
-    "A batch normalization averages over tokens while it trains: take "
-    "keras.layers.LayerNormalization, or call it with training=False."
-)
-_SEQUENCE_MASK = (
-    "tf.sequence_mask makes as many columns as the longest row of all tokens has. For "
-    "ragged rows, use tf.ones_like(rows).to_tensor(), which is 0 where rows.to_tensor() pads. "
-    "Otherwise, pass `maxlen` as a Python number."
-)
-_PADDING = (
-    "`rows.to_tensor()` pads to the longest row of all tokens that run together, so a mean or a "
-    "product of padded rows depends on other tokens. Reduce the rows themselves, "
-    "tf.reduce_mean(rows, axis=1), or pad them to one length, rows.to_tensor(shape=[None, n])."
-)
-_OTHER_ROWS = (
-    "The `values` of a tf.RaggedTensor hold the entries of all tokens' rows, one after the other. "
-    "This result may combine entries of different rows, as `rows.values - rows.values[0]` does. "
-    "Compute within each row (`tf.reduce_sum(rows, axis=1)`), entry by entry (kerasrec.map_fn), or "
-    "pad the rows to one length (`rows.to_tensor(shape=[None, n])`)."
-)
-_UNKNOWN_ROWS = (
-    " It was computed from a tf.RaggedTensor of which it is not known that it has one row per "
-    "token, in the order of the tokens. If it has, say so before you reduce or pad the rows: "
-    "`rows = kerasrec.map_fn(lambda entry: entry, rows)`."
-)
 
 _active = threading.local()
 _traced_graphs: weakref.WeakSet[tf.Graph] = weakref.WeakSet()
@@ -219,21 +187,36 @@ class Tracer:
         found = self.type(tensor)
         if found.kind is Kind.WAVE:
             mixing = self._kinds.mixing(tensor)
-            lines = (mixing.traceback or ()) if mixing else ()
-            hint = _OTHER_ROWS if not mixing and self.is_of_other_rows(tensor) else _TOKEN_AXIS
-            if any("batch_normalization" in line.filename for line in lines):
-                hint = _BATCH_NORMALIZATION
-            if any(line.name == "sequence_mask" for line in lines):
-                hint = _SEQUENCE_MASK
-            if mixing and averages_open_axis(mixing):
-                hint = _PADDING
+            is_of_other_rows = not mixing and self.is_of_other_rows(tensor)
+            if not mixing and not is_of_other_rows:
+                mixing = self._mixing_rows(tensor)
+            place = at(source_of(mixing.traceback or ())) if mixing else ""
+            hint = hint_for(mixing, is_of_other_rows)
+            if self._is_of_unknown_rows(tensor):
+                hint = UNKNOWN_ROWS
             raise TraceError(
-                f"{what} is not one value per token: it was computed across tokens"
-                f"{at(source_of(lines)) if mixing else ''} and has shape {tensor.shape}. {hint}"
-                + (_UNKNOWN_ROWS if self.rows.has_unknown_reductions() else "")
-                + at_this_line()
+                f"{what} is not one value per token: it was computed across tokens{place} and has "
+                f"shape {tensor.shape}. {hint}{at_this_line()}"
             )
         return Type(found.dtype, found.shape)
+
+    def _mixing_rows(self, tensor: tf.Tensor) -> tf.Operation | None:
+        """Returns the last op on ragged rows before a tensor that has no result for each token."""
+        return next(
+            (
+                operation
+                for operation in operations_before(tensor)
+                if has_hint(operation) and self.kind(operation.outputs[0]) is not Kind.TOKEN
+            ),
+            None,
+        )
+
+    def _is_of_unknown_rows(self, tensor: tf.Tensor) -> bool:
+        """Whether a tensor would have a value per token if ragged rows before it were of tokens."""
+        if not self.rows.learn_all(operations_before(tensor), self.kind):
+            return False
+        self._kinds.forget(0)
+        return self.kind(tensor) is Kind.TOKEN
 
     @property
     def scope(self) -> Scope:
@@ -362,6 +345,18 @@ def _about_function(what: str, function: Callable[..., Any]) -> str:
         f"on the function itself, make it a value: kerasrec.functions([{shown}])[0], or several "
         f"functions in the list and an integer for each token as the index.{at_this_line()}"
     )
+
+
+def operations_before(tensor: tf.Tensor) -> Iterator[tf.Operation]:
+    """Yields all ops that a tensor is computed from, the last ones first."""
+    pending, seen = collections.deque([tensor.op]), {tensor.op}
+    while pending:
+        operation = pending.popleft()
+        yield operation
+        for source in operation.inputs:
+            if source.op not in seen:
+                seen.add(source.op)
+                pending.append(source.op)
 
 
 def is_traced(tensor: tf.Tensor) -> bool:
