@@ -20,7 +20,6 @@ import tempfile
 import time
 import traceback
 import types
-import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -89,8 +88,6 @@ def check(page: str, tells_seconds: bool) -> None:
     gc.set_threshold(200_000, 20, 20)
     os.chdir(ROOT)
     sys.path.insert(0, str(ROOT))
-    # A page that shows an old name would be out of date.
-    warnings.filterwarnings("error", category=FutureWarning, module="page$")
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as messages:
         os.dup2(messages.fileno(), sys.stderr.fileno())  # TensorFlow's; shown if the page fails
         try:

@@ -83,16 +83,6 @@ def test_layers_have_the_options_of_their_cells(layer):
     assert docs[0].startswith(docs[1].split("**kwargs")[0])
 
 
-@ready
-def test_old_positions_still_work_and_warn(layer):
-    with pytest.warns(FutureWarning, match=r"`return_sequences` by name only. Write return_sequ"):
-        assert layer(3, True).return_sequences
-    with pytest.raises(TypeError, match="two values for `return_sequences`"):
-        layer(3, True, return_sequences=True)
-    with pytest.raises(TypeError, match="positional"):
-        layer(3, True, True, True)
-
-
 def test_rules_tell_good_from_bad():
     def function(a, *, b=1, **kwargs):
         """What it does.

@@ -1,21 +1,13 @@
-"""Which names there are, and what old ones answer."""
+"""The public names."""
 
 import importlib
-import re
 import subprocess
 import sys
-from pathlib import Path
 
 import keras
 import pytest
 
 import kerasrec
-
-OLD = re.findall(
-    r"^\| `(\S+)` \| `(\S+)` \|",
-    (Path(__file__).parents[1] / "docs" / "deprecated.md").read_text(),
-    re.MULTILINE,
-)
 
 
 @pytest.mark.parametrize("name", ["datasets", "layers", "training"])
@@ -29,19 +21,6 @@ def test_a_name_that_there_is_not():
         _ = kerasrec.layer
     with pytest.raises(ImportError, match="cannot import name 'binary'"):
         from kerasrec.datasets import binary  # noqa: F401
-
-
-@pytest.mark.parametrize(("old", "new"), OLD)
-def test_an_old_name_is_the_new_one_and_warns(old, new):
-    module, _, name = old.rpartition(".")
-    with pytest.warns(FutureWarning, match=f"{old} is now called {new.rpartition('.')[2]}"):
-        found = getattr(importlib.import_module(module), name)
-    module, _, name = new.rpartition(".")
-    assert found is getattr(importlib.import_module(module), name)
-
-
-def test_there_are_old_names():
-    assert OLD
 
 
 @pytest.mark.slow

@@ -1,9 +1,5 @@
 """Treebanks as `tf.data.Dataset`: read, index, encode, check, batch, and word vectors for them."""
 
-import warnings
-from collections.abc import Callable
-from typing import Any
-
 from kerasrec.datasets.batching import tree_batches, tree_pair_batches
 from kerasrec.datasets.brackets import read_brackets
 from kerasrec.datasets.checking import check_tree
@@ -90,15 +86,3 @@ __all__ = [
     "write_tree_files",
     "write_value_files",
 ]
-
-# Old names answer until version 1.0; docs/deprecated.md lists them.
-_RENAMED: dict[str, Callable[..., Any]] = {"binarise": binarize}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _RENAMED:
-        new = _RENAMED[name]
-        message = f"kerasrec.datasets.{name} is now called {new.__name__}."
-        warnings.warn(message, FutureWarning, stacklevel=2)
-        return new
-    raise AttributeError(f"module 'kerasrec.datasets' has no attribute {name!r}")

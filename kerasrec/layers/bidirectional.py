@@ -10,7 +10,6 @@ import tensorflow as tf
 from kerasrec.errors import SentenceFirst
 from kerasrec.layers.held import freeze_held
 from kerasrec.layers.node_mask import mask_symbolic
-from kerasrec.layers.old_order import formerly_positional
 from kerasrec.layers.ragged import both_inputs, check_children, like, num_trees
 from kerasrec.layers.recursive import Recursive, refuse_mask
 from kerasrec.layers.stacking import StatesOfNodes, mark_states
@@ -66,7 +65,6 @@ class Bidirectional(StatesOfNodes, keras.layers.Layer):
     TensorShape([1, 3, 8])
     """
 
-    @formerly_positional("downward_layer", "merge_mode")
     def __init__(
         self,
         layer: Recursive,

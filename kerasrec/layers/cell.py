@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -12,7 +11,6 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from kerasrec.layers.old_order import formerly_positional
 from kerasrec.layers.types import Activation, Constraint, Initializer, Regularizer
 from kerasrec.private import added_losses
 from kerasrec.public import TraceError, map_fn
@@ -94,7 +92,6 @@ class RecursiveCell(keras.layers.Layer):
     # Cells that multiply by the arity need an int; only cells for any number of children have None.
     arity: Any
 
-    @formerly_positional("arity", "inner_inputs", "dropout", "recurrent_dropout", "seed")
     def __init__(
         self,
         *,
@@ -336,14 +333,6 @@ def _output_and_states(cell: RecursiveCell, found: Any) -> tuple[Any, list[Any]]
     name, sizes = type(cell).__name__, cell.state_sizes
     # Not `states[0], states`, since in `call` the argument `states` has those of the children.
     right = f"hidden, [hidden{', ...' * (len(sizes) > 1)}]"
-    if _is_old_result(found, len(sizes)):
-        warnings.warn(
-            f"{name} returns a list of states. Let `call` and `call_leaf` return the output and "
-            f"the list of the new states, `return {right}`.",
-            FutureWarning,
-            stacklevel=2,
-        )
-        found = (found[0], found)
     is_pair = isinstance(found, tuple | list) and len(found) == 2
     output, states = found if is_pair else (None, None)
     states = list(states) if isinstance(states, list | tuple) else [states]
@@ -363,13 +352,6 @@ def _output_and_states(cell: RecursiveCell, found: Any) -> tuple[Any, list[Any]]
             "`self.output_size` in `__init__`."
         )
     return output, states
-
-
-def _is_old_result(found: Any, num_states: int) -> bool:
-    """Whether a cell returned only a list of states, as cells did before they returned outputs."""
-    if not isinstance(found, list | tuple) or len(found) != num_states:
-        return False
-    return not any(isinstance(state, list | tuple | None) for state in found)
 
 
 class KernelCell(RecursiveCell):

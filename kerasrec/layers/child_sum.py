@@ -9,7 +9,6 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from kerasrec.layers.old_order import formerly_positional
 from kerasrec.layers.recursive import CellLayer
 from kerasrec.layers.tree_lstm import TreeLSTMCell
 from kerasrec.layers.types import Activation, Constraint, Engine, Initializer, Regularizer
@@ -80,7 +79,6 @@ class ChildSumTreeLSTMCell(TreeLSTMCell):
 
     needs_arity = False
 
-    @formerly_positional("recurrent_activation", "unit_forget_bias", "inner_inputs")
     def __init__(
         self,
         units: int,
@@ -244,7 +242,6 @@ class ChildSumTreeLSTM(CellLayer):
 
     cell_class = ChildSumTreeLSTMCell
 
-    @formerly_positional("return_sequences", "return_state")
     def __init__(
         self,
         units: int,

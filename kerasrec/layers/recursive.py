@@ -16,7 +16,6 @@ from kerasrec.layers.cell import RecursiveCell
 from kerasrec.layers.held import config_of_held, freeze_held, plain, shape_of_result
 from kerasrec.layers.inputs import NodeInputs, takes_text
 from kerasrec.layers.node_mask import mask_symbolic
-from kerasrec.layers.old_order import formerly_positional
 from kerasrec.layers.ragged import as_rows, both_inputs, check_children, is_ragged, like, num_trees
 from kerasrec.layers.recursion import Recursion, Stages, visitor
 from kerasrec.layers.stacking import StatesOfNodes, are_states, mark_states
@@ -110,7 +109,6 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
 
     goes_down: ClassVar[bool] = False
 
-    @formerly_positional("return_sequences", "return_state", "recompute", "embedding")
     def __init__(
         self,
         cell: RecursiveCell,

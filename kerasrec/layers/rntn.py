@@ -9,7 +9,6 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from kerasrec.layers.old_order import formerly_positional
 from kerasrec.layers.recursive import CellLayer
 from kerasrec.layers.tree_rnn import TreeRNNCell
 from kerasrec.layers.types import Activation, Constraint, Engine, Initializer, Regularizer
@@ -77,7 +76,6 @@ class RNTNCell(TreeRNNCell):
     TensorShape([3, 4])
     """
 
-    @formerly_positional("tensor_initializer", "tensor_regularizer", "tensor_constraint")
     def __init__(
         self,
         units: int,
@@ -231,7 +229,6 @@ class RNTN(CellLayer):
 
     cell_class = RNTNCell
 
-    @formerly_positional("return_sequences", "return_state")
     def __init__(
         self,
         units: int,

@@ -12,7 +12,6 @@ import tensorflow as tf
 from kerasrec.errors import or_nothing
 from kerasrec.layers.cell import RecursiveCell, call_cell
 from kerasrec.layers.inputs import NodeInputs
-from kerasrec.layers.old_order import formerly_positional
 from kerasrec.layers.ragged import check_children, num_trees
 from kerasrec.layers.recursive import Recursive
 from kerasrec.layers.tree_checks import check
@@ -73,7 +72,6 @@ class TopDownCell(RecursiveCell):
 
     goes_down = True
 
-    @formerly_positional("arity", "reads", "shares_weights")
     def __init__(
         self,
         *,
@@ -178,7 +176,6 @@ class TopDown(Recursive):
 
     goes_down = True
 
-    @formerly_positional("return_sequences", "return_state", "recompute", "embedding")
     def __init__(
         self,
         cell: TopDownCell,

@@ -24,7 +24,6 @@ from kerasrec.layers.growth import (
 )
 from kerasrec.layers.held import MadeOnce, config_of_held, freeze_held, plain
 from kerasrec.layers.inputs import DenseGradientEmbedding
-from kerasrec.layers.old_order import formerly_positional
 from kerasrec.layers.ragged import both_inputs
 from kerasrec.layers.top_down import TopDown, TopDownCell
 from kerasrec.layers.tree_checks import check, check_indices, check_sizes
@@ -114,7 +113,6 @@ class TopDownDecoder(keras.layers.Layer):
     2
     """
 
-    @formerly_positional("follows", "max_depth", "dropout", "embeddings_initializer")
     def __init__(
         self,
         cell: TopDownCell,

@@ -10,7 +10,6 @@ import tensorflow as tf
 from keras import ops
 
 from kerasrec.layers.lstm_cell import LSTMCell
-from kerasrec.layers.old_order import formerly_positional
 from kerasrec.layers.recursive import CellLayer
 from kerasrec.layers.top_down import TopDown, TopDownCell
 from kerasrec.layers.types import Activation, Constraint, Engine, Initializer, Regularizer
@@ -86,7 +85,6 @@ class TopDownTreeLSTMCell(LSTMCell, TopDownCell):
 
     needs_arity = False  # It may be read from the shape of `children`.
 
-    @formerly_positional("recurrent_activation", "unit_forget_bias")
     def __init__(
         self,
         units: int,
@@ -238,7 +236,6 @@ class TopDownTreeLSTM(CellLayer, TopDown):
 
     cell_class = TopDownTreeLSTMCell
 
-    @formerly_positional("return_sequences", "return_state")
     def __init__(
         self,
         units: int,

@@ -10,7 +10,6 @@ import keras
 import tensorflow as tf
 
 from kerasrec.layers.choices import Choice, Choices
-from kerasrec.layers.old_order import formerly_positional
 from kerasrec.layers.top_down import TopDownCell
 from kerasrec.layers.top_down_decoder import TopDownDecoder
 from kerasrec.layers.types import Engine, Initializer
@@ -72,7 +71,6 @@ class TreeDecoder(TopDownDecoder):
     True
     """
 
-    @formerly_positional("growth", "follows")
     def __init__(
         self,
         cell: TopDownCell,

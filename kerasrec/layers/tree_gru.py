@@ -10,7 +10,6 @@ import tensorflow as tf
 from keras import ops
 
 from kerasrec.layers.cell import KernelCell, of_each_gate
-from kerasrec.layers.old_order import formerly_positional
 from kerasrec.layers.recursive import CellLayer
 from kerasrec.layers.types import Activation, Constraint, Engine, Initializer, Regularizer
 
@@ -82,7 +81,6 @@ class TreeGRUCell(KernelCell):
     TensorShape([3, 4])
     """
 
-    @formerly_positional("recurrent_activation")
     def __init__(
         self,
         units: int,
@@ -248,7 +246,6 @@ class TreeGRU(CellLayer):
 
     cell_class = TreeGRUCell
 
-    @formerly_positional("return_sequences", "return_state")
     def __init__(
         self,
         units: int,

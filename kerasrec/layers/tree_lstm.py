@@ -11,7 +11,6 @@ from keras import ops
 
 from kerasrec.layers.cell import of_each_gate
 from kerasrec.layers.lstm_cell import LSTMCell
-from kerasrec.layers.old_order import formerly_positional
 from kerasrec.layers.recursive import CellLayer
 from kerasrec.layers.types import Activation, Constraint, Engine, Initializer, Regularizer
 
@@ -81,7 +80,6 @@ class TreeLSTMCell(LSTMCell):
     TensorShape([3, 4])
     """
 
-    @formerly_positional("recurrent_activation", "unit_forget_bias")
     def __init__(
         self,
         units: int,
@@ -253,7 +251,6 @@ class TreeLSTM(CellLayer):
 
     cell_class = TreeLSTMCell
 
-    @formerly_positional("return_sequences", "return_state")
     def __init__(
         self,
         units: int,

@@ -9,7 +9,6 @@ import keras
 from keras import ops
 
 from kerasrec.layers.cell import KernelCell
-from kerasrec.layers.old_order import formerly_positional
 from kerasrec.layers.recursive import CellLayer
 from kerasrec.layers.types import Activation, Constraint, Engine, Initializer, Regularizer
 
@@ -208,7 +207,6 @@ class TreeRNN(CellLayer):
 
     cell_class = TreeRNNCell
 
-    @formerly_positional("return_sequences", "return_state")
     def __init__(
         self,
         units: int,

@@ -300,8 +300,8 @@ def test_training_is_handed_on(cell_class, told, training):
     assert float(found[0, 0]) == (told if training else 0)
 
 
-class Old(RecursiveCell):
-    """Returns states alone, as cells did before they followed Keras."""
+class StatesAlone(RecursiveCell):
+    """Returns states without the output before them."""
 
     state_size = (2, 2)
 
@@ -313,13 +313,10 @@ class Old(RecursiveCell):
         return [inputs, 2 * inputs]
 
 
-@pytest.mark.many
-def test_a_list_of_states_alone_still_works():
+def test_states_alone_are_refused():
     children = np.array([[[1, 2], [-1, -1], [-1, -1]]])
-    layer = Recursive(Old(), return_state=True)
-    with pytest.warns(FutureWarning, match="Old returns a list of states. Let `call`"):
-        found = layer(np.array([[[0, 0], [1, 2], [3, 5]]], "float32"), children)
-    np.testing.assert_allclose(np.concatenate(found), [[4, 7], [4, 7], [-4, -6]])
+    with pytest.raises(TraceError, match="StatesAlone must return an output of 2 units"):
+        Recursive(StatesAlone())(np.zeros([1, 3, 2], "float32"), children)
 
 
 def test_an_output_of_its_own_goes_up_alone():
