@@ -484,3 +484,23 @@ def test_assertions_beside_a_reduction_are_kept(check):
 def test_what_combines_rows_of_several_tokens(reduce):
     with pytest.raises(kerasrec.TraceError, match="across tokens"):
         recursive(lambda node: reduce(tf.gather(EMPTY, node)))([0, 1, 2])
+
+
+@pytest.mark.parametrize("engine", few_of(["waves", "compiled"], "waves"))
+def test_weights_of_counts_have_a_gradient(engine):
+    """TensorFlow's op has none; here d counts[integer] / d weight is 1."""
+    weights = tf.Variable([0.5, 2.0, 3.0, 7.0])
+
+    @recursive(engine=engine)
+    def f(node):
+        rows = tf.gather(tf.ragged.constant([[0, 1, 1, 2], [3], []], dtype=tf.int32), node)
+        of_entries = rows.with_values(tf.gather(weights, rows.values))
+        counts = tf.math.bincount(rows, of_entries, minlength=4, maxlength=4, axis=-1)
+        counts = tf.ensure_shape(counts, [None, 4])
+        return tf.reduce_sum(counts * tf.constant([1.0, 10.0, 100.0, 1000.0]), axis=1)
+
+    with tf.GradientTape() as tape:
+        found = f([0, 1, 2])
+    np.testing.assert_allclose(found, [0.5 + 2 * 20.0 + 300.0, 7000.0, 0.0])
+    slope = tf.convert_to_tensor(tape.gradient(found, weights))
+    np.testing.assert_allclose(slope, [1.0, 20.0, 100.0, 1000.0])
