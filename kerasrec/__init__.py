@@ -4,10 +4,9 @@ import importlib
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-# keras_backend comes first: it says what is wrong if Keras has another backend than TensorFlow.
 # Keras can load a saved model once its layers, losses and metrics are imported.
-from kerasrec import keras_backend, layers, training  # noqa: F401
-from kerasrec.public import (
+from kerasrec import layers, training
+from kerasrec._src.public import (
     DataType,
     GraphError,
     KerasrecError,
@@ -72,4 +71,4 @@ def __getattr__(name: str) -> ModuleType:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    return __all__

@@ -20,8 +20,8 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
+from kerasrec._src.transform.derivative import derivative
 from kerasrec.layers import TreeLSTM
-from kerasrec.transform.derivative import derivative
 from tests.parameters import few_of
 from tests.programs import fib, power
 

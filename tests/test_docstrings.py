@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import kerasrec
 from kerasrec import layers
-from kerasrec.layers.recursive import CellLayer
+from kerasrec._src.layers.recursive import CellLayer
 from tests.parameters import few_of
 
 CLASSES = [getattr(layers, name) for name in layers.__all__]

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-import kerasrec
+from kerasrec._src import keras_backend
 
 # A package of this name that cannot be imported, as if it were not installed.
 MISSING = "raise ModuleNotFoundError(\"No module named '{0}'\", name='{0}')"
@@ -44,11 +44,11 @@ def test_another_backend_in_the_file(tmp_path, monkeypatch):
     monkeypatch.delenv("KERAS_BACKEND")
     monkeypatch.setenv("KERAS_HOME", str(tmp_path))
     with pytest.raises(ImportError, match=r'keras.json has "backend": "torch": set KERAS_BACK'):
-        kerasrec.keras_backend.check_configuration()
+        keras_backend.check_configuration()
     file.write_text("")
-    kerasrec.keras_backend.check_configuration()
+    keras_backend.check_configuration()
     monkeypatch.setenv("KERAS_HOME", str(tmp_path / "none"))
-    kerasrec.keras_backend.check_configuration()
+    keras_backend.check_configuration()
 
 
 @pytest.mark.slow

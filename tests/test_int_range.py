@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from kerasrec._src.int_range import cast_integers
 from kerasrec.datasets import (
     Vocabulary,
     batch_word_trees,
@@ -11,7 +12,6 @@ from kerasrec.datasets import (
     tree_file_batches,
     write_tree_files,
 )
-from kerasrec.int_range import cast_integers
 
 NONE = [-1, -1]
 TREE = {"tokens": [0, 2, 3], "children": [[1, 2], NONE, NONE], "labels": [4, -1, 0]}

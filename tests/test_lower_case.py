@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from kerasrec import lower_case
+from kerasrec._src import lower_case
 
 # The file alone: the whole package takes as long to import as TensorFlow.
 SCRIPT = """

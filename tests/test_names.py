@@ -16,6 +16,14 @@ def test_folders_are_there_without_an_import(name):
     assert name in dir(kerasrec)
 
 
+@pytest.mark.parametrize("name", ["", "datasets", "layers", "training"])
+def test_only_public_names_are_in_sight(name):
+    package = getattr(kerasrec, name) if name else kerasrec
+    assert dir(package) == sorted(package.__all__)
+    for public in package.__all__:
+        assert getattr(package, public) is not None
+
+
 def test_a_name_that_there_is_not():
     with pytest.raises(AttributeError, match="module 'kerasrec' has no attribute 'layer'"):
         _ = kerasrec.layer

@@ -66,7 +66,7 @@ def test_every_example_is_on_its_page():
 
 def test_the_map_of_the_code_is_that_of_the_files():
     """The files that docs/compiler.md names are there, and it names all files of these folders."""
-    package = ROOT / "kerasrec"
+    package = ROOT / "kerasrec" / "_src"
     there = {str(path.relative_to(package)) for path in package.rglob("*.py")}
     page = without_blocks(ROOT / "docs/compiler.md")
     rows = re.findall(r"^\| *(`.*?) \|", page, re.MULTILINE)

@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec.transform.derivative import derivative
+from kerasrec._src.transform.derivative import derivative
 from tests.engine.helpers import result_of, run_plain
 from tests.parameters import few_of
 from tests.programs import PROGRAMS, fib, power, statistics

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from kerasrec._src.datasets.text_tree import text_tree
 from kerasrec.datasets import (
     ChildRows,
     DependencyTree,
@@ -16,7 +17,6 @@ from kerasrec.datasets import (
     parse_newick,
     treebank_of,
 )
-from kerasrec.datasets.text_tree import text_tree
 from kerasrec.layers import GrownTrees
 from tests.programs import fib
 

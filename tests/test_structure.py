@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PACKAGE = ROOT / "kerasrec"
+PACKAGE = ROOT / "kerasrec" / "_src"
 
 # A module imports from its own folder and from folders and modules before it.
 ORDER = [
@@ -75,20 +75,20 @@ ALONE = {
 # With these exceptions. Graphs of whole programs draw themselves. Layers say what their methods
 # return, and whether a cell draws random numbers.
 EXCEPTIONS = {
-    "graph/graph.py": {"kerasrec.inspect.drawable", "kerasrec.inspect.scopes"},
-    "layers/*.py": {"kerasrec.engine.execution_plan", "kerasrec.graph.graph"},
+    "graph/graph.py": {"kerasrec._src.inspect.drawable", "kerasrec._src.inspect.scopes"},
+    "layers/*.py": {"kerasrec._src.engine.execution_plan", "kerasrec._src.graph.graph"},
     "layers/inputs.py": {
-        "kerasrec.graph.nodes",
-        "kerasrec.trace.functions",
+        "kerasrec._src.graph.nodes",
+        "kerasrec._src.trace.functions",
     },
 }
 # The only module of a folder that others import.
-DOORS = {"scalar": "kerasrec.scalar.run"}
+DOORS = {"scalar": "kerasrec._src.scalar.run"}
 # Folders that use kerasrec as a user does.
 OUTSIDE = ["models", "examples", "benchmarks", "data"]
 # The modules that may reach into TensorFlow or Keras where there is no public way. The benchmark
 # asks TensorFlow which kernels it has.
-PRIVATE_ALLOWED = {"kerasrec/private.py", "benchmarks/copies.py"}
+PRIVATE_ALLOWED = {"kerasrec/_src/private.py", "benchmarks/copies.py"}
 # What kerasrec itself writes onto objects that are not its own: the methods of a user's object, and
 # a mark on a mask. And the end of a folder's name that TensorFlow's checkpoints leave.
 OWN_STRINGS = {"_is_of_tree_nodes", "_recursive_methods", "_temp"}
@@ -113,7 +113,7 @@ def imports(source: str, package: str) -> Iterator[tuple[int, str, str]]:
 
 def modules_of(folder: Path) -> dict[str, Path]:
     """The modules in a package, by name."""
-    names = {path: path.relative_to(folder.parent).with_suffix("") for path in folder.rglob("*.py")}
+    names = {path: path.relative_to(ROOT).with_suffix("") for path in folder.rglob("*.py")}
     return {".".join(name.parts).removesuffix(".__init__"): path for path, name in names.items()}
 
 
@@ -136,11 +136,13 @@ def wrong_way(
     source: str, package: str, folder: str = "", excepted: Collection[str] = ()
 ) -> Iterator[tuple[int, str]]:
     """Imports in a folder of kerasrec, or in a module beside the folders, against `ORDER`."""
-    folder = folder or package.split(".")[1]
+    folder = folder or package.split(".")[2]
     before = ALONE.get(folder, {*SHARED, *ORDER[: ORDER.index(folder)]})
     for line, module, name in imports(source, package):
         parts = [*module.split("."), name]
-        if parts[0] == "kerasrec" and parts[1] not in {folder, *before} and module not in excepted:
+        is_public = parts[0] == "kerasrec" and parts[1] != "_src"
+        is_later = parts[:2] == ["kerasrec", "_src"] and parts[2] not in {folder, *before}
+        if is_public or (is_later and module not in excepted):
             yield line, f"{folder} must not import {'.'.join(filter(None, parts))}"
 
 
@@ -148,7 +150,7 @@ def around_the_door(source: str, package: str) -> Iterator[tuple[int, str]]:
     """Imports of what stands behind the door of another folder."""
     for line, module, name in imports(source, package):
         for folder, door in DOORS.items():
-            of_folder = f"kerasrec.{folder}"
+            of_folder = f"kerasrec._src.{folder}"
             is_inside = f"{module}.{name}.".startswith(f"{of_folder}.")
             if package != of_folder and is_inside and door not in (module, f"{module}.{name}"):
                 yield line, f"{module} {name}".rstrip() + f" stands behind {door}"
@@ -280,7 +282,7 @@ def test_what_all_may_import_imports_nothing_else():
     for name in SHARED:
         source = (PACKAGE / f"{name}.py").read_text(encoding="utf-8")
         found = imported(source, "kerasrec", modules_of(PACKAGE))
-        assert found <= {f"kerasrec.{other}" for other in SHARED}
+        assert found <= {f"kerasrec._src.{other}" for other in SHARED}
 
 
 @pytest.mark.many
@@ -297,16 +299,16 @@ def test_no_modules_import_each_other():
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("from kerasrec.graph import graph", ["kerasrec.graph.graph"]),
-        ("from kerasrec.graph.graph import Node", ["kerasrec.graph.graph"]),
-        ("def f():\n    import kerasrec.graph.graph", ["kerasrec.graph.graph"]),
-        ("from . import graph, other", ["kerasrec.graph", "kerasrec.graph.graph"]),
+        ("from kerasrec._src.graph import graph", ["kerasrec._src.graph.graph"]),
+        ("from kerasrec._src.graph.graph import Node", ["kerasrec._src.graph.graph"]),
+        ("def f():\n    import kerasrec._src.graph.graph", ["kerasrec._src.graph.graph"]),
+        ("from . import graph, other", ["kerasrec._src.graph", "kerasrec._src.graph.graph"]),
         ("import tensorflow as tf", []),
     ],
 )
 def test_imports_are_found(line, expected):
-    modules = {"kerasrec.graph", "kerasrec.graph.graph"}
-    assert sorted(imported(line, "kerasrec.graph", modules)) == expected
+    modules = {"kerasrec._src.graph", "kerasrec._src.graph.graph"}
+    assert sorted(imported(line, "kerasrec._src.graph", modules)) == expected
 
 
 def test_cycles_are_found():
@@ -345,16 +347,46 @@ def test_the_names_that_are_not_public_are_listed():
 @pytest.mark.parametrize(
     ("rule", "package", "good", "bad"),
     [
-        (wrong_way, "kerasrec.trace", "from kerasrec.graph import Node", "import kerasrec.engine"),
-        (wrong_way, "kerasrec.trace", "from kerasrec import errors", "from kerasrec import cond"),
-        (wrong_way, "kerasrec.trace", "from ..graph import Node", "from .. import engine"),
-        (wrong_way, "kerasrec.trace", "from . import tracer", "import kerasrec"),
-        (wrong_way, "kerasrec.datasets", "import keras", "from kerasrec import errors"),
-        (wrong_way, "kerasrec.training", "from kerasrec import errors", "from .. import layers"),
-        (wrong_way, "kerasrec.layers", "from ..public import cond", "from ..trace import collect"),
-        (around_the_door, "kerasrec", "import kerasrec.scalar.run", "import kerasrec.scalar"),
-        (around_the_door, "kerasrec", "from .scalar import run", "from .scalar.ops import OPS"),
-        (not_public, "models", "import kerasrec", "import kerasrec.layers.tree_lstm"),
+        (
+            wrong_way,
+            "kerasrec._src.trace",
+            "from kerasrec._src.graph import Node",
+            "import kerasrec._src.engine",
+        ),
+        (
+            wrong_way,
+            "kerasrec._src.trace",
+            "from kerasrec._src import errors",
+            "from kerasrec import cond",
+        ),
+        (wrong_way, "kerasrec._src.trace", "from ..graph import Node", "from .. import engine"),
+        (wrong_way, "kerasrec._src.trace", "from . import tracer", "import kerasrec"),
+        (wrong_way, "kerasrec._src.datasets", "import keras", "from kerasrec._src import errors"),
+        (
+            wrong_way,
+            "kerasrec._src.training",
+            "from kerasrec._src import errors",
+            "from .. import layers",
+        ),
+        (
+            wrong_way,
+            "kerasrec._src.layers",
+            "from ..public import cond",
+            "from ..trace import collect",
+        ),
+        (
+            around_the_door,
+            "kerasrec",
+            "import kerasrec._src.scalar.run",
+            "import kerasrec._src.scalar",
+        ),
+        (
+            around_the_door,
+            "kerasrec._src",
+            "from .scalar import run",
+            "from .scalar.ops import OPS",
+        ),
+        (not_public, "models", "import kerasrec", "import kerasrec._src.layers.tree_lstm"),
         (not_public, "models", "from kerasrec import cond", "from kerasrec import _cond"),
         (not_public, "models", "from kerasrec.layers import RNTN", "from kerasrec.layers import *"),
         (not_public, "models", "kerasrec.cond()", "kerasrec.layers._cells.RNTN()"),

@@ -25,7 +25,8 @@ import keras
 import pytest
 import tensorflow as tf
 
-from kerasrec import RecursiveFunction, host
+from kerasrec import RecursiveFunction
+from kerasrec._src import host
 
 # Two devices let MirroredStrategy be tested. They can only be had before TensorFlow first runs,
 # so for all tests; a loop of small ops was no slower on them.

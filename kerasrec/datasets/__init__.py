@@ -1,38 +1,38 @@
 """Treebanks as `tf.data.Dataset`: read, index, encode, check, batch, and word vectors for them."""
 
-from kerasrec.datasets.batching import tree_batches, tree_pair_batches
-from kerasrec.datasets.brackets import read_brackets
-from kerasrec.datasets.checking import check_tree
-from kerasrec.datasets.child_rows import ChildRows
-from kerasrec.datasets.conllu import read_conllu
-from kerasrec.datasets.dependency_encoding import encode_dependencies
-from kerasrec.datasets.dependency_tree import DependencyTree
-from kerasrec.datasets.embedding import coverage, embedding_matrix, word_embedding
-from kerasrec.datasets.encoding import EncodedTree, decode_tree, encode_tree
-from kerasrec.datasets.few_shapes import few_shapes
-from kerasrec.datasets.file_batching import tree_file_batches
-from kerasrec.datasets.first_child import decode_first_child, encode_first_child
-from kerasrec.datasets.general_encoding import encode
-from kerasrec.datasets.heads import dependencies_from_heads
-from kerasrec.datasets.left_right import decode_left_right, encode_left_right
-from kerasrec.datasets.listops import read_listops
-from kerasrec.datasets.loading import Treebank, load_treebank, treebank_of
-from kerasrec.datasets.newick import NewickTree, parse_newick, read_newick
-from kerasrec.datasets.parsers import constituents_from_parser, dependencies_from_parser
-from kerasrec.datasets.plotting import plot_tree
-from kerasrec.datasets.problems import MalformedFileError, MalformedFileWarning
-from kerasrec.datasets.reshaping import binarize, collapse_unary
-from kerasrec.datasets.sick import SentencePair, read_sick
-from kerasrec.datasets.text_tree import text_tree
-from kerasrec.datasets.tree_files import write_tree_files
-from kerasrec.datasets.tree_order import TreeOrder
-from kerasrec.datasets.treebank import read_tree, read_treebank
-from kerasrec.datasets.value_file_batching import value_file_batches
-from kerasrec.datasets.value_files import write_value_files
-from kerasrec.datasets.vectors import WordVectors, read_vectors
-from kerasrec.datasets.vocabulary import Vocabulary
-from kerasrec.datasets.walk import nodes_of
-from kerasrec.datasets.word_trees import batch_word_trees
+from kerasrec._src.datasets.batching import tree_batches, tree_pair_batches
+from kerasrec._src.datasets.brackets import read_brackets
+from kerasrec._src.datasets.checking import check_tree
+from kerasrec._src.datasets.child_rows import ChildRows
+from kerasrec._src.datasets.conllu import read_conllu
+from kerasrec._src.datasets.dependency_encoding import encode_dependencies
+from kerasrec._src.datasets.dependency_tree import DependencyTree
+from kerasrec._src.datasets.embedding import coverage, embedding_matrix, word_embedding
+from kerasrec._src.datasets.encoding import EncodedTree, decode_tree, encode_tree
+from kerasrec._src.datasets.few_shapes import few_shapes
+from kerasrec._src.datasets.file_batching import tree_file_batches
+from kerasrec._src.datasets.first_child import decode_first_child, encode_first_child
+from kerasrec._src.datasets.general_encoding import encode
+from kerasrec._src.datasets.heads import dependencies_from_heads
+from kerasrec._src.datasets.left_right import decode_left_right, encode_left_right
+from kerasrec._src.datasets.listops import read_listops
+from kerasrec._src.datasets.loading import Treebank, load_treebank, treebank_of
+from kerasrec._src.datasets.newick import NewickTree, parse_newick, read_newick
+from kerasrec._src.datasets.parsers import constituents_from_parser, dependencies_from_parser
+from kerasrec._src.datasets.plotting import plot_tree
+from kerasrec._src.datasets.problems import MalformedFileError, MalformedFileWarning
+from kerasrec._src.datasets.reshaping import binarize, collapse_unary
+from kerasrec._src.datasets.sick import SentencePair, read_sick
+from kerasrec._src.datasets.text_tree import text_tree
+from kerasrec._src.datasets.tree_files import write_tree_files
+from kerasrec._src.datasets.tree_order import TreeOrder
+from kerasrec._src.datasets.treebank import read_tree, read_treebank
+from kerasrec._src.datasets.value_file_batching import value_file_batches
+from kerasrec._src.datasets.value_files import write_value_files
+from kerasrec._src.datasets.vectors import WordVectors, read_vectors
+from kerasrec._src.datasets.vocabulary import Vocabulary
+from kerasrec._src.datasets.walk import nodes_of
+from kerasrec._src.datasets.word_trees import batch_word_trees
 
 __all__ = [
     "ChildRows",
@@ -86,3 +86,7 @@ __all__ = [
     "write_tree_files",
     "write_value_files",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,24 +1,24 @@
 """Keras layers that read trees."""
 
-from kerasrec.layers.bidirectional import Bidirectional
-from kerasrec.layers.bracketed_text import BracketedText
-from kerasrec.layers.cell import RecursiveCell
-from kerasrec.layers.child_sum import ChildSumTreeLSTM, ChildSumTreeLSTMCell
-from kerasrec.layers.choices import Choice, Choices
-from kerasrec.layers.growth import GrownTrees
-from kerasrec.layers.node_wise import NodeWise
-from kerasrec.layers.recursive import Recursive
-from kerasrec.layers.rntn import RNTN, RNTNCell
-from kerasrec.layers.schema_encoder import SchemaEncoder
-from kerasrec.layers.schema_trees import SchemaTrees
-from kerasrec.layers.text_tree import TextTree
-from kerasrec.layers.top_down import TopDown, TopDownCell
-from kerasrec.layers.top_down_decoder import TopDownDecoder
-from kerasrec.layers.top_down_tree_lstm import TopDownTreeLSTM, TopDownTreeLSTMCell
-from kerasrec.layers.tree_decoder import TreeDecoder
-from kerasrec.layers.tree_gru import TreeGRU, TreeGRUCell
-from kerasrec.layers.tree_lstm import TreeLSTM, TreeLSTMCell
-from kerasrec.layers.tree_rnn import TreeRNN, TreeRNNCell
+from kerasrec._src.layers.bidirectional import Bidirectional
+from kerasrec._src.layers.bracketed_text import BracketedText
+from kerasrec._src.layers.cell import RecursiveCell
+from kerasrec._src.layers.child_sum import ChildSumTreeLSTM, ChildSumTreeLSTMCell
+from kerasrec._src.layers.choices import Choice, Choices
+from kerasrec._src.layers.growth import GrownTrees
+from kerasrec._src.layers.node_wise import NodeWise
+from kerasrec._src.layers.recursive import Recursive
+from kerasrec._src.layers.rntn import RNTN, RNTNCell
+from kerasrec._src.layers.schema_encoder import SchemaEncoder
+from kerasrec._src.layers.schema_trees import SchemaTrees
+from kerasrec._src.layers.text_tree import TextTree
+from kerasrec._src.layers.top_down import TopDown, TopDownCell
+from kerasrec._src.layers.top_down_decoder import TopDownDecoder
+from kerasrec._src.layers.top_down_tree_lstm import TopDownTreeLSTM, TopDownTreeLSTMCell
+from kerasrec._src.layers.tree_decoder import TreeDecoder
+from kerasrec._src.layers.tree_gru import TreeGRU, TreeGRUCell
+from kerasrec._src.layers.tree_lstm import TreeLSTM, TreeLSTMCell
+from kerasrec._src.layers.tree_rnn import TreeRNN, TreeRNNCell
 
 __all__ = [
     "RNTN",
@@ -49,3 +49,7 @@ __all__ = [
     "TreeRNN",
     "TreeRNNCell",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -3,19 +3,19 @@
 The package stands alone: it imports neither the compiler nor the layers.
 """
 
-from kerasrec.training.fit import evaluate, fit
-from kerasrec.training.likelihood import TreeNegativeLogLikelihood, TreePerplexity
-from kerasrec.training.losses import TreeCrossentropy
-from kerasrec.training.metrics import (
+from kerasrec._src.training.fit import evaluate, fit
+from kerasrec._src.training.likelihood import TreeNegativeLogLikelihood, TreePerplexity
+from kerasrec._src.training.losses import TreeCrossentropy
+from kerasrec._src.training.metrics import (
     BinaryNodeAccuracy,
     BinaryRootAccuracy,
     NodeAccuracy,
     RootAccuracy,
 )
-from kerasrec.training.model import Model, Sequential
-from kerasrec.training.number_metrics import TreeMeanAbsoluteError, TreeRootMeanSquaredError
-from kerasrec.training.optimizer_per_layer import OptimizerPerLayer
-from kerasrec.training.squared_error import TreeSquaredError
+from kerasrec._src.training.model import Model, Sequential
+from kerasrec._src.training.number_metrics import TreeMeanAbsoluteError, TreeRootMeanSquaredError
+from kerasrec._src.training.optimizer_per_layer import OptimizerPerLayer
+from kerasrec._src.training.squared_error import TreeSquaredError
 
 __all__ = [
     "BinaryNodeAccuracy",
@@ -34,3 +34,7 @@ __all__ = [
     "evaluate",
     "fit",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -10,7 +10,7 @@ import pytest
 import kerasrec
 from benchmarks.functions import count_calls, define, expected
 from benchmarks.peers.expanding import Died, Expanding
-from kerasrec.graph.interpreter import interpret
+from kerasrec._src.graph.interpreter import interpret
 
 SMALL = {
     "fib": [(0,), (1,), (2,), (7,)],

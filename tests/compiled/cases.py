@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import tensorflow as tf
 
-from kerasrec.errors import KerasrecError
+from kerasrec._src.errors import KerasrecError
 from tests.engine.helpers import is_float, with_tokens
 from tests.programs import PROGRAMS, Program
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import tensorflow as tf
 
-from kerasrec.compiled.ops import obstacles
+from kerasrec._src.compiled.ops import obstacles
 from tests.compiled.cases import Way, named, ways_of
 from tests.compiled.helpers import never_by_waves
 from tests.engine.helpers import (

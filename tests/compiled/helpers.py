@@ -6,8 +6,8 @@ from unittest import mock
 
 import tensorflow as tf
 
-from kerasrec.compiled import run
-from kerasrec.emit.results import Outcome
+from kerasrec._src.compiled import run
+from kerasrec._src.emit.results import Outcome
 
 _TAKEN_OVER = "taken over by waves"
 

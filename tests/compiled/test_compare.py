@@ -2,7 +2,7 @@
 
 import pytest
 
-from kerasrec.compiled import block, run
+from kerasrec._src.compiled import block, run
 from tests.compiled.__main__ import show
 from tests.compiled.cases import Way, named
 from tests.compiled.compare import compare, compare_ways

@@ -7,10 +7,10 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec import host
-from kerasrec.compiled import padding
-from kerasrec.compiled.ops import obstacles
-from kerasrec.compiled.padding import bucket, padded
+from kerasrec._src import host
+from kerasrec._src.compiled import padding
+from kerasrec._src.compiled.ops import obstacles
+from kerasrec._src.compiled.padding import bucket, padded
 from tests.compiled import helpers
 from tests.engine.helpers import assert_same, run_lowered, run_one, run_plain, with_tokens
 from tests.parameters import few_of

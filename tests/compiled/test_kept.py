@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from kerasrec.compiled.kept import kept, restored
+from kerasrec._src.compiled.kept import kept, restored
 from tests.engine.helpers import traced
 from tests.programs import each
 

@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec.compiled.known_sizes import KnownSizes
-from kerasrec.compiled.padding import bucket_beside
+from kerasrec._src.compiled.known_sizes import KnownSizes
+from kerasrec._src.compiled.padding import bucket_beside
 from tests.compiled.helpers import never_by_waves
 
 

@@ -5,12 +5,12 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec import host
-from kerasrec.compiled.packs import PackedRows, Packs, written_together
-from kerasrec.compiled.rows import Sizes
-from kerasrec.errors import GraphError
-from kerasrec.queues.buffers import BufferSpec
-from kerasrec.queues.layout import Layout
+from kerasrec._src import host
+from kerasrec._src.compiled.packs import PackedRows, Packs, written_together
+from kerasrec._src.compiled.rows import Sizes
+from kerasrec._src.errors import GraphError
+from kerasrec._src.queues.buffers import BufferSpec
+from kerasrec._src.queues.layout import Layout
 from tests.compiled.helpers import never_by_waves
 
 SPECS = {

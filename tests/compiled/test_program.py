@@ -4,9 +4,9 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec.compiled.program import Program
-from kerasrec.compiled.rows import Sizes
-from kerasrec.queues.layout import Layout
+from kerasrec._src.compiled.program import Program
+from kerasrec._src.compiled.rows import Sizes
+from kerasrec._src.queues.layout import Layout
 
 CHILDREN = tf.constant([[1, 2], [-1, -1], [-1, -1]])
 ROWS = tf.ragged.constant([[1, 2], [], []], dtype=tf.int32)

@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec.compiled.shared_results import shared_results
-from kerasrec.queues.layout import Layout
+from kerasrec._src.compiled.shared_results import shared_results
+from kerasrec._src.queues.layout import Layout
 from tests.compiled.helpers import never_by_waves
 from tests.parameters import few_of
 

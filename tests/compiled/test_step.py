@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec.compiled.first import FirstSweep
+from kerasrec._src.compiled.first import FirstSweep
 from tests.compiled.helpers import never_by_waves
 
 

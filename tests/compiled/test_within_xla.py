@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec.compiled.ops import obstacles
+from kerasrec._src.compiled.ops import obstacles
 from tests.engine.helpers import (
     assert_same,
     assert_same_second,

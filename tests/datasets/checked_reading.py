@@ -10,6 +10,9 @@ import numpy as np
 import tensorflow as tf
 from nltk import Tree
 
+from kerasrec._src.datasets.file_batching import of_groups
+from kerasrec._src.datasets.record_files import check_file, file_of
+from kerasrec._src.datasets.tree_index import read_index
 from kerasrec.datasets import (
     DependencyTree,
     MalformedFileError,
@@ -28,9 +31,6 @@ from kerasrec.datasets import (
     read_vectors,
     tree_file_batches,
 )
-from kerasrec.datasets.file_batching import of_groups
-from kerasrec.datasets.record_files import check_file, file_of
-from kerasrec.datasets.tree_index import read_index
 from tests.datasets.mutated_files import NUM_FILES, records_of
 
 NUMBER = re.compile(r"[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies
 
+from kerasrec._src.datasets.notes import add_to_message
 from kerasrec.datasets import (
     DependencyTree,
     Vocabulary,
@@ -19,7 +20,6 @@ from kerasrec.datasets import (
     nodes_of,
     tree_batches,
 )
-from kerasrec.datasets.notes import add_to_message
 from tests.datasets.helpers import any_heads, few
 
 # Lists of a number and of further lists.

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from kerasrec._src.datasets import tree_files as format_of_files
+from kerasrec._src.datasets.pair_trees import are_no_pairs, joined
 from kerasrec.datasets import (
     ChildRows,
     EncodedTree,
@@ -12,8 +14,6 @@ from kerasrec.datasets import (
     tree_pair_batches,
     write_tree_files,
 )
-from kerasrec.datasets import tree_files as format_of_files
-from kerasrec.datasets.pair_trees import are_no_pairs, joined
 
 
 def tree(size, mark, ragged=True):

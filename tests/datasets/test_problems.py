@@ -2,10 +2,10 @@ import pickle
 
 import pytest
 
+from kerasrec._src.datasets import problems
 from kerasrec.datasets import (
     MalformedFileError,
     MalformedFileWarning,
-    problems,
     read_brackets,
     read_conllu,
     read_treebank,

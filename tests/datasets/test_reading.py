@@ -170,7 +170,7 @@ def test_errors_name_the_right_reader(name, holds, tmp_path):
 
 
 def test_the_right_reader_is_named_after_very_many_problems(tmp_path, monkeypatch):
-    monkeypatch.setattr("kerasrec.datasets.problems.MOST_PROBLEMS", 20)
+    monkeypatch.setattr("kerasrec._src.datasets.problems.MOST_PROBLEMS", 20)
     path = tmp_path / "trees.conllu"
     path.write_text(EXAMPLES["read_conllu"] * 30)
     with pytest.raises(MalformedFileError, match="more than 20 malformed lines") as error:

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from kerasrec._src.datasets.file_batching import of_groups
+from kerasrec._src.datasets.tree_index import TreeIndex
 from kerasrec.datasets import EncodedTree, MalformedFileError, tree_file_batches, write_tree_files
-from kerasrec.datasets.file_batching import of_groups
-from kerasrec.datasets.tree_index import TreeIndex
 from tests.datasets.mutated_files import (
     consistent,
     frame,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from kerasrec._src.datasets import tree_files as format_of_files
 from kerasrec.datasets import EncodedTree, tree_batches, tree_file_batches, write_tree_files
-from kerasrec.datasets import tree_files as format_of_files
 from tests.parameters import few_of
 
 NUM_TREES = 53

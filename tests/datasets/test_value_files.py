@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
+from kerasrec._src.datasets.value_files import VALUES_IN_MEMORY
 from kerasrec.datasets import (
     MalformedFileError,
     value_file_batches,
@@ -16,7 +17,6 @@ from kerasrec.datasets import (
     write_tree_files,
     write_value_files,
 )
-from kerasrec.datasets.value_files import VALUES_IN_MEMORY
 
 NUM_VALUES, NUM_FILES = 18, 4
 

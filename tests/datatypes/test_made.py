@@ -9,9 +9,9 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec.emit.limits import Limits
-from kerasrec.engine import check_passes
-from kerasrec.schedule.passes import default_passes, optimize
+from kerasrec._src.emit.limits import Limits
+from kerasrec._src.engine import check_passes
+from kerasrec._src.schedule.passes import default_passes, optimize
 from tests.datatypes.formulas import (
     CUBE,
     FORMULAS,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from kerasrec.emit.arrays import joined as joined_rows
+from kerasrec._src.emit.arrays import joined as joined_rows
 from tests.fuzz import check as checks
 from tests.fuzz.__main__ import drawn
 

@@ -4,8 +4,8 @@ import inspect
 
 import pytest
 
-from kerasrec.emit.registers import Registers
-from kerasrec.schedule import instructions, print
+from kerasrec._src.emit.registers import Registers
+from kerasrec._src.schedule import instructions, print
 
 INSTRUCTIONS = [
     item

@@ -9,15 +9,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import tensorflow as tf
 
-from kerasrec.compile import lower
-from kerasrec.datatypes.make import PREFIX as MADE
-from kerasrec.emit.limits import Limits
-from kerasrec.engine.choice import EngineOptions
-from kerasrec.engine.program import Program as Lowered
-from kerasrec.engine.shared import shared_tensors
-from kerasrec.graph.graph import TaggedGraph
-from kerasrec.graph.interpreter import Interpretation, interpret
-from kerasrec.schedule.passes import default_passes
+from kerasrec._src.compile import lower
+from kerasrec._src.datatypes.make import PREFIX as MADE
+from kerasrec._src.emit.limits import Limits
+from kerasrec._src.engine.choice import EngineOptions
+from kerasrec._src.engine.program import Program as Lowered
+from kerasrec._src.engine.shared import shared_tensors
+from kerasrec._src.graph.graph import TaggedGraph
+from kerasrec._src.graph.interpreter import Interpretation, interpret
+from kerasrec._src.schedule.passes import default_passes
 from tests.programs import Program
 
 # For half precision, four roundings.

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec.engine import advice
+from kerasrec._src.engine import advice
 
 SMALL, LARGE = tf.ones([150, 150]), tf.ones([600, 1500])
 SENTENCE = (

@@ -5,13 +5,13 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec.emit.limits import Limits
-from kerasrec.engine import check_passes
-from kerasrec.errors import GraphError
-from kerasrec.schedule.edit import edited, fires
-from kerasrec.schedule.instructions import Fire
-from kerasrec.schedule.passes import WAVE_PASSES
-from kerasrec.transform import primitives
+from kerasrec._src.emit.limits import Limits
+from kerasrec._src.engine import check_passes
+from kerasrec._src.errors import GraphError
+from kerasrec._src.schedule.edit import edited, fires
+from kerasrec._src.schedule.instructions import Fire
+from kerasrec._src.schedule.passes import WAVE_PASSES
+from kerasrec._src.transform import primitives
 from tests.programs import Program, each
 
 LIMITS = Limits("check", 1000, 1000, 1 << 30)

@@ -5,10 +5,10 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec.compile import lower
-from kerasrec.emit.limits import Limits
-from kerasrec.engine.choice import EngineOptions
-from kerasrec.graph.interpreter import interpret
+from kerasrec._src.compile import lower
+from kerasrec._src.emit.limits import Limits
+from kerasrec._src.engine.choice import EngineOptions
+from kerasrec._src.graph.interpreter import interpret
 
 
 @kerasrec.recursive

@@ -123,7 +123,7 @@ def _short(device):
 
 
 def test_the_scalar_engine_has_one_device():
-    with pytest.raises(kerasrec.errors.TraceError, match=r"is to run .* on /device:CPU:"):
+    with pytest.raises(kerasrec.TraceError, match=r"is to run .* on /device:CPU:"):
         factorial("scalar")(X)
 
 

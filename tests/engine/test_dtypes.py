@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from kerasrec import cond, recursive, switch
-from kerasrec.graph.interpreter import interpret
+from kerasrec._src.graph.interpreter import interpret
 from tests.parameters import few_of
 
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]

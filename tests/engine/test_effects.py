@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec.errors import TraceError
-from kerasrec.graph.interpreter import interpret
+from kerasrec._src.errors import TraceError
+from kerasrec._src.graph.interpreter import interpret
 from tests.parameters import few_of
 
 pytestmark = pytest.mark.usefixtures("optimized")

@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec import host
+from kerasrec._src import host
 from tests.engine.helpers import assert_same, run_lowered, run_plain, traced
 from tests.programs import each
 

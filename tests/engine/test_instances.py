@@ -10,8 +10,8 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec.schedule.passes import WAVE_PASSES
-from kerasrec.schedule.passes.among_instances import among_instances
+from kerasrec._src.schedule.passes import WAVE_PASSES
+from kerasrec._src.schedule.passes.among_instances import among_instances
 from tests.engine.helpers import assert_same, run_lowered, run_plain
 from tests.engine.test_devices import (
     CHILDREN,

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec.scalar.ops import obstacles
+from kerasrec._src.scalar.ops import obstacles
 from tests.engine.helpers import (
     assert_same,
     by_name,

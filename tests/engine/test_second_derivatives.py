@@ -8,8 +8,8 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec.graph.interpreter import interpret
-from kerasrec.transform.extend import extend
+from kerasrec._src.graph.interpreter import interpret
+from kerasrec._src.transform.extend import extend
 from tests.engine.helpers import (
     assert_same_second,
     cotangents_of,

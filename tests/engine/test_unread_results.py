@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec.graph.interpreter import interpret
+from kerasrec._src.graph.interpreter import interpret
 from tests.parameters import few_of
 
 ENGINES = {

@@ -11,7 +11,7 @@ import random
 import numpy as np
 import pytest
 
-from kerasrec.engine import check_passes
+from kerasrec._src.engine import check_passes
 from tests.fuzz import check as checks
 from tests.fuzz import compare, plain
 from tests.fuzz.__main__ import drawn

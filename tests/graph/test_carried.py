@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from kerasrec.graph.carried import FIRST_KEY, key_inside, key_of_entry, key_of_made
+from kerasrec._src.graph.carried import FIRST_KEY, key_inside, key_of_entry, key_of_made
 
 
 def test_keys_differ():

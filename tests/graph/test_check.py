@@ -6,11 +6,11 @@ import pytest
 import tensorflow as tf
 
 from kerasrec import GraphError, cond, recursive
-from kerasrec.graph.check import check_function_graphs, check_tagged_graph
-from kerasrec.graph.nodes import Argument
-from kerasrec.graph.types import Kind, Type
-from kerasrec.graph.values import Value
-from kerasrec.transform.extend import extend
+from kerasrec._src.graph.check import check_function_graphs, check_tagged_graph
+from kerasrec._src.graph.nodes import Argument
+from kerasrec._src.graph.types import Kind, Type
+from kerasrec._src.graph.values import Value
+from kerasrec._src.transform.extend import extend
 from tests.programs import FEW, MORE, each
 
 

@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec.graph.eduction import evaluate
-from kerasrec.graph.interpreter import interpret
+from kerasrec._src.graph.eduction import evaluate
+from kerasrec._src.graph.interpreter import interpret
 from tests.engine.helpers import TOLERANCE, run_plain
 from tests.fuzz.draw import draw_program
 from tests.fuzz.engines import Options, Run, arguments_of

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec.graph.interpreter import interpret
+from kerasrec._src.graph.interpreter import interpret
 from tests import programs
 from tests.engine.helpers import assert_same, cotangents_of, run_interpreter, run_plain
 from tests.programs import FEW, PROGRAMS, each

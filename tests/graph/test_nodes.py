@@ -8,10 +8,10 @@ import tensorflow as tf
 
 import kerasrec
 from kerasrec import GraphError
-from kerasrec.graph import interpreter, nodes
-from kerasrec.graph.printer import Section, print_sections
-from kerasrec.graph.values import Node, Value
-from kerasrec.transform import extend
+from kerasrec._src.graph import interpreter, nodes
+from kerasrec._src.graph.printer import Section, print_sections
+from kerasrec._src.graph.values import Node, Value
+from kerasrec._src.transform import extend
 from tests.programs import PROGRAMS
 
 # All classes of nodes, without those that only others are made of.

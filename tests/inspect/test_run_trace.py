@@ -9,11 +9,11 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec.emit.run import ScheduleRun
-from kerasrec.graph.interpreter import interpret
-from kerasrec.inspect.record import Recorder
-from kerasrec.inspect.scopes import names_in
-from kerasrec.schedule.translate import counts_tokens, instructions_of
+from kerasrec._src.emit.run import ScheduleRun
+from kerasrec._src.graph.interpreter import interpret
+from kerasrec._src.inspect.record import Recorder
+from kerasrec._src.inspect.scopes import names_in
+from kerasrec._src.schedule.translate import counts_tokens, instructions_of
 from tests import programs
 from tests.engine.helpers import lowered
 from tests.golden.compare import assert_golden

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from kerasrec.inspect.scopes import OUTSIDE, SHARED, names_in
+from kerasrec._src.inspect.scopes import OUTSIDE, SHARED, names_in
 from tests import golden_programs
 from tests.programs import PROGRAMS, labels_all
 

@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from kerasrec.inspect.scopes import names_in
+from kerasrec._src.inspect.scopes import names_in
 from tests import golden_programs
 from tests.programs import tree_rnn
 

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from kerasrec import host, map_fn
+from kerasrec import map_fn
+from kerasrec._src import host
+from kerasrec._src.layers.recursion import Recursion
 from kerasrec.layers import (
     Recursive,
     RecursiveCell,
@@ -17,7 +19,6 @@ from kerasrec.layers import (
     TreeRNN,
     TreeRNNCell,
 )
-from kerasrec.layers.recursion import Recursion
 from tests.compiled import helpers
 from tests.layers.helpers import (
     READY,

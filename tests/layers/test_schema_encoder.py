@@ -303,7 +303,7 @@ def test_the_engine_is_that_of_the_recursion(monkeypatch):
         asked.append((engine, recompute))
         raise InterruptedError
 
-    monkeypatch.setattr("kerasrec.layers.schema_encoder.recursive", ask)
+    monkeypatch.setattr("kerasrec._src.layers.schema_encoder.recursive", ask)
     batch = LITTLE.encode(LITTLE_DOCUMENTS)
     for engine in ("auto", "compiled"):
         layer = SchemaEncoder(LITTLE, 2, engine=engine)

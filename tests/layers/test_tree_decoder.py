@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from kerasrec._src.layers.choices import Given
 from kerasrec.layers import TopDownTreeLSTMCell, TreeDecoder
-from kerasrec.layers.choices import Given
 from tests.compiled.helpers import never_by_waves
 from tests.layers.helpers import nested, slopes
 from tests.parameters import few_of

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from kerasrec.memo.copies import added, taken
+from kerasrec._src.memo.copies import added, taken
 
 _RANDOM = np.random.default_rng(0)
 _ROWS = np.int32([3, 0, 0, 4])

@@ -7,9 +7,9 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec.schedule.build import build
-from kerasrec.schedule.instructions import Fire
-from kerasrec.schedule.passes import integers_by_level, optimize
+from kerasrec._src.schedule.build import build
+from kerasrec._src.schedule.instructions import Fire
+from kerasrec._src.schedule.passes import integers_by_level, optimize
 from tests.memo.cases import at
 
 _LETTERS = np.int32([[2, 0, 1], [1, 1, 2]])

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from kerasrec.memo import known
-from kerasrec.memo.known import KnownCalls
+from kerasrec._src.memo import known
+from kerasrec._src.memo.known import KnownCalls
 
 
 @pytest.mark.parametrize("is_mixed", [True, pytest.param(False, marks=pytest.mark.many)])

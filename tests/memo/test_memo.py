@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec.graph.interpreter import interpret
+from kerasrec._src.graph.interpreter import interpret
 from tests.memo.cases import CASES, RULES, TRANSITIONS, at, distance, fib
 from tests.memo.helpers import differences, gradients, with_options
 

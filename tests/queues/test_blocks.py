@@ -5,15 +5,15 @@ from collections import Counter, defaultdict
 import pytest
 import tensorflow as tf
 
-from kerasrec.emit.limits import Limits
-from kerasrec.engine.shared import shared_tensors
-from kerasrec.graph.carried import with_carried
-from kerasrec.graph.graph import present
-from kerasrec.graph.interpreter import interpret
-from kerasrec.queues.layout import FRAME
-from kerasrec.queues.run import QueueRun
-from kerasrec.schedule.build import build
-from kerasrec.schedule.instructions import HandOn, Send
+from kerasrec._src.emit.limits import Limits
+from kerasrec._src.engine.shared import shared_tensors
+from kerasrec._src.graph.carried import with_carried
+from kerasrec._src.graph.graph import present
+from kerasrec._src.graph.interpreter import interpret
+from kerasrec._src.queues.layout import FRAME
+from kerasrec._src.queues.run import QueueRun
+from kerasrec._src.schedule.build import build
+from kerasrec._src.schedule.instructions import HandOn, Send
 from tests.programs import each
 
 LIMITS = Limits("program", 100_000, 100_000, 1 << 40)

@@ -12,12 +12,12 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec.compile import lower
-from kerasrec.emit.limits import Limits
-from kerasrec.engine.choice import EngineOptions
-from kerasrec.schedule.build import build
-from kerasrec.schedule.instructions import HandOn, Return, Wait
-from kerasrec.transform.extend import extend
+from kerasrec._src.compile import lower
+from kerasrec._src.emit.limits import Limits
+from kerasrec._src.engine.choice import EngineOptions
+from kerasrec._src.schedule.build import build
+from kerasrec._src.schedule.instructions import HandOn, Return, Wait
+from kerasrec._src.transform.extend import extend
 from tests import programs
 from tests.parameters import few_of
 

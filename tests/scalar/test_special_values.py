@@ -17,7 +17,7 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec.scalar.ops import DTYPES, OPS, gradient_obstacles
+from kerasrec._src.scalar.ops import DTYPES, OPS, gradient_obstacles
 from tests.parameters import few_of
 
 Op = Callable[..., tf.Tensor]

@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec.scalar import forward
-from kerasrec.schedule.tails import tail_calls
+from kerasrec._src.scalar import forward
+from kerasrec._src.schedule.tails import tail_calls
 from tests.programs import PROGRAMS
 
 

@@ -4,17 +4,17 @@ import numpy as np
 import tensorflow as tf
 
 import kerasrec
-from kerasrec.graph.values import Value
-from kerasrec.schedule.build import build_blocks
-from kerasrec.schedule.instructions import Fire, Reduce, Save
-from kerasrec.schedule.passes import (
+from kerasrec._src.graph.values import Value
+from kerasrec._src.schedule.build import build_blocks
+from kerasrec._src.schedule.instructions import Fire, Reduce, Save
+from kerasrec._src.schedule.passes import (
     BLOCK_PASSES,
     branches_apart,
     move_again,
     optimize,
     products_later,
 )
-from kerasrec.schedule.sections import AllTokens, Queues
+from kerasrec._src.schedule.sections import AllTokens, Queues
 
 CHILDREN = tf.constant([[1, 2], [-1, -1], [-1, -1]])
 WORDS = tf.constant(np.eye(3, 2, dtype=np.float32))

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import kerasrec
-from kerasrec.schedule.build import build
-from kerasrec.schedule.instructions import Fire, Reduce, Save
-from kerasrec.schedule.sections import AllTokens, Direction, Loop
+from kerasrec._src.schedule.build import build
+from kerasrec._src.schedule.instructions import Fire, Reduce, Save
+from kerasrec._src.schedule.sections import AllTokens, Direction, Loop
 from tests import programs
 from tests.programs import FEW, MORE, each
 

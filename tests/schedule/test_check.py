@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from kerasrec.errors import GraphError
-from kerasrec.graph.graph import Value, present
-from kerasrec.schedule import check
-from kerasrec.schedule.build import build
-from kerasrec.schedule.check import RULES, check_schedule
-from kerasrec.schedule.instructions import (
+from kerasrec._src.errors import GraphError
+from kerasrec._src.graph.graph import Value, present
+from kerasrec._src.schedule import check
+from kerasrec._src.schedule.build import build
+from kerasrec._src.schedule.check import RULES, check_schedule
+from kerasrec._src.schedule.instructions import (
     Divide,
     Fire,
     Gather,
@@ -23,10 +23,10 @@ from kerasrec.schedule.instructions import (
     Send,
     Wait,
 )
-from kerasrec.schedule.passes import WAVE_PASSES
-from kerasrec.schedule.passes.among_instances import among_instances
-from kerasrec.schedule.sections import Direction, Loop
-from kerasrec.transform.extend import extend
+from kerasrec._src.schedule.passes import WAVE_PASSES
+from kerasrec._src.schedule.passes.among_instances import among_instances
+from kerasrec._src.schedule.sections import Direction, Loop
+from kerasrec._src.transform.extend import extend
 from tests.engine.helpers import lowered
 from tests.programs import FEW, MORE, PROGRAMS, each
 

@@ -7,9 +7,9 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec.graph.graph import Value
-from kerasrec.schedule.build import build
-from kerasrec.schedule.instructions import (
+from kerasrec._src.graph.graph import Value
+from kerasrec._src.schedule.build import build
+from kerasrec._src.schedule.instructions import (
     Fire,
     Interleave,
     Measure,
@@ -18,7 +18,7 @@ from kerasrec.schedule.instructions import (
     Save,
     Separate,
 )
-from kerasrec.schedule.passes import (
+from kerasrec._src.schedule.passes import (
     WAVE_PASSES,
     cut_again,
     decide_at_once,
@@ -30,8 +30,8 @@ from kerasrec.schedule.passes import (
     sum_by_wave,
     transpose_once,
 )
-from kerasrec.schedule.passes.products import is_transposing
-from kerasrec.schedule.sections import AllTokens, Direction, Loop
+from kerasrec._src.schedule.passes.products import is_transposing
+from kerasrec._src.schedule.sections import AllTokens, Direction, Loop
 from tests.engine.helpers import assert_same, lowered, run_lowered, run_plain
 from tests.parameters import few_of
 from tests.programs import PROGRAMS, each, some

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import kerasrec
-from kerasrec.graph.graph import TaggedGraph
-from kerasrec.schedule.build import build, build_blocks
-from kerasrec.schedule.passes import (
+from kerasrec._src.graph.graph import TaggedGraph
+from kerasrec._src.schedule.build import build, build_blocks
+from kerasrec._src.schedule.passes import (
     BLOCK_PASSES,
     WAVE_PASSES,
     cut_again,
@@ -17,8 +17,8 @@ from kerasrec.schedule.passes import (
     optimize,
     side_by_side,
 )
-from kerasrec.schedule.schedule import Schedule
-from kerasrec.transform.extend import extend
+from kerasrec._src.schedule.schedule import Schedule
+from kerasrec._src.transform.extend import extend
 from tests import golden_programs, golden_rows
 from tests.golden.compare import assert_golden
 

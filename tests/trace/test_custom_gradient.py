@@ -6,7 +6,7 @@ import weakref
 import numpy as np
 import tensorflow as tf
 
-from kerasrec.trace.custom_gradient import custom_gradient
+from kerasrec._src.trace.custom_gradient import custom_gradient
 
 
 @custom_gradient

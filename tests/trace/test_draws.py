@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec.trace.draws import drawn
+from kerasrec._src.trace.draws import drawn
 from tests.parameters import few_of
 
 pytestmark = pytest.mark.usefixtures("optimized")

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import kerasrec
 from kerasrec import cond, map_fn, recursive, switch
-from kerasrec.trace import endless
+from kerasrec._src.trace import endless
 
 LINE = r"test_errors\.py:\d+"
 

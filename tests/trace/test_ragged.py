@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import kerasrec
 from kerasrec import cond, map_fn, recursive
-from kerasrec.graph.interpreter import interpret
+from kerasrec._src.graph.interpreter import interpret
 from tests.parameters import few_of
 from tests.programs import count_nodes, plain_count_nodes, scaled_sum
 

@@ -9,8 +9,8 @@ import tensorflow as tf
 
 import kerasrec
 from kerasrec import cond, recursive
-from kerasrec.graph.nodes import Check, Collect, Effect
-from kerasrec.graph.types import Kind
+from kerasrec._src.graph.nodes import Check, Collect, Effect
+from kerasrec._src.graph.types import Kind
 from tests import golden_programs, programs
 from tests.programs import FEW, MORE, PROGRAMS, each
 

@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from kerasrec._src.training.batches import Batches
+from kerasrec._src.training.checkpoints import Checkpoints
+from kerasrec._src.training.lock import LOCK, locked
+from kerasrec._src.training.progress import Progress
+from kerasrec._src.training.runner import runner_of
 from kerasrec.training import fit
-from kerasrec.training.batches import Batches
-from kerasrec.training.checkpoints import Checkpoints
-from kerasrec.training.lock import LOCK, locked
-from kerasrec.training.progress import Progress
-from kerasrec.training.runner import runner_of
 from tests.parameters import few_of
 from tests.training.clusters import REPOSITORY, SECONDS
 
@@ -241,7 +241,7 @@ def test_a_save_that_was_cut_short(trained, tmp_path):
 
 SAVES = """
 import sys, tensorflow as tf
-from kerasrec.training.checkpoints import Checkpoints
+from kerasrec._src.training.checkpoints import Checkpoints
 value = tf.Variable(tf.zeros([200_000]))
 checkpoint = tf.train.Checkpoint(value=value)
 with Checkpoints(sys.argv[1], tf.distribute.get_strategy()) as checkpoints:

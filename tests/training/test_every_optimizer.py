@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from kerasrec.sparse_gradients import with_rows_once
+from kerasrec._src.sparse_gradients import with_rows_once
 from kerasrec.training import Model
 from tests.parameters import few_of
 from tests.training.every_optimizer import (

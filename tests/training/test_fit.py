@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from kerasrec._src.training.batches import part_of
 from kerasrec.datasets import tree_batches, tree_file_batches, write_tree_files
 from kerasrec.layers import TreeLSTM
 from kerasrec.training import OptimizerPerLayer, TreeCrossentropy, evaluate, fit
-from kerasrec.training.batches import part_of
 from tests.parameters import few_of
 from tests.training.strategies import (
     NUM_CLASSES,

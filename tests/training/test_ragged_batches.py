@@ -8,9 +8,9 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
+from kerasrec._src.sparse_gradients import with_a_row
 from kerasrec.datasets import tree_batches, value_file_batches, write_value_files
 from kerasrec.layers import ChildSumTreeLSTM, NodeWise, SchemaEncoder
-from kerasrec.sparse_gradients import with_a_row
 from kerasrec.training import Model, TreeCrossentropy, evaluate, fit
 from tests.parameters import few_of
 from tests.training.strategies import NUM_CLASSES, NUM_WORDS, assert_same, random_trees

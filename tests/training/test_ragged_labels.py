@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
+from kerasrec._src.training.batches import part_of
 from kerasrec.training import (
     BinaryNodeAccuracy,
     BinaryRootAccuracy,
@@ -18,7 +19,6 @@ from kerasrec.training import (
     TreePerplexity,
     TreeSquaredError,
 )
-from kerasrec.training.batches import part_of
 
 LENGTHS = [2, 5, 1]
 LABELS = tf.ragged.constant([[4, -1], [0, 1, -1, 2, 3], [2]])

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from kerasrec._src.training.memory import Memory
 from kerasrec.training import TreeCrossentropy, fit, local_cluster
-from kerasrec.training.memory import Memory
 from tests.parameters import few_of
 from tests.training.clusters import SECONDS, run_on_cluster
 from tests.training.strategies import assert_same, batches, make_model, resumable
@@ -182,7 +182,7 @@ def test_parameter_server_goes_on_without_a_worker(tmp_path):
 # Workers ask each other after each step, since this training is over in less than a second.
 ASKED = """
 import sys
-from kerasrec.training import termination
+from kerasrec._src.training import termination
 from tests.parameters import few_of
 from tests.training import strategies
 termination.SECONDS_BETWEEN_QUESTIONS = 0

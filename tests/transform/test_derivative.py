@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec.transform.derivative import definition_of, derivative
+from kerasrec._src.transform.derivative import definition_of, derivative
 
 
 def times(*factors):

@@ -3,10 +3,10 @@
 import pytest
 import tensorflow as tf
 
-from kerasrec.graph.graph import Sweep, present
-from kerasrec.graph.nodes import Entrance
-from kerasrec.graph.types import Type
-from kerasrec.transform.extend import extend
+from kerasrec._src.graph.graph import Sweep, present
+from kerasrec._src.graph.nodes import Entrance
+from kerasrec._src.graph.types import Type
+from kerasrec._src.transform.extend import extend
 from tests import golden_programs
 from tests.programs import FEW, MORE, each
 

@@ -1,6 +1,6 @@
 """The tagged graph is that of the papers' figures."""
 
-from kerasrec.graph.nodes import Computed
+from kerasrec._src.graph.nodes import Computed
 from tests import golden_programs
 from tests.programs import FEW, MORE, each
 

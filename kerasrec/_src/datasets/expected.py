@@ -1,0 +1,128 @@
+"""The check that an argument is of the expected kind."""
+
+import operator
+import os
+import reprlib
+from typing import Any
+
+import numpy as np
+from nltk import Tree
+
+from kerasrec._src.utf8 import is_utf8
+
+
+def expect(name: str, value: Any, kind: type, mend: str) -> None:
+    """Raises ValueError if an argument is of another type than expected.
+
+    Args:
+        name: The argument's name.
+        value: The value that was passed.
+        kind: The expected kind.
+        mend: How to get such a value: one sentence or more.
+
+    Raises:
+        ValueError: If `value` is not a `kind`.
+    """
+    if not isinstance(value, kind):
+        raise ValueError(
+            f"{name} is {reprlib.repr(value)} (type {type(value).__name__}); expected the type "
+            f"{kind.__name__}. {mend}"
+        )
+
+
+def index_of(value: Any) -> int | None:
+    """An integer as int; None for anything else, including True and False."""
+    if isinstance(value, bool | np.bool_):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
+
+
+def expect_word(word: str) -> None:
+    """Raises ValueError for text that is no word of any file.
+
+    Args:
+        word: The word.
+
+    Raises:
+        ValueError: If it is empty, or contains an unpaired surrogate, which UTF-8 does not have.
+    """
+    if not word:
+        raise ValueError("the word is empty")
+    if not is_utf8(word):
+        raise ValueError(f"the word {word!r} contains an unpaired surrogate")
+
+
+def expect_word_at(place: str, word: Any) -> None:
+    """Raises ValueError for a word of a tree that no tree may have.
+
+    Args:
+        place: The word's place, for the message, such as "Word 2".
+        word: The word.
+
+    Raises:
+        ValueError: If it is not a `str`, is empty, or contains an unpaired surrogate.
+    """
+    expect(place, word, str, "Pass words as text.")
+    if not word:
+        raise ValueError(f"{place} is '', an empty text; expected a word. Leave it out.")
+    if not is_utf8(word):
+        raise ValueError(
+            f"{place} is {reprlib.repr(word)}, which contains an unpaired "
+            "surrogate, half a character. Replace it: word.encode(errors='replace').decode()"
+        )
+
+
+def expect_words(words: Any) -> None:
+    """Raises ValueError for one text, whose entries are letters, where several words are expected.
+
+    Args:
+        words: The words that were passed.
+
+    Raises:
+        ValueError: If `words` is a `str` or `bytes`.
+    """
+    if isinstance(words, str | bytes):
+        raise ValueError(
+            f"words is {reprlib.repr(words)} (type {type(words).__name__}); expected a list of "
+            "words. Pass [word], or list(text) for the letters of a text."
+        )
+
+
+def expect_batch_size(batch_size: Any) -> None:
+    """Raises ValueError for a `batch_size` that is not a whole number, 1 or more.
+
+    Args:
+        batch_size: The number that was passed.
+
+    Raises:
+        ValueError: If it is a float, even a whole one, or too small.
+    """
+    if index_of(batch_size) is None:
+        expect("batch_size", batch_size, int, "Pass a whole number, 1 or more.")
+    if batch_size < 1:
+        raise ValueError(f"batch_size is {batch_size}; expected 1 or more.")
+
+
+def expect_several(name: str, trees: Any) -> None:
+    """Raises ValueError for one tree, or the name of a file, where several trees are expected.
+
+    An `nltk.Tree` is a list, too, and a name consists of letters.
+
+    Args:
+        name: The argument's name.
+        trees: The trees that were passed.
+
+    Raises:
+        ValueError: If `trees` is an `nltk.Tree`, a `str` or a path.
+    """
+    if isinstance(trees, str | os.PathLike):
+        raise ValueError(
+            f"{name} is {reprlib.repr(trees)}; expected a list of trees. Read a file of brackets "
+            "with read_brackets, one of dependencies with read_conllu, and one tree in brackets "
+            "with read_tree."
+        )
+    if isinstance(trees, Tree):
+        raise ValueError(f"{name} is one nltk.Tree; expected a list of trees. Pass [tree].")

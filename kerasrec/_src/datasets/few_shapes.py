@@ -1,0 +1,106 @@
+"""Batches of few shapes, for compilers that compile anew for each shape."""
+
+from typing import Any
+
+import tensorflow as tf
+
+from kerasrec._src.autograph import not_converted
+
+
+def few_shapes(batches: tf.data.Dataset, min_nodes: int = 1) -> tf.data.Dataset:
+    """Pads batches of trees to the next power of two of tree nodes.
+
+    XLA compiles a model for each shape of its inputs, which takes seconds. Use this function with
+    `model.compile(jit_compile=True)` and tree layers with `engine="compiled"`, for all batches that
+    the model gets: in training, validation and prediction. Make the batches with
+    `bucket_by_size=True`, which saves padding, and `drop_remainder=True`, since a last batch with
+    fewer trees would have another shape.
+
+    Args:
+        batches: Batches of `((tokens, children), labels)`, padded to their largest tree, as from
+            `tree_batches` and `tree_file_batches`; or of pairs of trees, as from
+            `tree_pair_batches`. There may be a nest of labels, weights after the labels, or neither
+            labels nor weights, `((tokens, children),)`.
+        min_nodes: The smallest number of tree nodes. A higher one saves shapes of small trees.
+
+    Returns:
+        The same batches, padded in the same way: tokens and weights of tree nodes with 0, children
+        and labels of tree nodes with -1, or NaN for labels that are floats.
+
+    Raises:
+        ValueError: If `batches` are not batches of padded trees.
+
+    Example:
+
+    >>> batches = treebank.batches("train", 25, bucket_by_size=True, drop_remainder=True)
+    >>> model.compile("adagrad", kerasrec.training.TreeCrossentropy(), jit_compile=True)
+    >>> model.fit(kerasrec.datasets.few_shapes(batches))
+    """
+    _check(batches)
+
+    @not_converted
+    def padded(inputs: tuple[tf.Tensor, ...], *others: Any) -> tuple[Any, ...]:
+        if len(inputs) > 3:  # Those of pairs; one tree has at most ids, features and children.
+            half = len(inputs) // 2
+            trees = inputs[:half], inputs[half:]
+            left, right = (_padded_trees(of, _more(of[-1], min_nodes)) for of in trees)
+            return (*left, *right), *others
+        more = _more(inputs[-1], min_nodes)
+        pairs = zip(others, (-1, 0), strict=False)  # Labels, and weights.
+        found = [_padded_nodes(other, inputs[-1], more, value) for other, value in pairs]
+        return _padded_trees(inputs, more), *found
+
+    return batches.map(padded, num_parallel_calls=tf.data.AUTOTUNE)
+
+
+def _check(batches: Any) -> None:
+    """Raises ValueError unless batches are padded and begin with the inputs of a tree layer."""
+    if not isinstance(batches, tf.data.Dataset):
+        raise ValueError(
+            "few_shapes expects a tf.data.Dataset of batches, such as treebank.batches(...) or "
+            f"tree_batches(...). Received: {type(batches).__name__}."
+        )
+    spec = batches.element_spec
+    inputs = spec[0] if isinstance(spec, tuple) and spec else None
+    if any(isinstance(one, tf.RaggedTensorSpec) for one in tf.nest.flatten(spec)):
+        raise ValueError(
+            "few_shapes pads batches, and these are ragged. XLA needs static shapes: make the "
+            "batches without ragged=True."
+        )
+    if not isinstance(inputs, tuple) or len(inputs) < 2 or len(spec) > 3:
+        raise ValueError(
+            "few_shapes expects batches of ((tokens, children), labels), of the same with weights, "
+            f"or of ((tokens, children),). Received batches of {spec}."
+        )
+
+
+def _padded_trees(inputs: tuple[tf.Tensor, ...], more: tf.Tensor) -> tuple[tf.Tensor, ...]:
+    *columns, children = inputs
+    return *(_pad(of, more, 0) for of in columns), _pad(children, more, -1)
+
+
+def _padded_nodes(values: Any, children: tf.Tensor, more: tf.Tensor, value: int) -> Any:
+    """Pads what a nest has for each tree node, and not what it has for each tree."""
+
+    def pad(of: tf.Tensor) -> tf.Tensor:
+        is_of_trees = len(of.shape) < 2 or (of.shape[1] and children.shape[1] is None)
+        if is_of_trees:
+            return of
+        is_of_nodes = tf.equal(tf.shape(of)[1], tf.shape(children)[1])
+        return _pad(of, tf.where(is_of_nodes, more, 0), value)
+
+    return tf.nest.map_structure(pad, values)
+
+
+def _more(children: tf.Tensor, min_nodes: int) -> tf.Tensor:
+    """The number of tree nodes missing to the next power of two."""
+    nodes = tf.shape(children)[1]
+    powers = tf.constant([1 << exponent for exponent in range(31)])
+    return powers[tf.searchsorted(powers, [tf.maximum(nodes, min_nodes)])[0]] - nodes
+
+
+def _pad(of: tf.Tensor, more: tf.Tensor, value: int) -> tf.Tensor:
+    paddings = [[0, 0], [0, more], *[[0, 0]] * (len(of.shape) - 2)]
+    # Labels that are floats have NaN for none.
+    none = tf.constant(float("nan") if value and of.dtype.is_floating else value, of.dtype)
+    return tf.pad(of, paddings, constant_values=none)

@@ -1,0 +1,245 @@
+"""From Python values to a batch of ragged tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import tensorflow as tf
+
+from kerasrec._src.datatypes.declare import family_of
+from kerasrec._src.datatypes.field import Field, Reference, described
+from kerasrec._src.datatypes.kinds import KIND, Kind, Kinds
+
+# Reads one value that stands where a data type is expected: returns its kind, and a function that
+# returns the value of each field. It raises ValueError with a message that continues the value's
+# path.
+Reader: TypeAlias = Callable[[Any, type], tuple[Kind, Callable[[Field], Any]]]
+
+# A reader's result for a field that the value does not have.
+MISSING = object()
+# The number of kinds that an error names; a programming language has too many.
+_MOST_NAMED = 12
+
+
+def encode(schema: Kinds, values: Iterable[Any], reader: Reader) -> dict[str, tf.RaggedTensor]:
+    """Returns values as a batch.
+
+    Args:
+        schema: The schema of the values.
+        values: The values, one for each example.
+        reader: Reads the values.
+
+    Raises:
+        ValueError: If a value does not fit the schema; the message has its path.
+    """
+    columns = _Columns(schema)
+    for number, value in enumerate(values):
+        columns.add_example(value, _Place(None, f"example {number}"), reader)
+    return columns.batch()
+
+
+def expected(schema: Kinds, family: type) -> str:
+    """The values that a type allows, for errors."""
+    *names, last = [schema.kinds[number].name for number in schema.numbers(family)]
+    if not names:
+        return f"a value of {last}"
+    if len(names) > _MOST_NAMED:
+        last = f"one of {len(names) + 1 - _MOST_NAMED} others, which print(schema) lists"
+    return f"a value of {family.__name__}: {', '.join(names[:_MOST_NAMED])} or {last}"
+
+
+@dataclass(frozen=True)
+class _Place:
+    """The place of a value: a field of another value, with an index if that is a list."""
+
+    above: _Place | None
+    step: str
+
+    def error(self, reason: object) -> ValueError:
+        """Returns the error for a wrong value at this place."""
+        steps: list[str] = []
+        place: _Place = self
+        while place.above is not None:
+            steps.append(place.step)
+            place = place.above
+        path = "".join(reversed(steps)).removeprefix(".")
+        return ValueError(f"{place.step}{path and f': {path}'} {str(reason).rstrip('.')}.")
+
+
+@dataclass(frozen=True)
+class _Node:
+    """A tree node that was found: its value, its reader and its place."""
+
+    value: Any
+    kind: Kind
+    read: Callable[[Field], Any]
+    place: _Place
+
+
+@dataclass
+class _Column:
+    """A field of all tree nodes of a kind, in all examples so far."""
+
+    values: list[Any] = field(default_factory=list)
+    lengths: list[int] = field(default_factory=list)
+    is_given: list[bool] = field(default_factory=list)
+
+
+class _Columns:
+    """The columns of a batch, filled example by example."""
+
+    def __init__(self, schema: Kinds):
+        self._schema = schema
+        self._kinds: list[int] = []
+        self._num_nodes: list[int] = []
+        self._num_rows: list[list[int]] = [[] for _ in schema.kinds]
+        self._columns = [[_Column() for _ in kind.fields] for kind in schema.kinds]
+
+    def add_example(self, value: Any, place: _Place, reader: Reader) -> None:
+        """Adds an example; its tree nodes are numbered level by level, without recursion."""
+        example = _Example(self._schema, reader)
+        example.number_of(value, self._schema.root, place)
+        num_rows = [0] * len(self._schema.kinds)
+        for node in example:
+            number = node.kind.number
+            num_rows[number] += 1
+            self._kinds.append(number)
+            for item, column in zip(node.kind.fields, self._columns[number], strict=True):
+                _add_field(node, item, column, example)
+        example.refuse_cycles()
+        self._num_nodes.append(len(example.nodes))
+        for counts, count in zip(self._num_rows, num_rows, strict=True):
+            counts.append(count)
+
+    def batch(self) -> dict[str, tf.RaggedTensor]:
+        """Returns all examples as ragged tensors."""
+        found = {KIND: _rows(np.array(self._kinds, np.int32), self._num_nodes)}
+        for kind, columns, num_rows in zip(
+            self._schema.kinds, self._columns, self._num_rows, strict=True
+        ):
+            for item, column in zip(kind.fields, columns, strict=True):
+                values = _array(item, column.values)
+                rows = _rows(values, column.lengths) if item.is_list else values
+                found[kind.key(item)] = _rows(rows, num_rows)
+                if item.needs_presence:
+                    given = np.array(column.is_given, bool)
+                    found[kind.presence_key(item)] = _rows(given, num_rows)
+        return found
+
+
+class _Example:
+    """The tree nodes of an example, by number. An object that is found twice is one tree node."""
+
+    def __init__(self, schema: Kinds, reader: Reader):
+        self.nodes: list[_Node] = []
+        self._schema = schema
+        self._reader = reader
+        self._numbers: dict[tuple[int, type], int] = {}
+        self._references: list[tuple[int, int]] = []
+        self._reading = 0
+
+    def __iter__(self) -> Any:
+        while self._reading < len(self.nodes):
+            yield self.nodes[self._reading]
+            self._reading += 1
+
+    def number_of(self, value: Any, family: type, place: _Place) -> int:
+        """Returns the number of a value's tree node, a new number for a new value."""
+        key = id(value), family_of(family)
+        number = self._numbers.get(key)
+        try:
+            if number is None:
+                kind, read = self._reader(value, family)
+                number = len(self.nodes)
+                if not isinstance(value, int | float | str | bytes):
+                    self._numbers[key] = number
+                self.nodes.append(_Node(value, kind, read, place))
+            elif not issubclass(self.nodes[number].kind.type, family):
+                self._reader(value, family)
+        except ValueError as error:
+            raise place.error(error) from error
+        self._references.append((self._reading, number))
+        return number
+
+    def refuse_cycles(self) -> None:
+        """Raises ValueError if a tree node refers to itself, directly or through others."""
+        _, *references = self._references  # The first leads to the root.
+        if len(references) < len(self.nodes):
+            return
+        above: list[list[int]] = [[] for _ in self.nodes]
+        num_below = [0] * len(self.nodes)
+        for one, other in references:
+            above[other].append(one)
+            num_below[one] += 1
+        ready = [number for number, count in enumerate(num_below) if not count]
+        for number in ready:
+            for one in above[number]:
+                num_below[one] -= 1
+                if not num_below[one]:
+                    ready.append(one)
+        if len(ready) < len(self.nodes):
+            below = {one: other for one, other in references if num_below[other]}
+            met: set[int] = set()
+            number = next(iter(below))
+            while number not in met:
+                met.add(number)
+                number = below[number]
+            raise self.nodes[number].place.error(
+                "leads back to itself through its fields; a recursion over it would not end"
+            )
+
+
+def _add_field(node: _Node, item: Field, column: _Column, example: _Example) -> None:
+    """Adds the value of a field of a tree node."""
+    place = _Place(node.place, f".{item.name}")
+    try:
+        value = node.read(item)
+    except ValueError as error:
+        raise place.error(error) from error
+    if item.is_list:
+        if value is MISSING:
+            value = []
+        if isinstance(value, str | bytes) or not isinstance(value, Sequence | np.ndarray):
+            raise place.error(f"is {described(value)}; expected {item}")
+        entries = [(_Place(place, f"[{index}]"), entry) for index, entry in enumerate(value)]
+        column.lengths.append(len(entries))
+    else:
+        entries = [(place, value)]
+        is_given = value is not None and value is not MISSING
+        column.is_given.append(is_given)
+        if not is_given and not item.is_optional:
+            reason = "is missing" if value is MISSING else "is None"
+            hint = ""
+            if node.kind.is_inferred:
+                name = f"{node.kind.name}.{item.name}"
+                hint = f". If documents may lack it, infer the schema with optional=[{name!r}]"
+            raise place.error(f"{reason}; expected {item}{hint}")
+    column.values += [
+        item.content.empty
+        if (entry is None and item.is_optional) or entry is MISSING
+        else _stored(item, entry, below, example)
+        for below, entry in entries
+    ]
+
+
+def _stored(item: Field, entry: Any, place: _Place, example: _Example) -> Any:
+    if isinstance(item.content, Reference):
+        return example.number_of(entry, item.content.family, place)
+    try:
+        return item.content.array(entry)
+    except ValueError as error:
+        raise place.error(error) from error
+
+
+def _array(item: Field, values: list[Any]) -> Any:
+    if item.content.dtype == tf.string:
+        return tf.constant(values, tf.string, [len(values), *item.content.shape])
+    array = np.array(values, item.content.dtype.as_numpy_dtype)
+    return array.reshape([len(values), *item.content.shape])
+
+
+def _rows(values: Any, lengths: list[int]) -> tf.RaggedTensor:
+    return tf.RaggedTensor.from_row_lengths(values, np.array(lengths, np.int64), validate=False)

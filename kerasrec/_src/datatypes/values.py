@@ -1,0 +1,348 @@
+"""Values of data types within a recursive function: numbers of tree nodes in tables."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NoReturn
+
+import tensorflow as tf
+
+from kerasrec._src.datatypes.declare import DataType, family_of
+from kerasrec._src.datatypes.field import Choice, Field, Reference
+from kerasrec._src.datatypes.kinds import Kind, Kinds
+from kerasrec._src.errors import SignatureError, TraceError
+from kerasrec._src.trace.source import at_this_line
+from kerasrec._src.trace.tracer import active_tracer
+
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True, eq=False)
+class Tables:
+    """All tree nodes of a batch, one after another; all tokens read the same tables.
+
+    Args:
+        schema: The schema of the values.
+        kinds: The kind of each tree node, int32 `[nodes]`.
+        rows: The row of each tree node in the tables of its kind, int32 `[nodes]`.
+        fields: By the keys of the schema, a row for each tree node of the kind. References are
+            int64 numbers of tree nodes of the batch, and lists are RaggedTensors.
+        number: A number that distinguishes tables.
+    """
+
+    schema: Kinds
+    kinds: tf.Tensor
+    rows: tf.Tensor
+    fields: dict[str, Any]
+    number: int = field(default_factory=lambda: next(_numbers))
+
+    def flat(self) -> list[Any]:
+        """All tensors and RaggedTensors."""
+        return [self.kinds, self.rows, *self.fields.values()]
+
+    def specs(self) -> list[Any]:
+        """The specs of the tables of a schema, whatever their sizes."""
+        return [_open_spec(item) for item in self.flat()]
+
+    @staticmethod
+    def of_flat(schema: Kinds, flat: Sequence[Any]) -> Tables:
+        """Returns tables of a schema from the result of `flat`."""
+        kinds, rows, *fields = flat
+        _, *keys = schema.element_spec
+        return Tables(schema, kinds, rows, dict(zip(keys, fields, strict=True)))
+
+    @staticmethod
+    def of_none(schema: Kinds) -> Tables:
+        """Returns tables without any tree nodes."""
+        with tf.init_scope():
+            none = tf.zeros([0], tf.int32)
+            fields: dict[str, Any] = {}
+            for kind in schema.kinds:
+                for item in kind.fields:
+                    dtype = tf.int64 if item.is_reference else item.content.dtype
+                    values = tf.zeros([0, *item.content.shape], dtype)
+                    rows = tf.RaggedTensor.from_row_lengths(values, none)
+                    fields[kind.key(item)] = rows if item.is_list else values
+                    if item.needs_presence:
+                        fields[kind.presence_key(item)] = tf.zeros([0], tf.bool)
+            return Tables(schema, none, none, fields)
+
+    def __repr__(self) -> str:
+        return f"batch {self.number}"
+
+
+def _open_spec(item: tf.Tensor | tf.RaggedTensor) -> Any:
+    """The type of a tensor with any number of rows."""
+    if isinstance(item, tf.RaggedTensor):
+        shape = [None, None, *item.values.shape[1:]]
+        return tf.RaggedTensorSpec(shape, item.dtype, 1, item.row_splits.dtype)
+    return tf.TensorSpec([None, *item.shape[1:]], item.dtype)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Value:
+    """A value of a data type for each token, in a recursive function.
+
+    Its fields are attributes. A field may be read once the kind of the value is known: inside a
+    branch of `kerasrec.match`, or anywhere if its type has one kind. `has("field")` says where an
+    optional field has a value, bool `[tokens]`. A field that is a list has a row of values for each
+    token; `one + other` joins two such rows.
+
+    A value that may have been made in the same run is known only by a key; it has fields after the
+    run.
+    """
+
+    # Numbers in the function do not take their dtype from the numbers that stand for values.
+    _holds_references: ClassVar[bool] = True
+    # Names of dataclass fields, which begin with an underscore, are not names of a user's fields.
+    _node: Any
+    _tables: Tables
+    _kinds: tuple[int, ...]
+    _is_optional: bool = False
+    _is_made: bool = False
+    _row: Any = None
+
+    # For tf.nest, only what differs from token to token is a component: the number of a tree node.
+    # What a value may be is known for arguments and results by their type alone.
+    def __tf_flatten__(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        return (self._tables, self._type, self._is_optional, self._is_made), (self._node,)
+
+    @classmethod
+    def __tf_unflatten__(cls, metadata: tuple[Any, ...], components: tuple[Any, ...]) -> Value:
+        tables, family, is_optional, is_made = metadata
+        (node,) = components
+        return cls(node, tables, tables.schema.numbers(family), is_optional, is_made)
+
+    @property
+    def _type(self) -> type[DataType]:
+        return family_of(self._tables.schema.kinds[self._kinds[0]].type)
+
+    def has(self, name: str) -> tf.Tensor:
+        """Returns whether an optional field has a value, bool `[tokens]`."""
+        kind, item = self._field(name)
+        if not item.is_optional:
+            raise TraceError(f"{kind.name}.{name} always has a value; it is not declared `| None`.")
+        if item.is_reference:
+            return tf.gather(self._tables.fields[kind.key(item)], self._rows()) >= 0
+        return tf.gather(self._tables.fields[kind.presence_key(item)], self._rows())
+
+    def lookup(self, table: Any) -> Any:
+        """Returns the value's row of a table computed from the fields of all values of its kind.
+
+        Args:
+            table: A row for each tree node of the kind, `[rows, ...]`, in the order of the batch,
+                such as a result computed from `batch["Number.value"].values`.
+
+        Returns:
+            The rows, `[tokens, ...]`.
+        """
+        self._kind("A row of a table")
+        return tf.gather(table, self._rows())
+
+    def __add__(self, other: Any) -> Value:
+        """Joins the rows of two lists for each token."""
+        both = [self, other]
+        are_rows = all(
+            isinstance(item, Value) and isinstance(item._node, tf.RaggedTensor) for item in both
+        )
+        if not are_rows or len({(item._tables, item._type) for item in both}) > 1:
+            raise SignatureError(
+                f"{self!r} + {other!r}: expected two lists of values of one type and one batch, "
+                f"each a row of values for each token.{at_this_line()}"
+            )
+        rows = tf.concat([self._node, other._node], axis=1)
+        return dataclasses.replace(
+            self._merged(other),
+            _node=rows,
+            _row=None,
+            _kinds=tuple(sorted({*self._kinds, *other._kinds})),
+            _is_optional=self._is_optional or other._is_optional,
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return self._read(name)
+
+    def _read(self, name: str) -> Any:
+        """The field of a name, which may be any text if the schema was inferred."""
+        kind, item = self._field(name)
+        if isinstance(item.content, Choice) and item.content.taken_for_another:
+            raise _taken_for_another(kind, item, *item.content.taken_for_another)
+        found = tf.gather(self._tables.fields[kind.key(item)], self._rows())
+        tracer = active_tracer()
+        if tracer is not None and isinstance(found, tf.RaggedTensor):
+            tracer.rows_of(found)  # So that they may be reduced.
+        if not isinstance(item.content, Reference):
+            return found
+        kinds = self._tables.schema.numbers(item.content.family)
+        return Value(found, self._tables, kinds, item.is_optional)
+
+    def _field(self, name: str) -> tuple[Kind, Field]:
+        kind = self._kind(f"The field {name}")
+        item = kind.field(name)
+        if item is None:
+            fields = ", ".join(item.name for item in kind.fields) or "none"
+            reason = f"{kind.name} has no field {name!r}; its fields are: {fields}."
+            if isinstance(self._node, tf.RaggedTensor):
+                reason += f" This is {self._about_list()}"
+            raise AttributeError(reason)
+        return kind, item
+
+    def _kind(self, what: str) -> Kind:
+        """The only kind that the value may be."""
+        kinds = [self._tables.schema.kinds[number] for number in self._kinds]
+        self._check_is_given(what)
+        if len(kinds) > 1 or self._is_optional:
+            if isinstance(self._node, tf.RaggedTensor):
+                self._refuse_python(what)
+            names = [kind.name for kind in kinds] + ["None"] * self._is_optional
+            raise TraceError(
+                f"{what} was asked of a value that may be {', '.join(names[:-1])} or {names[-1]}. "
+                "Find out which it is: kerasrec.match(value, {Kind: lambda value: ...})."
+            )
+        return kinds[0]
+
+    # Python asks these of one value, but this is one for each token.
+    def __bool__(self) -> bool:
+        self._refuse_in_body("The truth (`if`, `and`, `or`, `not`)")
+        return True
+
+    def __len__(self) -> int:
+        self._refuse_python("`len`")
+
+    def __iter__(self) -> NoReturn:
+        self._refuse_python("A loop in Python")
+
+    def __getitem__(self, index: Any) -> NoReturn:
+        self._refuse_python(f"The index {index!r}")
+
+    def __eq__(self, other: object) -> bool:
+        if tf.is_tensor(self._node):  # And not that of a structure, as functions compare it.
+            self._refuse_in_body("`==`")
+            return self is other
+        return isinstance(other, Value) and self._structure == other._structure
+
+    def _refuse_in_body(self, what: str) -> None:
+        if active_tracer() is not None:
+            self._refuse_python(what)
+
+    def _refuse_python(self, what: str) -> NoReturn:
+        """Says how a recursive function asks what Python cannot know."""
+        self._check_is_given(what)
+        name, kind = self._type.__name__, self._tables.schema.kinds[self._kinds[0]].name
+        if active_tracer() is None:
+            reason = (
+                f"a value of {name}, which is a tensor with a tree node for each token. "
+                f"`kerasrec.Schema({name}).decode(values)` makes Python objects of it."
+            )
+        elif isinstance(self._node, tf.RaggedTensor):
+            reason = self._about_list()
+        else:
+            or_none = "None: lambda: ..., " if self._is_optional else ""
+            reason = (
+                f"a value of {name}, whose kind is known for each token only, when the graph runs. "
+                f"Use kerasrec.match(value, {{{or_none}{kind}: lambda value: ..., ...}}). If it is "
+                "an argument that may be left out, ask `is None`."
+            )
+        raise TraceError(f"{what} was asked of {reason}{at_this_line()}")
+
+    def _about_list(self) -> str:
+        return (
+            f"a list of {self._type.__name__}, which is a row of values for each token, of "
+            "a length that may vary. Call the function with it, or use kerasrec.map_fn or "
+            "kerasrec.filter_fn. Its length is "
+            "`tf.reduce_sum(kerasrec.map_fn(lambda _: 1, values), axis=1)`."
+        )
+
+    # The questions of `trace/same_nest.py` about values.
+    @property
+    def _structure(self) -> tuple[Any, ...]:
+        return self._node, self._tables, self._kinds, self._is_optional
+
+    def _merged(self, other: Value) -> Value:
+        return dataclasses.replace(
+            self,
+            _is_optional=self._is_optional or other._is_optional,
+            _is_made=self._is_made or other._is_made,
+        )
+
+    def _covers(self, other: Value) -> bool:
+        is_or_none = self._is_optional or not other._is_optional
+        return is_or_none and (self._is_made or not other._is_made)
+
+    def _or_none(self) -> Value:
+        return dataclasses.replace(self, _is_optional=True)
+
+    def _check_is_given(self, what: str) -> None:
+        """Raises TraceError if the value may have been made in this run."""
+        if self._is_made:
+            raise TraceError(
+                f"{what} was asked of a value that may have been made in the same run, of which "
+                "nothing is known until the run ends. Call a second function on the result: "
+                f"`second(first(x))`, outside of both.{at_this_line()}"
+            )
+
+    def _rows(self) -> tf.Tensor:
+        return tf.gather(self._tables.rows, self._node) if self._row is None else self._row
+
+    def __repr__(self) -> str:
+        return f"<{self._type.__name__}{' or None' * self._is_optional} of {self._tables!r}>"
+
+
+def _taken_for_another(kind: Kind, item: Field, value: Any, number: int) -> TraceError:
+    """Says that the number of a choice would be taken for the choice."""
+    plain = next(found for found in (bool, int, float) if isinstance(value, found))
+    return TraceError(
+        f"{kind.name}.{item.name} is declared as {item.content}. A recursive function reads the "
+        f"number of a choice, which is {number} for {value!r}, so a comparison with the choice "
+        f"would be wrong. Declare the field as {plain.__name__} to read the value itself; or make "
+        "the choices 0, 1, 2, ... in this order, strings, or members of an enum.Enum without "
+        f"numbers.{at_this_line()}"
+    )
+
+
+def _refuse(value: Value, *_: Any, **__: Any) -> NoReturn:
+    """Says what to do with a value that was passed to an op of TensorFlow."""
+    raise SignatureError(
+        f"An op of TensorFlow got {value!r}, which is no tensor. Read its fields, or choose by its "
+        "kind with kerasrec.match. Work on a list of values in kerasrec.map_fn, filter it with "
+        f"kerasrec.filter_fn, and join it to another one with `+`.{at_this_line()}"
+    )
+
+
+tf.register_tensor_conversion_function(Value, _refuse)
+
+
+def tables_in(nest: Any) -> list[Tables]:
+    """Returns the tables of the values in a nest of arguments, each once."""
+    found: dict[Tables, None] = {}
+
+    def add(value: Value) -> Value:
+        found[value._tables] = None
+        return value
+
+    map_values(add, nest)
+    return list(found)
+
+
+def with_tables(nest: Any, replace: Callable[[Tables], Tables]) -> Any:
+    """Returns a nest of arguments whose values belong to other tables."""
+    return map_values(
+        lambda value: dataclasses.replace(value, _tables=replace(value._tables)), nest
+    )
+
+
+def map_values(replace: Callable[[Value], Value], nest: Any) -> Any:
+    """Returns a nest with other values; all else stays unchanged."""
+    if isinstance(nest, Value):
+        return replace(nest)
+    if isinstance(nest, dict):
+        return {key: map_values(replace, item) for key, item in nest.items()}
+    if isinstance(nest, list | tuple):
+        items = [map_values(replace, item) for item in nest]
+        return type(nest)(*items) if hasattr(nest, "_fields") else type(nest)(items)
+    return nest

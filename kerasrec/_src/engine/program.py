@@ -1,0 +1,316 @@
+"""A program as a function of TensorFlow: it runs by an engine, and has derivatives of any order."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import tensorflow as tf
+
+from kerasrec._src.emit.limits import Limits
+from kerasrec._src.emit.results import Outcome
+from kerasrec._src.engine.choice import (
+    EngineChoice,
+    EngineOptions,
+    InBlocks,
+    choose,
+    choose_again,
+    choose_within_xla,
+)
+from kerasrec._src.engine.derivatives import Inputs, dense, differentiable
+from kerasrec._src.engine.execution_plan import ExecutionPlan
+from kerasrec._src.engine.scheduled import Scheduled
+from kerasrec._src.engine.shared import shared_tensors, with_cotangents
+from kerasrec._src.errors import TraceError
+from kerasrec._src.graph.carried import rows_of_roots, with_carried
+from kerasrec._src.graph.graph import TaggedGraph
+from kerasrec._src.graph.nodes import SumCotangent, keys_of
+from kerasrec._src.graph.values import Node, Value
+from kerasrec._src.private import as_in_xla
+from kerasrec._src.transform.connected import output_result, table_result
+
+
+@dataclass(frozen=True)
+class _Mark:
+    """The key of a result's mark among the sums of a run."""
+
+    result: str
+
+
+class Program:
+    """A program as a function of TensorFlow.
+
+    Args:
+        program: The program with its gradient.
+        derive: Takes a graph, and returns it with one more derivative and its schedule.
+        in_blocks: As for `choice.choose`.
+        limits: The bounds on depth and width.
+        options: The options of the engine.
+        within_xla: Whether it runs inside of a larger program that XLA compiles as a whole.
+    """
+
+    def __init__(
+        self,
+        program: Scheduled,
+        derive: Callable[[TaggedGraph], Scheduled],
+        in_blocks: InBlocks,
+        limits: Limits,
+        options: EngineOptions,
+        within_xla: bool = False,
+    ):
+        self._derivatives = [program]
+        self._derive = derive
+        self._in_blocks = in_blocks
+        self._lock = threading.Lock()
+        self.first = program
+        self.graph = program.graph
+        self.limits = limits
+        self.options = options
+        self._is_within_xla = within_xla
+        first = (choose_within_xla if within_xla else choose)(program, in_blocks, options)
+        self._choices = {1: first}
+
+    def by_waves(self) -> Program:
+        """Returns the same program, always run by waves, without a bound on parallel tokens."""
+        waves = EngineOptions(engine="waves")
+        return Program(self.first, self._derive, self._in_blocks, self.limits, waves)
+
+    def within_xla(self) -> Program:
+        """Returns the same program, to run inside of one that XLA compiles as a whole."""
+        given = self._derive, self._in_blocks, self.limits, self.options
+        return Program(self.first, *given, within_xla=True)
+
+    @property
+    def choice(self) -> EngineChoice:
+        """The engine that runs it, with its gradient."""
+        return self._choices[1]
+
+    @property
+    def execution_plan(self) -> ExecutionPlan:
+        """How the program runs."""
+        choice = self.choice
+        return ExecutionPlan(choice.name, choice.reason, choice.schedule, choice.advice)
+
+    @property
+    def num_xla_sizes(self) -> int:
+        """The number of sizes for which XLA has compiled it; 0 if it compiles once or never."""
+        return sum(len(choice.known or ()) for choice in self._choices.values())
+
+    def run(
+        self,
+        arguments: Sequence[tf.Tensor],
+        closed_over: Mapping[Value, tf.Tensor] | None = None,
+    ) -> tuple[Outcome, dict[str, tf.Tensor]]:
+        """Runs the program on flat arguments; the results are differentiable.
+
+        Call it while a graph is being built. The extended graph computes the gradients of the
+        arguments and of every SHARED value. From there, TensorFlow passes them on to the variables
+        and tensors that the functions close over. TensorFlow may ask for the gradient in several
+        graphs; each has its own backward pass.
+
+        TensorFlow passes zeros to a gradient for a result that is not read. Where this matters,
+        each result has a mark: `engine/marks.py` gives the mark a cotangent if the result has one.
+        If results have cotangents other than zero and no mark has one, all results count as read.
+
+        Args:
+            arguments: The flat arguments, `[tokens, ...]` each.
+            closed_over: The tensors that the functions close over, if `tensors_closed_over` has
+                read them; otherwise they are read here.
+
+        Returns:
+            The outcome, and the mark of each result that has one.
+        """
+        runs: list[Any] = []
+        keys: dict[Any, tf.Tensor] = {}
+
+        def forward(inputs: Inputs) -> Outcome:
+            runs.append(self.choice.run(inputs.shared, self.limits))
+            found = runs[0].forward(inputs.sweeps[0])
+            keys.update(self._keys(found))
+            found.sums.update({_Mark(result): tf.zeros([]) for result in self._marked})
+            return found
+
+        def backward(inputs: Inputs) -> Outcome:
+            shared = with_cotangents(self.graph, inputs.shared, keys)
+            return runs[0].backward(inputs.sweeps[1:], shared)
+
+        def gradient(inputs: Inputs, cotangents: Outcome) -> Outcome:
+            if self.graph.obstacles:
+                raise TraceError(self.graph.obstacles[0])
+            for name in self._names_of_keys:
+                cotangents.sums.pop(name)
+            marks = {result: cotangents.sums.pop(_Mark(result)) for result in self._marked}
+            is_read = self._read(marks, cotangents) if self._asked else {}
+            inputs = Inputs(inputs.sweeps, {**inputs.shared, **is_read})
+            with self._context():
+                return self._derivative(1, backward, inputs, cotangents)
+
+        given = with_carried(self.graph, list(arguments))
+        known = {**(closed_over or {}), **rows_of_roots(self.graph, list(arguments))}
+        inputs = Inputs([given], shared_tensors(self.graph, known))
+        outcome = differentiable(forward, gradient, inputs)
+        for node in self.graph.collects:
+            if not node.has_gradient:  # Rows without an index have no gradient.
+                outcome.sums[node.name] = tf.stop_gradient(outcome.sums[node.name])
+        for name in self._names_of_keys:
+            outcome.sums.pop(name)
+        return outcome, {result: outcome.sums.pop(_Mark(result)) for result in self._marked}
+
+    @functools.cached_property
+    def _names_of_keys(self) -> list[str]:
+        """The names of the tables that hold the keys of rows with a gradient."""
+        found = {
+            keys_of(node.name)
+            for node in self.graph.collects
+            if node.has_keys and node.inputs[0].type.is_differentiable
+        }
+        return sorted(found)
+
+    def _keys(self, found: Outcome) -> dict[Any, tf.Tensor]:
+        """The keys by which a gradient finds rows of tables, as `with_cotangents` takes them."""
+        return {(1, name): found.sums[name] for name in self._names_of_keys}
+
+    @functools.cached_property
+    def _marked(self) -> list[str]:
+        """All results with a gradient, if the gradient needs to know which of them are read."""
+        if not self._asked:
+            return []
+        outputs = self.graph.bodies[self.graph.entry].outputs
+        found = [
+            output_result(place)
+            for place, node in enumerate(outputs)
+            if node.types[0].is_differentiable
+        ]
+        tables = {
+            table_result(node.name)
+            for node in self.graph.collects
+            if node.has_gradient and node.inputs[0].type.is_differentiable
+        }
+        return [*found, *sorted(tables)]
+
+    @functools.cached_property
+    def _asked(self) -> dict[Value, frozenset[str]]:
+        """The SHARED values that say whether any result of a set is read, each with its set."""
+        nodes = [node for node in self.graph.shared if isinstance(node, SumCotangent)]
+        return {node.output(): node.key[1] for node in nodes if isinstance(node.key[1], frozenset)}
+
+    def _read(self, marks: dict[str, tf.Tensor], cotangents: Outcome) -> dict[Value, tf.Tensor]:
+        """Returns whether results are read, from the cotangents of the marks.
+
+        An outer tape may pass zeros for all cotangents, including those of the marks.
+        """
+        is_read = {result: tf.not_equal(mark, 0) for result, mark in marks.items()}
+        is_unknown = ~tf.reduce_any([False, *is_read.values()]) & _any_but_zero(cotangents)
+        return {
+            value: tf.reduce_any([is_unknown, *map(is_read.__getitem__, sorted(results))])
+            if results
+            else tf.constant(False)
+            for value, results in self._asked.items()
+        }
+
+    def _derivative(
+        self,
+        order: int,
+        run: Callable[[Inputs], Outcome],
+        inputs: Inputs,
+        cotangents: Outcome,
+    ) -> Outcome:
+        """Runs a derivative in such a way that its results are differentiable, too.
+
+        Args:
+            order: The order of the derivative.
+            run: Computes the derivative.
+            inputs: The inputs of the derivative before.
+            cotangents: The cotangents of the results of the derivative before.
+        """
+        graph = self._extended(order).graph
+        num_tokens = tf.shape(inputs.sweeps[0][0])[0]
+        outputs = [sweep.outputs for sweep in graph.bodies[graph.entry].sweeps]
+        given = [
+            cotangents.sweeps.get(index) or _zeros(outputs[index], num_tokens)
+            for index in reversed(range(len(inputs.sweeps)))
+        ]
+        sums = {(order, key): dense(tensor) for key, tensor in cotangents.sums.items()}
+        shared = with_cotangents(graph, inputs.shared, sums)
+        further = partial(self._second, order + 1)
+        return differentiable(run, further, Inputs([*inputs.sweeps, *given], shared))
+
+    def _second(self, order: int, inputs: Inputs, cotangents: Outcome) -> Outcome:
+        """Runs a second or higher derivative: all sweeps of a graph extended `order` times.
+
+        Raises:
+            TraceError: Inside of XLA, if there is no such derivative or XLA cannot run it.
+        """
+        graph = self._extended(order).graph
+        if self._is_within_xla and graph.obstacles:
+            raise TraceError(graph.obstacles[0])
+        choice = self._choice(order)
+
+        def run(inputs: Inputs) -> Outcome:
+            # TensorFlow may build a derivative that is never used: errors are raised at run time.
+            refusals = [tf.debugging.Assert(False, [message]) for message in graph.obstacles[:1]]
+            with tf.control_dependencies(refusals):
+                arguments = [tf.identity(tensor) for tensor in inputs.sweeps[0]]
+            run_again = choice.run(inputs.shared, self.limits)
+            found = run_again.forward(arguments)
+            shared = with_cotangents(graph, inputs.shared, self._keys(found))
+            return run_again.backward(inputs.sweeps[1:], shared)
+
+        with self._context():
+            return self._derivative(order, run, inputs, cotangents)
+
+    def _context(self) -> AbstractContextManager[None]:
+        """The context in which derivatives are built."""
+        return as_in_xla() if self._is_within_xla else nullcontext()
+
+    def _choice(self, order: int) -> EngineChoice:
+        """Returns the engine for all derivatives up to some order; any thread may call this."""
+        program, given = self._extended(order), (self._in_blocks, self.options)
+        with self._lock:
+            if order not in self._choices:
+                self._choices[order] = (
+                    choose_within_xla(program, *given, order)
+                    if self._is_within_xla
+                    else choose_again(program, *given, self.choice)
+                )
+            return self._choices[order]
+
+    def _extended(self, order: int) -> Scheduled:
+        """Returns the program with derivatives up to some order; any thread may call this."""
+        with self._lock:
+            while len(self._derivatives) < order:
+                self._derivatives.append(self._derive(self._derivatives[-1].graph))
+            return self._derivatives[order - 1]
+
+
+def _any_but_zero(cotangents: Outcome) -> tf.Tensor:
+    """Bool scalar: whether any cotangent has an entry other than zero."""
+    given = [item for sweep in cotangents.sweeps.values() for item in sweep]
+    tensors = [
+        tf.convert_to_tensor(item.values if isinstance(item, tf.IndexedSlices) else item)
+        for item in (*given, *cotangents.sums.values())
+        if item is not None
+    ]
+    return tf.reduce_any(
+        [
+            False,
+            *(
+                tf.reduce_any(tf.not_equal(item, 0))
+                for item in tensors
+                if item.dtype.is_floating or item.dtype.is_complex
+            ),
+        ]
+    )
+
+
+def _zeros(nodes: Sequence[Node | None], num_tokens: tf.Tensor) -> list[tf.Tensor | None]:
+    """Cotangents of zero for the outputs of a sweep."""
+    return [
+        node and tf.zeros([num_tokens, *(node.types[0].shape or ())], node.types[0].dtype)
+        for node in nodes
+    ]

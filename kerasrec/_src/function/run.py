@@ -1,0 +1,151 @@
+"""Runs a compiled function from outside: eagerly or in a graph, for one token or many."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from kerasrec._src.compile import Compiled
+from kerasrec._src.datatypes.made import with_made
+from kerasrec._src.engine import check_passes
+from kerasrec._src.engine.marks import marked
+from kerasrec._src.engine.program import Program
+from kerasrec._src.engine.shared import tensors_closed_over
+from kerasrec._src.function.arguments import Arguments, as_token
+from kerasrec._src.graph.values import Value
+from kerasrec._src.inspect.record import Recorder
+from kerasrec._src.inspect.run_trace import RunTrace
+from kerasrec._src.private import in_xla, show_to_tapes, unseen_by_op_callbacks, unseen_by_tapes
+from kerasrec._src.transform.connected import output_result, table_result
+
+# Flat outputs, tables by name, and marks by result.
+Results = tuple[Sequence[tf.Tensor], dict[str, tf.Tensor], dict[str, tf.Tensor]]
+
+
+class Runner:
+    """A compiled function as functions of TensorFlow.
+
+    Args:
+        compiled: All stages of the function.
+    """
+
+    def __init__(self, compiled: Compiled):
+        self.compiled = compiled
+        self._specs = compiled.signature.tensor_specs()
+        self._run = _runner(compiled.program, self._specs)
+        self._recorder = Recorder(compiled.program, self._specs)
+        self._has_checked_passes = False
+
+    @property
+    def num_traces(self) -> int:
+        """The number of times that TensorFlow has traced the function that runs the program."""
+        return self._run.experimental_get_tracing_count()
+
+    def run(self, given: Arguments) -> tuple[Any, dict[str, tf.Tensor]]:
+        """Returns the result, and the tables `[size, ...]` by name."""
+        self._check_passes(given)
+        is_session = not tf.compat.v1.executing_eagerly_outside_functions()
+        with unseen_by_op_callbacks():
+            outputs, tables, marks = self._results(given, is_session)
+        if marks and not is_session:
+            outputs = [
+                marked(tensor, marks.get(output_result(place)))
+                for place, tensor in enumerate(outputs)
+            ]
+            tables = {
+                name: marked(table, marks.get(table_result(name))) for name, table in tables.items()
+            }
+        returns = self.compiled.returns
+        # After the function's own results, there may be one more, by which gradients enter.
+        result = tf.nest.pack_sequence_as(returns, outputs[: len(tf.nest.flatten(returns))])
+        result, tables = with_made(result, tables)
+        if given.rows is not None:
+            result = tf.nest.map_structure(given.rows.with_values, result)
+        return result, tables
+
+    def record(self, given: Arguments) -> RunTrace:
+        """Runs the program forward, by waves, and returns what happened."""
+        return self._recorder.record(given.tokens())
+
+    def _check_passes(self, given: Arguments) -> None:
+        if check_passes.IS_ON and tf.executing_eagerly() and not self._has_checked_passes:
+            self._has_checked_passes = True
+            compiled, program = self.compiled, self.compiled.program
+            check_passes.check_passes(
+                compiled.tagged, program.graph, given.tokens(), program.limits
+            )
+
+    def _results(self, given: Arguments, is_session: bool) -> Results:
+        run = self._run_in_session if is_session else self._run
+        if in_xla():
+            run = self._run_within_xla
+        if given.is_scalar and tf.executing_eagerly():
+            return self._run_one(*given.tensors)
+        if given.is_scalar:
+            return _of_one(run, *given.tensors)
+        outputs, tables, marks = run(*given.tensors)
+        if not tf.executing_eagerly():
+            for tensor in outputs:  # A loop around the call may need the static size.
+                tensor.set_shape([given.tensors[0].shape[0], *tensor.shape[1:]])
+        return outputs, tables, marks
+
+    @functools.cached_property
+    def _run_in_session(self) -> Any:
+        """The run by waves, for graphs of TensorFlow 1.
+
+        In these, version 2.21 mixes up the frames of nested loops around a function that XLA
+        compiles.
+        """
+        return _runner(self.compiled.program.by_waves(), self._specs)
+
+    @functools.cached_property
+    def _run_within_xla(self) -> Any:
+        """The run inside of a program that XLA compiles as a whole.
+
+        It is not a `tf.function`. XLA must know shapes when it compiles. If it must know one result
+        of a function, it takes all of them, and everything from which they are computed, for
+        constants. Then it would compile anew for each batch. So the ops of the run are in the graph
+        around it, and tapes of that graph are told to see them as one op.
+        """
+        program = self.compiled.program.within_xla()
+        results_of = _results_of(program)
+
+        def run(*arguments: tf.Tensor) -> Results:
+            given = [tf.identity(tensor) for tensor in arguments]
+            closed_over = tensors_closed_over(program.graph)
+            with unseen_by_tapes():
+                results = results_of(*given, closed_over=closed_over)
+            show_to_tapes([*given, *closed_over.values()], tf.nest.flatten(results))
+            return results
+
+        return run
+
+    @functools.cached_property
+    def _run_one(self) -> Any:
+        """The run of one token, with tensors that have no token axis."""
+        specs = [tf.TensorSpec(spec.shape[1:], spec.dtype, spec.name) for spec in self._specs]
+        one = functools.partial(_of_one, self._run)
+        return tf.function(one, input_signature=specs, autograph=False)
+
+
+def _of_one(run: Any, *tensors: tf.Tensor) -> Results:
+    """Runs one token, whose tensors have no token axis."""
+    outputs, tables, marks = run(*as_token(tensors))
+    return tuple(tf.squeeze(tensor, 0) for tensor in outputs), tables, marks
+
+
+def _results_of(program: Program) -> Callable[..., Results]:
+    def run(*arguments: tf.Tensor, closed_over: Mapping[Value, tf.Tensor] | None = None) -> Results:
+        outcome, marks = program.run(arguments, closed_over)
+        return tuple(outcome.outputs), outcome.tables, marks
+
+    return run
+
+
+def _runner(program: Program, specs: Sequence[tf.TensorSpec]) -> Any:
+    # TensorFlow warns of many traces of one Python function; partials are counted separately.
+    run = functools.partial(_results_of(program))
+    return tf.function(run, input_signature=specs, autograph=False)

@@ -1,0 +1,1 @@
+"""Keras layers that read trees."""

@@ -1,0 +1,224 @@
+"""`Bidirectional`: reads trees upwards, then downwards, so that every node sees the whole tree."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import keras
+import tensorflow as tf
+
+from kerasrec._src.errors import SentenceFirst
+from kerasrec._src.layers.held import freeze_held
+from kerasrec._src.layers.node_mask import mask_symbolic
+from kerasrec._src.layers.ragged import both_inputs, check_children, like, num_trees
+from kerasrec._src.layers.recursive import Recursive, refuse_mask
+from kerasrec._src.layers.stacking import StatesOfNodes, mark_states
+from kerasrec._src.layers.top_down import TopDown
+from kerasrec._src.layers.top_down_tree_lstm import TopDownTreeLSTM
+from kerasrec._src.private import mask_of, set_mask
+
+_MERGES = {
+    "concat": lambda up, down: tf.concat([up, down], -1),
+    "sum": lambda up, down: up + down,
+    "ave": lambda up, down: (up + down) / 2,
+    "mul": lambda up, down: up * down,
+}
+
+
+@keras.saving.register_keras_serializable("kerasrec")
+class Bidirectional(StatesOfNodes, keras.layers.Layer):
+    """Passes states up trees with one layer, then down from the root with another.
+
+    The downward layer begins with the upward states of the root, which depend on the whole tree,
+    and each tree node reads its own upward output (Kokkinos and Potamianos 2017, section 2.2). So
+    the output of every node depends on the whole tree, just as each output of
+    `keras.layers.Bidirectional` depends on the whole sequence.
+
+    Args:
+        layer: A `Recursive` layer such as `TreeLSTM(150)`. A copy of it passes states up, with the
+            same `embedding` and the same options, except for those that say what it returns.
+        downward_layer: A `TopDown` layer whose cell has `reads="node"` and whose first state has as
+            many units as that of `layer`; it is copied, too. By default a `TopDownTreeLSTM`, which
+            shares its weights among all children if `layer` does so.
+        merge_mode: The way to combine the two outputs: `"concat"` (default), `"sum"`, `"ave"`,
+            `"mul"`, or None for a list of both.
+        **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
+
+    Call arguments:
+        x: The inputs of tree nodes, as `layer` takes them: float `[batch, nodes, features]`, or
+            words, int or string `[batch, nodes]`, if it has an `embedding`.
+        children: The indices of each tree node's children, int `[batch, nodes, arity]`; -1 for
+            none. Node 0 is the root, and padding comes last. See `Recursive`.
+        training: Whether dropout is on, a bool.
+
+    Output shape:
+        The outputs of all tree nodes, `[batch, nodes, units]`, zero and masked for padding. With
+        `merge_mode="concat"` they have the units of both layers; with None there is a list of both
+        outputs.
+
+    Example:
+
+    >>> x = keras.random.normal([1, 3, 8])  # one tree: a root and two leaves
+    >>> children = np.array([[[1, 2], [-1, -1], [-1, -1]]])
+    >>> layer = kerasrec.layers.Bidirectional(kerasrec.layers.TreeLSTM(4))
+    >>> layer(x, children).shape
+    TensorShape([1, 3, 8])
+    """
+
+    def __init__(
+        self,
+        layer: Recursive,
+        *,
+        downward_layer: TopDown | None = None,
+        merge_mode: Literal["concat", "sum", "ave", "mul"] | None = "concat",
+        **kwargs: Any,
+    ):
+        if not isinstance(layer, Recursive) or layer.goes_down:
+            raise ValueError(
+                "`layer` must go from the leaves up, as kerasrec.layers.TreeLSTM does; received "
+                f"{layer!r}."
+            )
+        if layer.shared_nodes:
+            raise ValueError(
+                "`layer` has shared_nodes=True, and the layer that goes down takes trees alone: a "
+                "node with several parents would have several states. Use `layer` by itself."
+            )
+        super().__init__(**{"dtype": layer.dtype_policy, **kwargs})
+        if merge_mode is not None and merge_mode not in _MERGES:
+            raise ValueError(
+                f"`merge_mode` must be one of {', '.join(map(repr, _MERGES))} or None, received "
+                f"{merge_mode!r}."
+            )
+        self.supports_masking = True
+        self.merge_mode = merge_mode
+        if downward_layer is None:
+            downward_layer = TopDownTreeLSTM(
+                layer.cell.state_sizes[0],
+                reads="node",
+                arity=layer.cell.arity,
+                shares_weights=layer.cell.arity is None,
+                recompute=layer.recompute,
+                engine=layer.engine,
+                instances=layer.instances,
+                dtype=layer.dtype_policy,
+                name=f"{layer.name}_downward",
+            )
+        self._check_layers(layer, downward_layer)
+        self.upward_layer = _copy(layer, return_state=True)
+        self.downward_layer = _copy(downward_layer, return_state=False)
+
+    def _check_layers(self, layer: Recursive, down: Any) -> None:
+        if not isinstance(down, TopDown) or down.cell.reads != "node":
+            raise ValueError(
+                "`downward_layer` must be a kerasrec.layers.TopDown layer whose cell has "
+                'reads="node", such as TopDownTreeLSTM(units, reads="node"), so that a tree node '
+                f"reads its own upward output; received {down!r}."
+            )
+        if down.embedding is not None:
+            raise ValueError(
+                "`downward_layer` reads the outputs of `layer` and no words, so it must have no "
+                f"`embedding`; received {down.embedding!r}. Give the embedding to `layer`."
+            )
+        units, units_down = layer.cell.state_sizes[0], down.cell.state_sizes[0]
+        if units_down != units:
+            raise ValueError(
+                f"`downward_layer` has {units_down} units, but it begins with the root's state of "
+                f"`layer`, which has {units}. Give both the same."
+            )
+        units = layer.cell.output_size
+        if self.merge_mode in ("sum", "ave", "mul") and units != units_down:
+            raise ValueError(
+                f'`merge_mode="{self.merge_mode}"` needs outputs of the same size: `layer` has '
+                f'{units} units, `downward_layer` {units_down}. Use "concat" or None.'
+            )
+        dtypes = {one.compute_dtype for one in (self, layer, down)}
+        if len(dtypes) > 1:
+            raise ValueError(
+                f"{self.name} and its two layers compute in {' and '.join(sorted(dtypes))}. Give "
+                "`dtype` to both layers alone, or the same to all three."
+            )
+
+    def __call__(self, x: Any, children: Any = None, **kwargs: Any) -> Any:
+        """Calls the layer: `layer(x, children)` or `layer([x, children])`."""
+        inputs = both_inputs(self.name, x, children, takes_ragged=True)
+        with SentenceFirst():
+            outputs = super().__call__(*inputs, **kwargs)
+        mask_symbolic(outputs, inputs[1])
+        return outputs
+
+    def build(self, x_shape: Any, children_shape: Any = None) -> None:
+        """Creates the weights of both layers."""
+        check_children(self.name, children_shape)
+        self.upward_layer.build(x_shape, children_shape)
+        units = self.upward_layer.cell.output_size
+        self.downward_layer.build((*x_shape[:2], units), children_shape)
+        freeze_held(self)
+        self.built = True
+
+    def call(self, x: Any, children: Any, mask: Any = None, training: bool = False) -> Any:
+        """Runs both layers; see the class."""
+        refuse_mask(self.name, mask)
+        up, *root = self.upward_layer(x, children, training=training)
+        sizes = self.downward_layer.cell.state_sizes
+        # A state that the upward layer lacks, such as the memory of an LSTM, begins at zero.
+        begin = [
+            root[place]
+            if place < len(root) and root[place].shape[-1] == size
+            else tf.zeros([num_trees(x), size], up.dtype)
+            for place, size in enumerate(sizes)
+        ]
+        down = self.downward_layer(up, children, training=training, initial_state=begin)
+        if self.merge_mode is None:
+            return [up, down]
+        outputs = mark_states(_MERGES[self.merge_mode](up, down))
+        set_mask(outputs, mask_of(up))
+        return outputs
+
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
+        """Returns the masks of what `call` returns; see `Recursive.compute_mask`."""
+        mask = self.downward_layer.compute_mask(inputs, previous_mask)
+        return [mask, mask] if self.merge_mode is None else mask
+
+    def compute_output_shape(self, x_shape: Any, children_shape: Any) -> Any:
+        """Returns the shapes of what `call` returns."""
+        units = [one.cell.output_size for one in (self.upward_layer, self.downward_layer)]
+        if self.merge_mode is None:
+            return [(*x_shape[:2], size) for size in units]
+        return (*x_shape[:2], sum(units) if self.merge_mode == "concat" else units[0])
+
+    def compute_output_spec(
+        self, x: Any, children: Any, mask: Any = None, training: bool = False
+    ) -> Any:
+        """Returns symbolic outputs, so that a functional model is built without compiling."""
+        self.upward_layer.check(x, children, mask)
+        shapes = self.compute_output_shape(x.shape, children.shape)
+        if self.merge_mode is None:
+            return [like(x, shape, self.compute_dtype) for shape in shapes]
+        return like(x, shapes, self.compute_dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor arguments, as Keras saves them."""
+        return {
+            **super().get_config(),
+            "layer": keras.saving.serialize_keras_object(self.upward_layer),
+            "downward_layer": keras.saving.serialize_keras_object(self.downward_layer),
+            "merge_mode": self.merge_mode,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Bidirectional:
+        """Returns a layer made from the result of `get_config`."""
+        config = dict(config)
+        for name in ("layer", "downward_layer"):
+            config[name] = keras.saving.deserialize_keras_object(config[name])
+        return cls(**config)
+
+
+def _copy(layer: Recursive, return_state: bool) -> Recursive:
+    """A layer with the same options and embedding that returns the outputs of all tree nodes."""
+    options = {
+        "return_sequences": True,
+        "return_state": return_state,
+        "embedding": layer.embedding,
+    }
+    return type(layer).from_config({**layer.get_config(), **options})

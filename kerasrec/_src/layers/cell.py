@@ -1,0 +1,470 @@
+"""`RecursiveCell`: the computation at one tree node."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+from kerasrec._src.layers.types import Activation, Constraint, Initializer, Regularizer
+from kerasrec._src.private import added_losses
+from kerasrec._src.public import TraceError, map_fn
+
+# The words of errors for a None where a tensor is expected.
+_OF_NONE = ("NoneType", "None values not supported", "NOT CONVERTIBLE TO TENSOR")
+
+# The activations of Keras that compute each element from itself alone.
+_ELEMENTWISE = """
+    celu elu exponential gelu hard_shrink hard_sigmoid hard_silu hard_tanh leaky_relu linear
+    log_sigmoid mish relu relu6 selu sigmoid silu soft_shrink softplus softsign squareplus tanh
+    tanh_shrink threshold
+"""
+
+
+class RecursiveCell(keras.layers.Layer):
+    """Base class of cells: what a cell of `keras.layers.RNN` is for sequences, for trees.
+
+    A cell computes the states of a leaf from its inputs, and those of an inner node from its
+    children's states. `kerasrec.layers.Recursive` applies the cell over trees, to many tree nodes
+    at once: the first axis of all tensors counts tree nodes.
+
+    A subclass sets `state_size`, creates weights in `build`, and implements `call`, which returns
+    the node's output and its new states, as the cells of Keras do. By default, a leaf is an inner
+    node whose children have the states of `get_initial_state`; if it is to be something else, the
+    subclass implements `call_leaf`, too. The output is the first state, unless the cell sets
+    `output_size`. Parents read only states.
+
+    Args:
+        arity: The largest number of children of a tree node, a positive int. A missing child has
+            the states of `get_initial_state`. None for any number of children, as ragged rows.
+        inner_inputs: Whether inner nodes read inputs, too; otherwise `call` gets None for them.
+            False ignores the inputs of inner nodes. None accepts only trees whose inner nodes have
+            no inputs, as far as that is known: a word other than 0 at an inner node is an error,
+            and so are the states of another tree layer.
+        dropout: The fraction of the input features to drop in training, separately for each tree
+            node.
+        recurrent_dropout: The fraction of the first state to drop in training where a neighboring
+            tree node reads it.
+        seed: The seed of the dropout, an int.
+        **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
+
+    Call arguments:
+        inputs: The inputs, float `[nodes, features]`, or None without `inner_inputs`.
+        states: A list with an entry for each child: the list of its states, `[nodes, units]` each.
+            With `arity=None` a list of the children's states, RaggedTensors
+            `[nodes, (children), units]`.
+        training: Whether the call is in training, a bool; passed to a cell whose `call` takes it.
+
+    Output shape:
+        The output `[nodes, output_size]`, and a list of the new states, `[nodes, units]` each.
+
+    Attributes:
+        state_size: The number of units of each state, an int or a sequence of ints.
+        output_size: The number of units of the output, an int. A cell whose output is not its first
+            state sets it, even if the two have the same number of units.
+        supports_jit: Whether XLA may compile a training step that contains the cell, a bool, if its
+            layer has `engine="compiled"`. False, unless a subclass sets it: XLA supports no
+            assertions and not all ops.
+
+    Example:
+
+    >>> class SumCell(kerasrec.layers.RecursiveCell):
+    ...     state_size = 8
+    ...     def call_leaf(self, inputs):
+    ...         return inputs, [inputs]
+    ...     def call(self, inputs, states):
+    ...         (left,), (right,) = states
+    ...         total = left + right
+    ...         return total, [total]
+    >>> x = keras.ops.ones([1, 3, 8])  # one tree: a root and two leaves
+    >>> children = np.array([[[1, 2], [-1, -1], [-1, -1]]])
+    >>> float(kerasrec.layers.Recursive(SumCell())(x, children)[0, 0])
+    2.0
+    """
+
+    state_size: int | Sequence[int]
+    goes_down: ClassVar[bool] = False
+    # Cells that multiply by the arity need an int; only cells for any number of children have None.
+    arity: Any
+
+    def __init__(
+        self,
+        *,
+        arity: int | None = 2,
+        inner_inputs: bool | None = None,
+        dropout: float = 0.0,
+        recurrent_dropout: float = 0.0,
+        seed: int | None = None,
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        if arity is not None and (not isinstance(arity, int) or arity < 1):
+            raise ValueError(
+                f"`arity` must be a positive integer, received {arity!r}; None stands for any "
+                "number of children."
+            )
+        if inner_inputs not in (None, True, False):
+            raise ValueError(
+                "`inner_inputs` must be True (inner nodes read inputs), False (their inputs are "
+                f"left out) or None (they must have none), received {inner_inputs!r}."
+            )
+        for name, rate in (("dropout", dropout), ("recurrent_dropout", recurrent_dropout)):
+            if not 0 <= rate < 1:
+                raise ValueError(f"`{name}` must be at least 0 and below 1, received {rate}.")
+        # XLA may not support what a subclass computes.
+        self.supports_jit = False
+        self.arity: Any = arity
+        self.inner_inputs = inner_inputs
+        self.dropout = dropout
+        self.recurrent_dropout = recurrent_dropout
+        self.seed = seed
+        self._output_size: int | None = None
+
+    def __call__(self, inputs: Any, states: Any, *args: Any, **kwargs: Any) -> Any:
+        """Runs `call`, with weights and inputs cast to the cell's dtype.
+
+        Raises:
+            ValueError: If `states` are those of one node, as `keras.layers.RNN` passes them.
+        """
+        if self.arity is not None and not self.goes_down:
+            for child in states:
+                if not isinstance(child, list | tuple):
+                    raise ValueError(
+                        f"{self.name} needs the states of each child of a node, a list of lists; "
+                        f"received {child!r} among them. keras.layers.RNN, which passes the states "
+                        "of one, is for sequences: kerasrec.layers.Recursive(cell) goes up trees."
+                    )
+        return super().__call__(inputs, states, *args, **kwargs)
+
+    def call(self, inputs: Any, states: Sequence[Any]) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        """Computes inner nodes. A subclass may also take `training`, a bool.
+
+        Args:
+            inputs: The inputs, `[nodes, features]`, or None without `inner_inputs`.
+            states: A list with an entry for each child: the list of its states, `[nodes, units]`
+                each. With `arity=None` there is a RaggedTensor `[nodes, (children), units]` for
+                each state, with a row for each node: reduce it with `tf.reduce_sum(state, axis=1)`
+                or the like, and compute on each child with `kerasrec.map_fn`.
+
+        Returns:
+            The node's output `[nodes, output_size]`, and a list of its new states, `[nodes, units]`
+            each.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must implement `call`.")
+
+    def call_leaf(self, inputs: Any, **kwargs: Any) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        """Computes leaves; by default as nodes whose children have initial states, or empty rows.
+
+        Args:
+            inputs: The inputs, `[nodes, features]`.
+            **kwargs: `training`, if `call` takes it.
+
+        Returns:
+            The same as `call`.
+        """
+        if self.arity is None:
+            # Looked up, so that `engine="compiled"` knows where the rows come from.
+            empty = tf.RaggedTensor.from_row_splits(tf.zeros([0], tf.int32), [0, 0], validate=False)
+            rows = tf.gather(empty, tf.zeros_like(inputs[:, 0], tf.int32))
+            none = map_fn(lambda _: [state[0] for state in self.get_initial_state(1)], rows)
+            return self.call(inputs, none, **kwargs)
+        missing = self.get_initial_state(keras.ops.shape(inputs)[0])
+        return self.call(inputs, [missing] * self.arity, **kwargs)
+
+    def get_initial_state(self, batch_size: int | tf.Tensor | None = None) -> list[tf.Tensor]:
+        """Returns the states of a missing child, or of roots whose states are not given.
+
+        They are zeros, unless a subclass says otherwise.
+
+        Args:
+            batch_size: The number of tree nodes, an int or a 0-d tensor.
+
+        Returns:
+            A list of states, `[batch_size, units]` each.
+        """
+        shapes = [(batch_size, size) for size in self.state_sizes]
+        return [keras.ops.zeros(shape, self.compute_dtype) for shape in shapes]
+
+    @property
+    def output_size(self) -> int:
+        """The number of units of the output."""
+        return self.state_sizes[0] if self._output_size is None else self._output_size
+
+    @output_size.setter
+    def output_size(self, units: int) -> None:
+        self._output_size = units
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Sets an attribute; `output_size` even if it already reads the same, which Keras skips."""
+        super().__setattr__("_output_size" if name == "output_size" else name, value)
+
+    @property
+    def has_own_output(self) -> bool:
+        """Whether the output is not the first state."""
+        overridden = type(self).output_size is not RecursiveCell.output_size
+        return overridden or self._output_size is not None
+
+    @property
+    def num_slots(self) -> Any:
+        """The number of children that have separate weights; 1 where all share them."""
+        return self.arity or 1
+
+    @property
+    def state_sizes(self) -> list[int]:
+        """`state_size` as a list."""
+        size = getattr(self, "state_size", None)
+        if size is None:
+            raise ValueError(
+                f"{type(self).__name__} has no `state_size`. Set it, in the class or in __init__, "
+                "to the number of units of the state, or to a list of them if there are several."
+            )
+        return [size] if isinstance(size, int) else list(size)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor arguments, as Keras saves them."""
+        return {
+            **super().get_config(),
+            "arity": self.arity,
+            "inner_inputs": self.inner_inputs,
+            "dropout": self.dropout,
+            "recurrent_dropout": self.recurrent_dropout,
+            "seed": self.seed,
+        }
+
+
+def call_cell(
+    cell: RecursiveCell, method: Callable[..., Any], *arguments: Any, training: bool, **options: Any
+) -> list[tf.Tensor]:
+    """Calls a cell for tree nodes; returns its states, after its output if that is not a state.
+
+    Args:
+        cell: Any cell.
+        method: `cell.call`, `cell.call_leaf`, or `cell`, which casts weights and inputs first.
+        *arguments: The arguments of the method.
+        training: Passed to a cell whose `call` takes it.
+        **options: Further arguments of the method.
+
+    Raises:
+        TraceError: If the cell does not return what its `state_size` and `output_size` promise,
+            adds a loss, or reads inputs of inner nodes without `inner_inputs`.
+    """
+    if _takes_training(cell, cell.call if method is cell else method):
+        options["training"] = training
+    with without_losses(
+        cell,
+        f"{type(cell).__name__} adds a loss, by `add_loss` or by the `activity_regularizer` of a "
+        "layer in it. A cell is called inside of the recursion, and its losses cannot leave it. "
+        "Compute the loss from what the layer returns, as with `return_sequences=True`.",
+    ):
+        with _explaining_none(cell, arguments):
+            found = method(*arguments, **options)
+        output, states = _output_and_states(cell, found)
+    return [output, *states] if cell.has_own_output else states
+
+
+@contextlib.contextmanager
+def _explaining_none(cell: RecursiveCell, arguments: Sequence[Any]) -> Iterator[None]:
+    """Calls a cell within it; an error about a None then says why the cell's inputs may be None."""
+    try:
+        yield
+    except Exception as error:
+        is_of_none = any(words in str(error) for words in _OF_NONE)
+        if arguments[0] is not None or cell.inner_inputs or not is_of_none:
+            raise
+        raise TraceError(
+            f"{type(cell).__name__}.call failed: {str(error).rstrip('.')}. Its `inputs` are None "
+            "at inner nodes, which may be why. Make the cell with inner_inputs=True if inner nodes "
+            "have inputs, too; otherwise compute from the states alone."
+        ) from error
+
+
+@contextlib.contextmanager
+def without_losses(layer: keras.layers.Layer, message: str) -> Iterator[None]:
+    """Within it a layer is called; a TraceError with the message if that adds a loss."""
+    before = set(map(id, added_losses(layer)))
+    yield
+    if not before.issuperset(map(id, added_losses(layer))):
+        raise TraceError(message)
+
+
+def is_ready_made(cell: RecursiveCell) -> bool:
+    """Whether a cell is one of this package, with Keras' own activations.
+
+    Such a cell keeps rows apart, draws no random numbers, and computes the same in training and
+    outside of it, since dropout comes from its layer. A user's own cell may do anything; so may the
+    layers in it, which ask Keras whether they are in training.
+    """
+    names = ("activation", "recurrent_activation")
+    activations = [getattr(cell, name) for name in names if hasattr(cell, name)]
+    is_ready = type(cell).__module__.startswith(f"{__package__}.")
+    return is_ready and all(map(is_of_keras, activations))
+
+
+def is_of_keras(activation: Callable[..., Any]) -> bool:
+    """Whether an activation is one of `keras.activations`."""
+    return getattr(keras.activations, getattr(activation, "__name__", ""), None) is activation
+
+
+def of_each_gate(activation: Callable[..., Any], gates: Any, number: int) -> Any:
+    """Applies an activation to gates that are joined, `[nodes, number * units]`, one by one.
+
+    An activation that is known to compute each element from itself alone gets all gates at once.
+    """
+    if is_of_keras(activation) and activation.__name__ in _ELEMENTWISE.split():
+        return activation(gates)
+    return ops.concatenate([activation(gate) for gate in tf.split(gates, number, -1)], -1)
+
+
+def _takes_training(cell: RecursiveCell, method: Callable[..., Any]) -> bool:
+    """Whether a method takes `training`, or passes `**kwargs` to `call`, which takes it."""
+    parameters = inspect.signature(method).parameters
+    hands_on = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+    of_call = inspect.signature(cell.call).parameters
+    return "training" in parameters or (hands_on and "training" in of_call)
+
+
+def _output_and_states(cell: RecursiveCell, found: Any) -> tuple[Any, list[Any]]:
+    """The checked results of `call` or `call_leaf`."""
+    name, sizes = type(cell).__name__, cell.state_sizes
+    # Not `states[0], states`, since in `call` the argument `states` has those of the children.
+    right = f"hidden, [hidden{', ...' * (len(sizes) > 1)}]"
+    is_pair = isinstance(found, tuple | list) and len(found) == 2
+    output, states = found if is_pair else (None, None)
+    states = list(states) if isinstance(states, list | tuple) else [states]
+    shapes = [getattr(one, "shape", None) for one in (output, *states)]
+    units = [None if shape is None or not len(shape) else shape[-1] for shape in shapes]
+    if units != [cell.output_size, *sizes]:
+        got = f"units {units[0]} and {units[1:]}" if is_pair else repr(found)
+        raise TraceError(
+            f"`call` and `call_leaf` of {name} must return an output of {cell.output_size} units "
+            f"and a list of states of {sizes} units, as its `output_size` and `state_size` say: "
+            f"`return output, states`. Received {got}."
+        )
+    if not cell.has_own_output and output is not states[0]:
+        raise TraceError(
+            f"The output of {name} is not its first state. Compute it once, and return it as "
+            f"both output and state: `hidden = ...; return {right}`. For another output, set "
+            "`self.output_size` in `__init__`."
+        )
+    return output, states
+
+
+class KernelCell(RecursiveCell):
+    """A cell with `kernel`, `recurrent_kernel` and `bias`, made in the same way as in Keras.
+
+    `recurrent_kernel` has rows for each child, so a cell needs an arity. A subclass whose children
+    share these rows, or whose arity is known only later, sets `needs_arity = False`.
+
+    Args:
+        units: The size of the output, a positive int.
+        activation: The activation of the new state.
+        use_bias: Whether the cell has a bias.
+        kernel_initializer: The initializer of `kernel`.
+        recurrent_initializer: The initializer of `recurrent_kernel`.
+        bias_initializer: The initializer of `bias`.
+        kernel_regularizer: The regularizer of `kernel`.
+        recurrent_regularizer: The regularizer of `recurrent_kernel`.
+        bias_regularizer: The regularizer of `bias`.
+        kernel_constraint: The constraint on `kernel`.
+        recurrent_constraint: The constraint on `recurrent_kernel`.
+        bias_constraint: The constraint on `bias`.
+        **kwargs: The arguments of `RecursiveCell`.
+    """
+
+    needs_arity: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        units: int,
+        *,
+        activation: Activation = "tanh",
+        use_bias: bool = True,
+        kernel_initializer: Initializer = "glorot_uniform",
+        recurrent_initializer: Initializer = "glorot_uniform",
+        bias_initializer: Initializer = "zeros",
+        kernel_regularizer: Regularizer = None,
+        recurrent_regularizer: Regularizer = None,
+        bias_regularizer: Regularizer = None,
+        kernel_constraint: Constraint = None,
+        recurrent_constraint: Constraint = None,
+        bias_constraint: Constraint = None,
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        self.supports_jit = True
+        if self.arity is None and self.needs_arity:
+            raise ValueError(
+                f"{type(self).__name__} has weights for each child: `arity` must be a positive "
+                "integer, received None. For any number of children there is ChildSumTreeLSTM."
+            )
+        if not isinstance(units, int) or units < 1:
+            raise ValueError(f"`units` must be a positive integer, received {units!r}.")
+        self.units = units
+        self.activation = keras.activations.get(activation)
+        self.use_bias = use_bias
+        self.kernel_initializer = keras.initializers.get(kernel_initializer)
+        self.recurrent_initializer = keras.initializers.get(recurrent_initializer)
+        self.bias_initializer = keras.initializers.get(bias_initializer)
+        self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
+        self.recurrent_regularizer = keras.regularizers.get(recurrent_regularizer)
+        self.bias_regularizer = keras.regularizers.get(bias_regularizer)
+        self.kernel_constraint = keras.constraints.get(kernel_constraint)
+        self.recurrent_constraint = keras.constraints.get(recurrent_constraint)
+        self.bias_constraint = keras.constraints.get(bias_constraint)
+
+    def add_kernels(self, num_features: int | None, kernel: int, recurrent: int, bias: int) -> None:
+        """Creates the weights.
+
+        Args:
+            num_features: The number of input features.
+            kernel: The number of columns of `kernel` `[num_features, kernel]`.
+            recurrent: The number of columns of `recurrent_kernel` `[arity * units, recurrent]`, or
+                `[units, recurrent]` for all children with `arity=None`.
+            bias: The size of `bias`.
+        """
+        self.kernel = self.add_weight(
+            shape=(num_features, kernel),
+            name="kernel",
+            initializer=self.kernel_initializer,
+            regularizer=self.kernel_regularizer,
+            constraint=self.kernel_constraint,
+        )
+        self.recurrent_kernel = self.add_weight(
+            shape=(self.num_slots * self.units, recurrent),
+            name="recurrent_kernel",
+            initializer=self.recurrent_initializer,
+            regularizer=self.recurrent_regularizer,
+            constraint=self.recurrent_constraint,
+        )
+        self.bias = None
+        if self.use_bias:
+            self.bias = self.add_weight(
+                shape=(bias,),
+                name="bias",
+                initializer=self.bias_initializer,
+                regularizer=self.bias_regularizer,
+                constraint=self.bias_constraint,
+            )
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor arguments, as Keras saves them."""
+        return {
+            **super().get_config(),
+            "units": self.units,
+            "activation": keras.activations.serialize(self.activation),
+            "use_bias": self.use_bias,
+            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
+            "recurrent_initializer": keras.initializers.serialize(self.recurrent_initializer),
+            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
+            "kernel_regularizer": keras.regularizers.serialize(self.kernel_regularizer),
+            "recurrent_regularizer": keras.regularizers.serialize(self.recurrent_regularizer),
+            "bias_regularizer": keras.regularizers.serialize(self.bias_regularizer),
+            "kernel_constraint": keras.constraints.serialize(self.kernel_constraint),
+            "recurrent_constraint": keras.constraints.serialize(self.recurrent_constraint),
+            "bias_constraint": keras.constraints.serialize(self.bias_constraint),
+        }

@@ -1,0 +1,238 @@
+"""Chooses the tokens of tree nodes and where children grow: as in a given tree, or at random."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import keras
+import tensorflow as tf
+
+from kerasrec._src.layers.growth import ROOT, Place
+from kerasrec._src.private import unseen_by_op_callbacks
+
+_IMPOSSIBLE = tf.float32.min  # a logit
+_COLDEST = 1e-6  # the lowest temperature but 0
+
+
+class Choice(NamedTuple):
+    """A choice at tree nodes.
+
+    Args:
+        value: The tokens, int32 `[nodes]`, or whether there is a child in each slot, bool
+            `[nodes, arity]`.
+        log_likelihood: The log-likelihood of the value, float32 `[nodes]`.
+
+    Example:
+
+    >>> choice = kerasrec.layers.Choice(tf.constant([3, 1]), tf.constant([-0.5, -1.25]))
+    >>> float(tf.reduce_sum(choice.log_likelihood))
+    -1.75
+    """
+
+    value: tf.Tensor
+    log_likelihood: tf.Tensor
+
+
+class Choices:
+    """Base class of the ways to choose, so that one model can both score trees and grow them.
+
+    Only what is left to chance has a log-likelihood: where a slot may not have a child, as on the
+    last level, leaving it empty has probability 1.
+
+    Args:
+        allowed: The slots in which a node may have a child, bool `[nodes, arity]`.
+        num_tokens: The size of the vocabulary.
+
+    Example:
+
+    >>> class WordsFirst(kerasrec.layers.TreeDecoder):
+    ...     def decide(self, states, choose: kerasrec.layers.Choices):
+    ...         token = choose.token(self.words, states)
+    ...         features = tf.concat([states, self.embedding(token.value)], -1)
+    ...         return token, choose.children(self.growth(features))
+    >>> cell = kerasrec.layers.TopDownTreeLSTMCell(4, arity=2)
+    >>> decoder = WordsFirst(cell, num_tokens=10, embedding_dim=4, max_depth=3)
+    >>> decoder(np.array([[3, 7]]), np.array([[[1, -1], [-1, -1]]])).shape
+    TensorShape([1, 2, 2])
+    """
+
+    def __init__(self, allowed: tf.Tensor, num_tokens: int):
+        self._allowed = allowed
+        self._num_tokens = num_tokens
+
+    def token(self, layer: keras.layers.Dense, features: tf.Tensor) -> Choice:
+        """Chooses each node's token, by a softmax over all but token 0, which is padding.
+
+        Args:
+            layer: A `keras.layers.Dense` from features to logits, with a unit for each token, a
+                bias and no activation. Its weights are read but it is not called, so that growing
+                trees keep no logits of the whole vocabulary.
+            features: The features, `[nodes, features]`.
+
+        Raises:
+            ValueError: If `layer` is any other layer, or was quantized.
+        """
+        raise NotImplementedError
+
+    def children(self, logits: tf.Tensor) -> Choice:
+        """Chooses the slots of each node that have a child, by a sigmoid for each slot.
+
+        Args:
+            logits: The logits, `[nodes, arity]`; those of slots that are not allowed are ignored.
+                An infinite logit forces the choice.
+        """
+        raise NotImplementedError
+
+    def _weights(self, layer: keras.layers.Dense, features: tf.Tensor) -> list[tf.Tensor]:
+        """A Dense layer's kernel and bias, as tensors of the features' dtype."""
+        mode = getattr(layer, "quantization_mode", None)
+        if mode is not None:
+            raise ValueError(
+                f"choose.token reads the kernel of {layer.name!r}, whose numbers were scaled by "
+                f"quantize({mode!r}). Leave that layer out: "
+                f"model.quantize({mode!r}, filters=lambda layer: layer.name != {layer.name!r})."
+            )
+        is_dense = isinstance(layer, keras.layers.Dense) and layer.use_bias
+        if (
+            not is_dense
+            or layer.activation is not keras.activations.linear
+            or layer.units != self._num_tokens
+        ):
+            raise ValueError(
+                "choose.token needs a keras.layers.Dense with a bias, no activation and a unit for "
+                f"each of {self._num_tokens} tokens; received {layer!r}."
+            )
+        return [
+            tf.cast(tf.convert_to_tensor(weight), features.dtype)
+            for weight in (layer.kernel, layer.bias)
+        ]
+
+    def _log_children(self, has_child: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
+        terms = tf.math.log_sigmoid(tf.where(has_child, logits, -logits))
+        return tf.reduce_sum(tf.where(self._allowed, terms, 0.0), -1)
+
+
+class Given(Choices):
+    """Chooses the values of given trees: teacher forcing.
+
+    Args:
+        tokens: The tokens, int32 `[nodes]`.
+        has_child: Whether there is a child in each slot, bool `[nodes, arity]`.
+        allowed, num_tokens: The arguments of `Choices`.
+    """
+
+    def __init__(
+        self, tokens: tf.Tensor, has_child: tf.Tensor, allowed: tf.Tensor, num_tokens: int
+    ):
+        super().__init__(allowed, num_tokens)
+        self._tokens = tokens
+        self._has_child = has_child
+
+    def token(self, layer: keras.layers.Dense, features: tf.Tensor) -> Choice:
+        """Returns the given tokens; see `Choices.token`."""
+        logits = _token_logits(features, *self._weights(layer, features))
+        return Choice(self._tokens, _log_token(logits, self._tokens))
+
+    def children(self, logits: tf.Tensor) -> Choice:
+        """Returns the given children; see `Choices.children`."""
+        log_children = self._log_children(self._has_child, tf.cast(logits, tf.float32))
+        return Choice(self._has_child, log_children)
+
+
+class Drawn(Choices):
+    """Draws at nodes that grow, or chooses the likeliest value.
+
+    Args:
+        place: The place of the nodes.
+        roots: The tokens of roots, int32 `[batch]`; -1 where they are drawn, too.
+        temperature: A float32 scalar that divides all logits before anything is drawn; 0 chooses
+            the likeliest value, which has probability 1.
+        allowed, num_tokens: The arguments of `Choices`.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        roots: tf.Tensor,
+        temperature: tf.Tensor,
+        allowed: tf.Tensor,
+        num_tokens: int,
+    ):
+        super().__init__(allowed, num_tokens)
+        self._place = place
+        self._roots = roots
+        self._temperature = temperature
+        self._uniform = place.uniform(1 + allowed.shape[1])
+
+    def token(self, layer: keras.layers.Dense, features: tf.Tensor) -> Choice:
+        """Draws tokens, except for roots whose token is given, with probability 1."""
+        is_root = self._place.slot == ROOT
+        given = tf.where(is_root, tf.gather(self._roots, self._place.tree), -1)
+        weights = self._weights(layer, features)
+        drawn = self._uniform[:, 0]
+        # As one function, this is one node of the graph, so that logits of the whole vocabulary are
+        # freed with each wave. Decoders do not share it: relaxed to a vocabulary of any size, it
+        # would hide which axis is that of the nodes.
+        draw = tf.function(partial(_draw_token), autograph=False)
+        return Choice(*draw(features, drawn, given, self._temperature, *weights))
+
+    def children(self, logits: tf.Tensor) -> Choice:
+        """Draws children; see `Choices.children`."""
+        logits = tf.cast(logits, tf.float32) / _divisor(self._temperature)
+        is_random = self._temperature > 0
+        wants = tf.where(is_random, self._uniform[:, 1:] < tf.sigmoid(logits), logits > 0)
+        wants = wants & self._allowed
+        return Choice(wants, tf.where(is_random, self._log_children(wants, logits), 0.0))
+
+
+def _divisor(temperature: tf.Tensor) -> tf.Tensor:
+    """The divisor of logits; 1 for temperature 0, at which only their order counts."""
+    return tf.where(temperature > 0, tf.maximum(temperature, _COLDEST), 1.0)
+
+
+def _token_logits(
+    features: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, divisor: tf.Tensor | None = None
+) -> tf.Tensor:
+    """The logits, float32 `[nodes, tokens]`; token 0 is padding and never drawn."""
+    logits = tf.cast(tf.matmul(features, kernel), tf.float32)
+    bias = tf.cast(bias, tf.float32)
+    if divisor is not None:
+        logits, bias = logits / divisor, bias / divisor
+    # The bias forbids token 0, which saves a pass over the logits of all nodes. It does so after
+    # the division: a very high temperature would make token 0 possible.
+    return logits + (bias + tf.one_hot(0, tf.size(bias), _IMPOSSIBLE, 0.0))
+
+
+def _log_token(logits: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
+    return -tf.nn.sparse_softmax_cross_entropy_with_logits(tokens, logits)
+
+
+@unseen_by_op_callbacks()
+def _draw_token(
+    features: tf.Tensor,
+    drawn: tf.Tensor,
+    given: tf.Tensor,
+    temperature: tf.Tensor,
+    kernel: tf.Tensor,
+    bias: tf.Tensor,
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Each node's token and its log-probability: 0 where nothing is drawn.
+
+    Args:
+        features: The features, `[nodes, features]`.
+        drawn: Uniform random numbers from 0 to 1, float32 `[nodes]`.
+        given: The tokens to take, int32 `[nodes]`; -1 to draw one.
+        temperature: The temperature, a float32 scalar.
+        kernel: The kernel, `[features, tokens]`.
+        bias: The bias, `[tokens]`.
+    """
+    logits = _token_logits(features, kernel, bias, _divisor(temperature))
+    chances = tf.cumsum(tf.nn.softmax(logits), axis=-1)
+    # The last sum is not exactly one.
+    below = tf.cast(chances <= drawn[:, tf.newaxis] * chances[:, -1:], tf.int32)
+    sampled = tf.minimum(tf.reduce_sum(below, -1), tf.shape(logits)[-1] - 1)
+    likeliest = tf.argmax(logits, -1, tf.int32)
+    tokens = tf.where(given >= 0, given, tf.where(temperature > 0, sampled, likeliest))
+    is_random = (given < 0) & (temperature > 0)
+    return tokens, tf.where(is_random, _log_token(logits, tokens), 0.0)

@@ -1,0 +1,103 @@
+"""Layers that a layer holds, and that other layers of the same model may hold, too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, Generic, TypeVar
+
+import keras
+
+from kerasrec._src.private import in_stateless_scope, op_callbacks
+
+_Made = TypeVar("_Made")
+
+
+def config_of_held(layer: keras.layers.Layer | None) -> Any:
+    """The configuration of a layer, which Keras loads as one layer even if several layers hold it.
+
+    Keras marks configurations that it has written before. It marks the first one only afterwards,
+    and then finds only a copy if that one stands inside the configuration of another layer.
+    """
+    keras.saving.serialize_keras_object(layer)
+    return keras.saving.serialize_keras_object(layer)
+
+
+def plain(value: Any) -> Any:
+    """A constructor argument for a configuration: lists in place of those of Keras.
+
+    A list that is an attribute of a layer becomes one that knows the layer. HDF5 files are written
+    from a deep copy of the configuration, which would have to copy the layer.
+    """
+    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def freeze_held(layer: keras.layers.Layer) -> None:
+    """Freezes the layers that a layer holds, if it was made with `trainable=False`.
+
+    Keras then freezes only the layer's own weights. But a layer that was saved after
+    `layer.trainable = False`, which freezes everything, is loaded with that same option.
+    """
+    if not layer.trainable:
+        # Keras passes on the value if it changes, but ignores a value that is already there.
+        layer.trainable = True
+        layer.trainable = False
+
+
+def shape_of_result(layer: keras.layers.Layer, x: keras.KerasTensor) -> tuple[int | None, ...]:
+    """The shape of a layer's result for `x`; the layer then has its weights.
+
+    The layer is not called on `x` itself. Keras saves a layer's calls by their numbers, and would
+    count this call when it loads a model in which the layer is called, too.
+    """
+    if not layer.built and type(layer).build is not keras.layers.Layer.build:
+        layer.build(x.shape)  # What it assigns below would be lost.
+    return tuple(_Held(layer).compute_output_spec(x).shape)
+
+
+class MadeOnce(Generic[_Made]):
+    """Values that are made once for a layer's weights, such as functions traced with them.
+
+    Keras' `enable_lora` and `quantize` replace weights; then all values are made again. Those that
+    are made while a debugging tool watches, such as `tf.debugging.enable_check_numerics`, are
+    separate ones.
+    """
+
+    def __init__(self, *layers: keras.layers.Layer):
+        self._layers = layers
+        # Weights and what was made for them are assigned together, since threads may share a layer.
+        self._known: tuple[list[Any], dict[tuple[Hashable, Any], _Made]] = ([], {})
+
+    def get(self, key: Hashable, make: Callable[[], _Made]) -> _Made:
+        """Returns the value of a key; makes it if there is none.
+
+        In a stateless scope, where other values stand for the weights, it is made for this call
+        only.
+        """
+        if in_stateless_scope():
+            return make()
+        weights = [weight for layer in self._layers for weight in layer.weights]
+        known, made = self._known
+        if list(map(id, weights)) != list(map(id, known)):
+            made = {}
+            self._known = (weights, made)
+        of_tools = key, op_callbacks()
+        return made[of_tools] if of_tools in made else made.setdefault(of_tools, make())
+
+    def items(self) -> list[tuple[Any, _Made]]:
+        """All keys with their values."""
+        return [(key, value) for (key, _), value in self._known[1].items()]
+
+    def values(self) -> list[_Made]:
+        """All values."""
+        return list(self._known[1].values())
+
+
+class _Held(keras.layers.Layer):
+    """Calls a layer on tensors, when Keras works out the shape of the result."""
+
+    def __init__(self, layer: keras.layers.Layer):
+        super().__init__()
+        self._held = layer
+
+    def call(self, x: Any) -> Any:
+        return self._held(x)

@@ -1,0 +1,354 @@
+"""The recursive function behind a tree layer."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from kerasrec._src import host
+from kerasrec._src.engine.execution_plan import ExecutionPlan
+from kerasrec._src.errors import or_nothing
+from kerasrec._src.graph.graph import FunctionGraphs, TaggedGraph
+from kerasrec._src.layers.cell import RecursiveCell, call_cell, is_ready_made
+from kerasrec._src.layers.held import MadeOnce
+from kerasrec._src.layers.inputs import NodeInputs, is_table, leaf_of, look_up, num_words_of
+from kerasrec._src.layers.tree_checks import WordRules, check_sizes, same_sizes
+from kerasrec._src.layers.trees import LEAF, NodeTables, tables_of
+from kerasrec._src.private import in_xla, unseen_by_op_callbacks
+from kerasrec._src.public import RecursiveFunction, collect, map_fn, recursive, switch
+from kerasrec._src.sparse_gradients import is_looked_up_again, must_be_dense
+
+_SLOW_ON_GPU = (
+    "This tree layer trains on a GPU in waves, since engine='auto' does not wait for XLA to "
+    "compile. For more than a few minutes of training, pass engine='compiled' to the layer, and "
+    "batches through kerasrec.datasets.few_shapes: it then trains several times as many trees per "
+    "second. engine='waves' turns this warning off. See docs/guides/gpus.md."
+)
+
+_SEPARATE = (
+    "The embedding {} is trained on several replicas, or called several times in a step, by a loop "
+    "that passes each of the gradients of a word to the optimizer separately, as Keras does. "
+    "Optimizers such as Adam, and clipping, then take other steps than with the sum of the "
+    "gradients. Train with kerasrec.training.Model or kerasrec.training.fit, or pass a "
+    "keras.layers.Embedding as `embedding`."
+)
+
+
+@dataclass(frozen=True)
+class Stages:
+    """A layer's recursive function, and its stages."""
+
+    function: RecursiveFunction
+    function_graphs: FunctionGraphs
+    tagged_graph: TaggedGraph
+    extended_graph: TaggedGraph
+    execution_plan: ExecutionPlan
+
+
+class Recursion:
+    """Runs a cell over batches of trees; traced once for each way it is used, whatever the sizes.
+
+    It is traced again when weights are added or replaced, as `enable_lora` of an embedding does.
+
+    Args:
+        cell: The cell, built before the first call.
+        visitor: Makes the recursive function from the cell and a batch; see `visitor`. If the cell
+            goes down trees, that function takes states in addition to the node.
+        options: The options `engine`, `recompute`, `instances` and `memo` of `kerasrec.recursive`.
+            The engine "compiled" keeps nothing for a gradient except in training, whatever
+            `recompute` is.
+        embedding: Maps words to inputs, if `x` contains words.
+    """
+
+    def __init__(
+        self,
+        cell: RecursiveCell,
+        visitor: Callable[..., RecursiveFunction],
+        options: dict[str, Any],
+        embedding: keras.layers.Layer | None = None,
+    ):
+        self._cell = cell
+        self._visitor = visitor
+        self._options = options
+        self._embedding = embedding
+        self._runs: MadeOnce[tuple[Any, list[Stages]]] = MadeOnce(
+            *[cell] if embedding is None else [cell, embedding]
+        )
+
+    def __call__(
+        self,
+        x: Any,
+        children: Any,
+        drop: tf.Tensor | None,
+        input_drop: tf.Tensor | None,
+        training: bool,
+        return_sequences: bool,
+        initial_states: Sequence[tf.Tensor] = (),
+    ) -> tuple[list[tf.Tensor], Any, tf.Tensor]:
+        """Returns the roots' results, the outputs of all nodes, and which nodes are not padding.
+
+        Args:
+            x: The inputs, `[batch, nodes, features]`, or words, int `[batch, nodes]`; ragged if
+                children are.
+            children: The children, int32 or int64 `[batch, nodes, arity]`, or ragged
+                `[batch, (nodes), (children)]` with int64 row splits.
+            drop: The factors for the first state of each node, `[size + 1, units]`, where size
+                counts all nodes of the batch, or None.
+            input_drop: The factors for what each node reads of its word, `[size, features]`, or
+                None.
+            training: Whether the call is in training, as in Keras.
+            return_sequences: Whether the outputs of all nodes are wanted.
+            initial_states: The states of the roots, `[batch, units]` each, if states go down.
+        """
+        drops = tuple(() if factors is None else (factors,) for factors in (drop, input_drop))
+        features = tuple(x.shape[2:] if input_drop is None else input_drop.shape[1:])
+        dropped = tuple(map(len, drops))
+        is_ragged = isinstance(children, tf.RaggedTensor)
+        is_training, embedding = training, self._embedding
+        training = training and self._depends_on_training
+        shape = (x.dtype, features, children.dtype, is_ragged, dropped)
+        is_again = is_training and embedding is not None and is_looked_up_again(embedding)
+        is_dense = must_be_dense() or is_again
+        if is_training and is_dense and not (embedding is None or is_table(embedding)):
+            warnings.warn(_SEPARATE.format(embedding.name), stacklevel=2)
+        key = (*shape, training, is_dense, return_sequences)
+        if in_xla():  # No function of its own, for the reason that `function/run.py` gives.
+            return self._run(
+                training, is_dense, return_sequences, [], tuple(initial_states), x, children, drops
+            )
+        run, stages = self._runs.get(key, lambda: self._new_run(key))
+        with unseen_by_op_callbacks():  # Padding, which nothing reads, may hold NaN.
+            found = run(tuple(initial_states), x, children, drops)
+        if is_training and host.has_gpu() and stages[0].execution_plan.advice:
+            warnings.warn(_SLOW_ON_GPU, stacklevel=2)
+        return found
+
+    @property
+    def _depends_on_training(self) -> bool:
+        """Whether a run may differ in training, apart from its dropout, which is an argument."""
+        if self._options["engine"] == "compiled":  # What it keeps for a gradient differs.
+            return True
+        is_plain = type(self._embedding) in (type(None), keras.layers.Embedding)
+        return not (is_plain and is_ready_made(self._cell))
+
+    @property
+    def num_traces(self) -> int:
+        """The number of times it has been traced."""
+        return sum(run.experimental_get_tracing_count() for run, _ in self._runs.values())
+
+    @property
+    def num_xla_sizes(self) -> int:
+        """The number of sizes for which XLA has compiled it."""
+        return sum(
+            one.function.num_xla_sizes for _, stages in self._runs.values() for one in stages
+        )
+
+    def stages(self, return_sequences: bool) -> Stages | None:
+        """The stages of the recursive function, or None if it was not traced yet."""
+        for key, (_, stages) in self._runs.items():
+            if stages and key[-1] == return_sequences:
+                return stages[0]
+        return None
+
+    def _new_run(self, key: tuple[Any, ...]) -> tuple[Any, list[Stages]]:
+        """A `tf.function` for one use, and a list that gets its stages when it is traced."""
+        x_dtype, features, children_dtype, is_ragged, dropped, *use = key
+        training, is_dense, return_sequences = use
+        has_drop, has_input_drop = dropped
+        cell, dtype = self._cell, self._cell.compute_dtype
+        stages: list[Stages] = []
+        sizes = cell.state_sizes if cell.goes_down else []
+        takes_words = self._embedding is not None
+        x_features = [] if takes_words else features
+        of_trees = [
+            tf.TensorSpec([None, None, *x_features], x_dtype, "x"),
+            tf.TensorSpec([None, None, cell.arity], children_dtype, "children"),
+        ]
+        if is_ragged:
+            of_trees = [
+                tf.RaggedTensorSpec([None, None, *x_features], x_dtype, 1, tf.int64),
+                tf.RaggedTensorSpec([None, None, None], children_dtype, 2, tf.int64),
+            ]
+        specs = [
+            tuple(tf.TensorSpec([None, size], dtype) for size in sizes),
+            *of_trees,
+            (
+                (tf.TensorSpec([None, cell.state_sizes[0]], dtype, "drop"),) * has_drop,
+                (tf.TensorSpec([None, *features], dtype, "input_drop"),) * has_input_drop,
+            ),
+        ]
+
+        # TensorFlow warns of many traces of one Python function; partials are counted separately.
+        run = functools.partial(self._run, training, is_dense, return_sequences, stages)
+        return tf.function(run, input_signature=specs, autograph=False), stages
+
+    def _run(
+        self,
+        training: bool,
+        is_dense: bool,
+        return_sequences: bool,
+        stages: list[Stages],
+        initial_states: tuple[tf.Tensor, ...],
+        x: Any,
+        children: Any,
+        drops: tuple[tuple[tf.Tensor, ...], ...],
+    ) -> tuple[list[tf.Tensor], Any, tf.Tensor]:
+        """Runs one use, like `__call__`, with a list that gets its stages."""
+        (drop, input_drop) = (factors[0] if factors else None for factors in drops)
+        is_ragged = isinstance(x, tf.RaggedTensor)
+        with contextlib.nullcontext() if in_xla() else host.integers_on_host():
+            with tf.control_dependencies([] if in_xla() else check_sizes(x, children)):
+                x = tf.identity(x)
+            words, rules = self._words_to_check(x)
+            with tf.name_scope("trees"):
+                trees = tables_of(
+                    children, words, rules, self._cell.arity, self._options.get("memo", False)
+                )
+            # As many rows as nodes in all, and a row of outputs for each.
+            rows = x.values if is_ragged else tf.reshape(x, [-1, *x.shape[2:]], "inputs")
+            inputs = self._inputs(rows, trees, input_drop, is_dense)
+            table_size = tf.size(trees.is_node, name="table_size") if return_sequences else None
+        options = dict(self._options)
+        if options["engine"] == "compiled" and not training:
+            options["recompute"] = True
+        visit = self._visitor(
+            self._cell,
+            inputs,
+            trees,
+            drop,
+            table_size,
+            training,
+            options,
+        )
+        arguments = (trees.roots, *([list(initial_states)] if initial_states else []))
+        results, tables = visit.with_tables(*arguments)
+        if not in_xla():
+            stages.append(
+                Stages(
+                    visit,
+                    visit.function_graphs(*arguments),
+                    visit.tagged_graph(*arguments),
+                    visit.extended_graph(*arguments),
+                    visit.execution_plan(*arguments),
+                )
+            )
+        if in_xla():
+            has_failed = ~(trees.are_right & same_sizes(x, children))
+            results, tables = tf.nest.map_structure(
+                lambda tensor: or_nothing(has_failed, tensor), (results, tables)
+            )
+        sequence = tables.get("output")
+        if sequence is not None:
+            size = self._cell.output_size
+            sequence = (
+                children.with_values(sequence)
+                if is_ragged
+                else tf.reshape(sequence, [*tf.unstack(tf.shape(x)[:2]), size])
+            )
+        return results, sequence, trees.is_node
+
+    def _words_to_check(self, x: Any) -> tuple[Any, WordRules | None]:
+        """The words and whether each is allowed; None for both if `x` contains no words.
+
+        Features of padding may be anything, such as the vector of word 0. Ragged trees have no
+        padding: whether a node has features stands for its word.
+        """
+        if self._embedding is None:
+            if not isinstance(x, tf.RaggedTensor):
+                return None, None
+            has_features = tf.reduce_any(x.values != tf.zeros([], x.dtype), -1)
+            return x.with_values(has_features), WordRules(None, True)
+        return x, WordRules(num_words_of(self._embedding), self._cell.inner_inputs)
+
+    def _inputs(
+        self, rows: tf.Tensor, trees: NodeTables, input_drop: tf.Tensor | None, is_dense: bool
+    ) -> NodeInputs:
+        """The inputs of nodes, `[size, features]`, from features or from words `[size]`."""
+        if self._embedding is None:
+            return NodeInputs(rows)
+        is_read = tf.reshape(trees.is_node, [-1])
+        if not self._cell.inner_inputs:
+            is_read &= trees.kinds[:-1] == LEAF
+        dtype = self._cell.compute_dtype
+        inputs = look_up(rows, is_read, self._embedding, dtype, is_dense)
+        if input_drop is None:
+            return inputs
+        # Each node drops its own features, even if several nodes have the same word.
+        return NodeInputs(inputs.of_all_nodes() * input_drop)
+
+
+def visitor(
+    cell: RecursiveCell,
+    inputs: NodeInputs,
+    trees: NodeTables,
+    drop: tf.Tensor | None,
+    table_size: tf.Tensor | None,
+    training: bool,
+    options: dict[str, Any],
+) -> RecursiveFunction:
+    """Returns the recursive function that computes a tree node from its children.
+
+    The function returns the node's states and, before them, an output that is not the first state.
+
+    Args:
+        cell: The computation at each node.
+        inputs: The inputs of the nodes.
+        trees: The tables of the batch.
+        drop: The factors for the first state of each node, `[size + 1, units]`, or None.
+        table_size: The number of rows of the table of all outputs; None if the table is not wanted.
+        training: Whether the call is in training, as in Keras.
+        options: The options of `kerasrec.recursive`.
+    """
+
+    def keep(node: tf.Tensor, results: list[tf.Tensor]) -> list[tf.Tensor]:
+        if table_size is not None:
+            collect("output", results[0], node, table_size)
+        return results
+
+    leaf = leaf_of(cell, inputs, training)
+    rows_of_children = trees.rows() if cell.arity is None else None
+
+    def arriving(child: tf.Tensor, results: list[tf.Tensor]) -> list[tf.Tensor]:
+        """A child's states as its parent reads them."""
+        states = results[1:] if cell.has_own_output else results
+        return states if drop is None else [states[0] * tf.gather(drop, child), *states[1:]]
+
+    def states_of_children(node: tf.Tensor) -> list[Any]:
+        if cell.arity is None:
+            rows = tf.gather(rows_of_children, node)
+            return map_fn(lambda child: arriving(child, visit(child)), rows)
+        numbers = tf.unstack(tf.gather(trees.children, node), num=cell.arity, axis=1)
+        below = [visit(number) for number in numbers]
+        return [arriving(*pair) for pair in zip(numbers, below, strict=True)]
+
+    sizes = [cell.output_size] * cell.has_own_output + cell.state_sizes
+    returns = [tf.TensorSpec([size], cell.compute_dtype) for size in sizes]
+
+    bounds = trees.bounds_in_xla(calls_missing=cell.arity is not None)
+
+    @recursive(returns=returns, **bounds, **options)
+    def visit(node: tf.Tensor) -> list[tf.Tensor]:
+        def leaf_node() -> list[tf.Tensor]:
+            return keep(node, leaf(node))
+
+        def inner_node() -> list[tf.Tensor]:
+            own = inputs.of(node) if cell.inner_inputs else None
+            below = states_of_children(node)
+            return keep(node, call_cell(cell, cell.call, own, below, training=training))
+
+        def missing() -> list[tf.Tensor]:
+            output = [tf.zeros([cell.output_size], cell.compute_dtype)] * cell.has_own_output
+            # Without a token axis: all tokens share the states.
+            return output + [state[0] for state in cell.get_initial_state(1)]
+
+        kinds = [leaf_node, inner_node] + [missing] * (cell.arity is not None)
+        return switch(tf.gather(trees.kinds, node), kinds)
+
+    return visit

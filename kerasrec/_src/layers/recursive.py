@@ -1,0 +1,553 @@
+"""`Recursive(cell)`: applies a cell over trees, as `keras.layers.RNN(cell)` over sequences."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import keras
+import tensorflow as tf
+
+from kerasrec._src.engine.execution_plan import ExecutionPlan
+from kerasrec._src.errors import SentenceFirst
+from kerasrec._src.graph.graph import FunctionGraphs, TaggedGraph
+from kerasrec._src.layers.cell import RecursiveCell
+from kerasrec._src.layers.held import config_of_held, freeze_held, plain, shape_of_result
+from kerasrec._src.layers.inputs import NodeInputs, takes_text
+from kerasrec._src.layers.node_mask import mask_symbolic
+from kerasrec._src.layers.ragged import (
+    as_rows,
+    both_inputs,
+    check_children,
+    is_ragged,
+    like,
+    num_trees,
+)
+from kerasrec._src.layers.recursion import Recursion, Stages, visitor
+from kerasrec._src.layers.stacking import StatesOfNodes, are_states, mark_states
+from kerasrec._src.layers.tree_checks import check
+from kerasrec._src.layers.trees import as_indices, node_tables
+from kerasrec._src.layers.types import Engine, check_engine
+from kerasrec._src.private import in_symbolic_scope, in_xla, mask_of, set_mask
+
+
+@keras.saving.register_keras_serializable("kerasrec")
+class Recursive(StatesOfNodes, keras.layers.Layer):
+    """Applies a cell to every node of trees, children before parents.
+
+    Leaves read their inputs; the cell's `inner_inputs` says whether inner nodes do. With None, the
+    default of most cells, they do not: their words must be 0, and such a layer cannot be stacked on
+    another tree layer, since the states of inner nodes would be lost. Give `inner_inputs=True` to
+    read the inputs of inner nodes, or False to ignore them. If `x` contains vectors that do not
+    come from a tree layer, None ignores those of inner nodes, too.
+
+    The layer runs a recursive function; `tagged_graph()` shows the static graph to which that is
+    compiled.
+
+    Args:
+        cell: A `RecursiveCell`.
+        return_sequences: Whether to return the outputs of all tree nodes, not only those of roots.
+        return_state: Whether to return the root's states in addition to the output.
+        recompute: Whether the backward pass computes the values inside cells again instead of
+            keeping them. That takes less memory and more time; gradients are the same.
+        engine: The way to run the recursion. "waves" runs all tree nodes that are ready at once;
+            "auto" chooses it. "compiled" runs them in blocks, in loops that XLA compiles; results
+            are the same up to rounding. On a GPU it may be several times as fast. On a CPU it may
+            be faster for one tree with small states, and is slower for many trees: compare with
+            `python -m benchmarks speed --peers kerasrec "kerasrec compiled"`. XLA compiles once for
+            each size, rounded up to a power of two, in two to five seconds. A gradient without
+            `training=True` runs the layer again. With "compiled", `model.compile(jit_compile=True)`
+            compiles the whole training step with XLA, once for each shape of a batch; but not with
+            `shared_nodes`.
+        embedding: A Keras layer from words, int `[words]`, to inputs, `[words, features]`, such as
+          `keras.layers.Embedding`. Each different word of a batch is looked up once. Words that are
+          read must be below the `input_dim` of an `Embedding`, even if that is the first layer of a
+          `keras.Sequential`; any other layer checks words itself. A `keras.Sequential` whose first
+          layer is `keras.layers.StringLookup` accepts words as text. Results are those of
+          `layer(embedding(x), children)` if the embedding maps each word separately, so use the
+          cell's dropout. Leaves with the same word are computed once, too, unless the cell reads
+          inputs at inner nodes or draws random numbers at leaves, as in training with `dropout`.
+          Other layers of a model may hold the same embedding; `keras.models.clone_model` gives each
+          of them its own.
+        instances: Names of devices, such as `["/GPU:0", "/GPU:1"]`. Each computes an even part of
+            the tree nodes that are ready at once, even of a single tree; see `kerasrec.recursive`.
+        shared_nodes: Whether a tree node may have several parents. `children` is then a directed
+            acyclic graph with the root 0, such as a syntax tree with equal subtrees merged. A node
+            is computed once, its dropout is drawn once, and the gradients from its parents are
+            added up (`memo=True` of `kerasrec.recursive`).
+        **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
+
+    Call arguments:
+        x: The inputs of tree nodes, float `[batch, nodes, features]`; with `embedding` their words,
+            int `[batch, nodes]`, or string, where `""` is no word.
+        children: The indices of each tree node's children in its tree, int `[batch, nodes, arity]`;
+            -1 for none. Node 0 is the root. Padding nodes come last; they have neither children nor
+            a parent, and may have any word. They are not computed, and are masked in the output. If
+            the cell takes any number of children, `arity` may be any number, too, and differ
+            between batches: `keras.Input([None, None], dtype="int32")`. Both `x` and `children` may
+            be ragged instead, `x` `[batch, (nodes), features]` or `[batch, (nodes)]` and `children`
+            `[batch, (nodes), (children)]`, with rows of at most `arity`. Memory and time then
+            depend on the nodes and children alone, not on padding.
+            `keras.Input([None, None], dtype="int32", ragged=True)` declares them.
+        training: Whether dropout is on, a bool.
+
+    Output shape:
+        The root's output, `[batch, units]`. With `return_sequences` the outputs of all tree nodes,
+        `[batch, nodes, units]`, zero and masked for padding; for ragged inputs
+        `[batch, (nodes), units]`, ragged. With `return_state` a list: this, then each state of the
+        root, `[batch, units]`.
+
+    Raises:
+        ValueError: When called with a `mask`, with sparse tensors, with one ragged and one padded
+          tensor, or with the outputs of another tree layer while `inner_inputs` is None.
+        tf.errors.InvalidArgumentError: When called with `children` that are not trees (with
+          `shared_nodes`, not acyclic graphs), with words that have no vector, or with words that
+          are not read. The message names the tree and the node.
+
+    Example:
+
+    >>> x = keras.random.normal([1, 3, 8])  # one tree: a root and two leaves
+    >>> children = np.array([[[1, 2], [-1, -1], [-1, -1]]])
+    >>> layer = kerasrec.layers.Recursive(kerasrec.layers.TreeGRUCell(4), return_state=True)
+    >>> [one.shape for one in layer(x, children)]
+    [TensorShape([1, 4]), TensorShape([1, 4])]
+    """
+
+    goes_down: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        cell: RecursiveCell,
+        *,
+        return_sequences: bool = False,
+        return_state: bool = False,
+        recompute: bool = False,
+        engine: Engine = "auto",
+        embedding: keras.layers.Layer | None = None,
+        instances: Sequence[str] = (),
+        shared_nodes: bool = False,
+        **kwargs: Any,
+    ):
+        if not isinstance(cell, RecursiveCell):
+            raise ValueError(f"`cell` must be a kerasrec.layers.RecursiveCell, received {cell!r}.")
+        if not isinstance(embedding, keras.layers.Layer | None):
+            raise ValueError(
+                "`embedding` must be a Keras layer from words to vectors, such as "
+                f"keras.layers.Embedding, received {embedding!r}."
+            )
+        check_engine(engine, self)
+        if isinstance(instances, str) or not all(isinstance(name, str) for name in instances):
+            raise ValueError(
+                f"`instances` of {type(self).__name__} must be a list of names of devices, such as "
+                f"['/GPU:0', '/GPU:1'], received {instances!r}."
+            )
+        if instances and engine not in ("auto", "waves"):
+            raise ValueError(
+                f"`instances` of {type(self).__name__} divide waves among devices, and "
+                f"engine={engine!r} has none. Leave `engine` out."
+            )
+        if cell.goes_down != self.goes_down:
+            layer = "TopDown" if cell.goes_down else "Recursive"
+            raise ValueError(
+                f"{type(cell).__name__} goes {'down' if cell.goes_down else 'up'} trees: apply it "
+                f"by kerasrec.layers.{layer}, not by {type(self).__name__}."
+            )
+        if "go_backwards" in kwargs:
+            raise ValueError(
+                f"{type(self).__name__} has no `go_backwards`, which keras.layers.Bidirectional "
+                "sets: there is no order of tree nodes to reverse. kerasrec.layers.Bidirectional "
+                "goes up the trees and down again."
+            )
+        super().__init__(**{"dtype": cell.dtype_policy, **kwargs})
+        if self.compute_dtype != cell.compute_dtype:
+            raise ValueError(
+                f"{self.name} computes in {self.compute_dtype} and its cell in "
+                f"{cell.compute_dtype}. Give `dtype` to the cell alone, or the same to both."
+            )
+        self.cell = cell
+        self.return_sequences = return_sequences
+        self.return_state = return_state
+        self.recompute = recompute
+        self.engine = engine
+        self.instances = list(instances)
+        self.shared_nodes = shared_nodes
+        self.embedding: Any = embedding
+        self.supports_masking = True
+        # With a GPU, Keras compiles every model that supports it, again for each number of tree
+        # nodes.
+        takes_jit = engine == "compiled" and not shared_nodes and not takes_text(embedding)
+        self.supports_jit = cell.supports_jit and takes_jit
+        self.seed_generator = keras.random.SeedGenerator(cell.seed)
+        self._options = {
+            "recompute": recompute,
+            "engine": engine,
+            "instances": tuple(instances),
+            "memo": shared_nodes,
+        }
+        self._recursion = Recursion(cell, self._visitor, self._options, embedding)
+
+    _visitor = staticmethod(visitor)
+    """Makes the recursive function behind the layer."""
+
+    def __call__(self, x: Any, children: Any = None, *args: Any, **kwargs: Any) -> Any:
+        """Calls the layer: `layer(x, children)` or `layer([x, children])`."""
+        inputs = both_inputs(self.name, x, children, takes_ragged=True)
+        dtypes = [tf.as_dtype(item.dtype) for item in inputs if hasattr(item, "dtype")]
+        if self.embedding is None and [dtype.is_integer for dtype in dtypes] == [True, False]:
+            raise ValueError(
+                f"`x` of {self.name} are {dtypes[0].name} and `children` {dtypes[1].name}. Are "
+                "they swapped? Call layer(x, children): features of nodes, then integers."
+            )
+        with SentenceFirst():
+            outputs = super().__call__(*inputs, *args, **kwargs)
+        mask_symbolic(outputs, inputs[1])
+        return outputs
+
+    def build(self, x_shape: Any, children_shape: Any = None) -> None:
+        """Creates the cell's weights."""
+        check_children(self.name, children_shape)
+        self.check_inputs(x_shape, children_shape, "int32", children_shape[-1] is None)
+        self._num_features = x_shape[-1] if self.embedding is None else self._embedding_size()
+        if type(self.cell).build is keras.layers.Layer.build:  # Keras' own makes no weights.
+            self._build_sublayers()
+        elif not self.cell.built:
+            self.cell.build((None, self._num_features))
+        self.cell.built = True
+        freeze_held(self)
+        self.built = True
+
+    def call(self, x: Any, children: Any, *, mask: Any = None, training: bool = False) -> Any:
+        """Runs the recursion; see the class."""
+        self.check(x, children, mask)
+        if in_symbolic_scope():
+            return self._zeros(x)
+        results, sequence = self._run(x, children, training)
+        outputs = results[0] if sequence is None else sequence
+        states = results[1:] if self.cell.has_own_output else results
+        return [outputs, *states] if self.return_state else outputs
+
+    def _run(self, x: Any, children: Any, training: bool, *initial_states: Any) -> tuple[Any, Any]:
+        """The recursion's results for the roots, and the masked outputs of all nodes."""
+        training = bool(training)
+        mask = None if are_states(x) else mask_of(x)
+        if is_ragged(x):
+            if in_xla():
+                raise ValueError(
+                    f"{self.name} takes ragged trees, but not inside of XLA, which needs static "
+                    "shapes. Leave out jit_compile=True, or pad the trees."
+                )
+            x, children = as_rows(x, children)
+        if self.embedding is not None and not takes_text(self.embedding):
+            x = as_indices(x)
+        drop = input_drop = None
+        if training and self.cell.dropout:
+            if self.embedding is None:
+                x = tf.ragged.map_flat_values(self._dropout, x, self.cell.dropout)
+            else:
+                input_drop = self._ones_dropped(x, 0, self._num_features, self.cell.dropout)
+        if training and self.cell.recurrent_dropout:
+            size = self.cell.state_sizes[0]
+            drop = self._ones_dropped(x, 1, size, self.cell.recurrent_dropout)
+        found, sequence, is_node = self._recursion(
+            x, as_indices(children), drop, input_drop, training, self._keeps_all, initial_states
+        )
+        if mask is not None and mask.shape.rank == 2 and not in_xla():
+            _check_mask(mask, is_node)
+        if sequence is not None:
+            mark_states(sequence)
+            if not is_ragged(sequence):  # Ragged states have no padding, and so no mask.
+                set_mask(sequence, mark_states(is_node))
+        return found, sequence
+
+    def _ones_dropped(self, x: Any, more: int, units: int, rate: float) -> tf.Tensor:
+        """Factors of dropout, `[size + more, units]`, where size counts all nodes of the batch."""
+        size = tf.shape(x.values)[0] if is_ragged(x) else tf.reduce_prod(tf.shape(x)[:2])
+        return self._dropout(tf.ones([size + more, units], self.compute_dtype), rate)
+
+    def _dropout(self, x: Any, rate: float) -> Any:
+        return keras.random.dropout(x, rate, seed=self.seed_generator)
+
+    def _embedding_size(self) -> int:
+        """The number of features of the embedding, which is built to find it."""
+        dtype = "string" if takes_text(self.embedding) else "int32"
+        shape = shape_of_result(self.embedding, keras.KerasTensor([None], dtype))
+        if len(shape) != 2 or shape[-1] is None:
+            raise ValueError(
+                f"`embedding` of {self.name} must map [words] to [words, features], with known "
+                f"features; {self.embedding.name} returns {shape}."
+            )
+        return shape[-1]
+
+    def check(self, x: Any, children: Any, mask: Any = None) -> None:
+        """Raises ValueError for arguments of a call that this layer does not accept."""
+        self.check_inputs(x.shape, children.shape, children.dtype, is_ragged(children))
+        refuse_mask(self.name, mask)
+        if takes_text(self.embedding):
+            if x.dtype != "string" and not in_symbolic_scope():
+                raise ValueError(
+                    f"`x` of {self.name} must be text, since its `embedding` looks text up, "
+                    f"received dtype {keras.backend.standardize_dtype(x.dtype)}. Leave "
+                    "keras.layers.StringLookup out of the `embedding` for words that are integers."
+                )
+        elif self.embedding is not None:
+            self._check_integers("x", x.dtype)
+        elif self.cell.inner_inputs is None and are_states(x):
+            raise ValueError(
+                f"`x` of {self.name} are the states of another tree layer, but {self.name} would "
+                "read only those of leaves. Give it inner_inputs=True to read those of inner "
+                "nodes, too, or inner_inputs=False to leave them out."
+            )
+
+    def check_inputs(
+        self, x_shape: Any, children_shape: Any, dtype: Any, are_ragged: bool = False
+    ) -> None:
+        """Raises ValueError for inputs that cannot be trees of this layer.
+
+        Args:
+            x_shape: The shape of `x`.
+            children_shape: The shape of `children`.
+            dtype: The dtype of `children`.
+            are_ragged: Whether `children` are in rows, whose lengths are checked when they are
+                read.
+        """
+        x_shape, children_shape = tuple(x_shape), tuple(children_shape)
+        shapes = f"received `x` of shape {x_shape} and `children` of shape {children_shape}."
+        if self.embedding is not None:
+            if len(x_shape) != 2:
+                raise ValueError(
+                    f"`x` of {self.name} must be the words of tree nodes, [batch, nodes], since "
+                    f"the layer has an `embedding`, {shapes}"
+                )
+        elif len(x_shape) != 3 or x_shape[-1] is None:
+            raise ValueError(
+                f"`x` of {self.name} must be [batch, nodes, features] with known features, or the "
+                f"layer must have an `embedding`, {shapes}"
+            )
+        elif self.built and x_shape[-1] != self._num_features:
+            raise ValueError(
+                f"`x` of {self.name} must have {self._num_features} features, as the layer was "
+                f"built with, {shapes}"
+            )
+        arities = (None, children_shape[-1], *([self.cell.arity] if are_ragged else []))
+        if len(children_shape) != 3 or self.cell.arity not in arities:
+            arity = self.cell.arity
+            which = "any arity" if arity is None else f"arity {arity} as the cell has it"
+            mend = ""
+            if arity is not None and len(children_shape) == 3:
+                mend = (
+                    " Give the layer that arity, or binarize the trees; ChildSumTreeLSTM takes any "
+                    "number of children."
+                )
+            raise ValueError(
+                f"`children` of {self.name} must be [batch, nodes, arity] with {which}, {shapes}"
+                f"{mend}"
+            )
+        for mine, theirs in zip(x_shape[:2], children_shape[:2], strict=True):
+            if None not in (mine, theirs) and mine != theirs:
+                raise ValueError(
+                    f"`x` and `children` of {self.name} must have the same numbers of trees and of "
+                    f"nodes in a tree, {shapes}"
+                )
+        self._check_integers("children", dtype)
+
+    def _check_integers(self, name: str, dtype: Any) -> None:
+        # Keras passes floats there for all inputs, when it builds a subclassed model to load it. If
+        # that fails, it only warns, and layers that are not reached keep their first weights.
+        if not tf.as_dtype(dtype).is_integer and not in_symbolic_scope():
+            mend = (
+                "Give the Keras Input dtype='int32'. A model of your own class has to cast them in "
+                "its `call`, since Keras exports it with floats."
+            )
+            if name == "x" and dtype == "string":
+                mend = (
+                    "For words that are text, put keras.layers.StringLookup before the table: "
+                    "embedding=keras.Sequential([StringLookup(..), Embedding(..)])."
+                )
+            raise ValueError(
+                f"`{name}` of {self.name} must be integers, received dtype {dtype}. {mend}"
+            )
+
+    def _build_sublayers(self) -> None:
+        """Traces the cell, so that layers inside it create their weights."""
+        with tf.init_scope():
+            inputs = NodeInputs(tf.zeros([1, self._num_features], self.compute_dtype))
+            trees = node_tables(tf.fill([1, 1, self.cell.arity or 1], -1))
+            visitor(self.cell, inputs, trees, None, None, False, {}).function_graphs(0)
+
+    def _zeros(self, x: Any) -> Any:
+        """Outputs of the right shapes, from which Keras learns them without compiling."""
+        batch, units = num_trees(x), self.cell.output_size
+        outputs: Any = tf.zeros([batch, units], self.compute_dtype)
+        if self.return_sequences and is_ragged(x):
+            outputs = x.with_values(tf.zeros([tf.shape(x.values)[0], units], self.compute_dtype))
+        elif self.return_sequences:
+            outputs = tf.zeros([batch, tf.shape(x)[1], units], self.compute_dtype)
+        sizes = self.cell.state_sizes
+        states = [tf.zeros([batch, units], self.compute_dtype) for units in sizes]
+        return [outputs, *states] if self.return_state else outputs
+
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
+        """Returns the masks of what `call` returns: which tree nodes are not padding.
+
+        After a call Keras passes only `x`, which does not say this; then the layer has set the
+        mask.
+
+        Args:
+            inputs: `[x, children]`, or `x`.
+            previous_mask: The mask of `x`; it is not read.
+
+        Returns:
+            The mask, bool `[batch, nodes]`, or None without `return_sequences`, or if `children`
+            are ragged or not given. With `return_state` a list: this, then None for each state.
+        """
+        given = self.return_sequences and isinstance(inputs, list | tuple) and len(inputs) == 2
+        given = given and not is_ragged(inputs[1])
+        mask = node_tables(as_indices(inputs[1])).is_node if given else None
+        return [mask] + [None] * len(self.cell.state_sizes) if self.return_state else mask
+
+    def compute_output_shape(self, x_shape: Any, children_shape: Any) -> Any:
+        """Returns the shapes of what `call` returns."""
+        batch, nodes = x_shape[0], x_shape[1]
+        size = self.cell.output_size
+        output = (batch, nodes, size) if self.return_sequences else (batch, size)
+        if not self.return_state:
+            return output
+        return [output, *((batch, units) for units in self.cell.state_sizes)]
+
+    def compute_output_spec(
+        self, x: Any, children: Any, *, mask: Any = None, training: bool = False
+    ) -> Any:
+        """Returns symbolic outputs, so that a functional model is built without compiling."""
+        self.check(x, children, mask)
+        shapes = self.compute_output_shape(x.shape, children.shape)
+        if not self.return_state:
+            return like(x, shapes, self.compute_dtype)
+        return [like(x, shape, self.compute_dtype) for shape in shapes]
+
+    def function_graphs(self) -> FunctionGraphs:
+        """Returns the graph of the recursive function, before tagging; the layer must be built."""
+        return self._stages().function_graphs
+
+    def tagged_graph(self) -> TaggedGraph:
+        """Returns the static tagged graph of the compiled layer; the layer must be built."""
+        return self._stages().tagged_graph
+
+    def extended_graph(self) -> TaggedGraph:
+        """Returns the tagged graph with its gradient; the layer must be built."""
+        return self._stages().extended_graph
+
+    def execution_plan(self) -> ExecutionPlan:
+        """Returns what a training step runs in which wave and keeps; the layer must be built."""
+        return self._stages().execution_plan
+
+    @property
+    def returns_all_states(self) -> bool:
+        """Whether the outputs of all tree nodes are returned."""
+        return self.return_sequences
+
+    @property
+    def _keeps_all(self) -> bool:
+        """Whether the recursion keeps the outputs of all tree nodes."""
+        return self.return_sequences
+
+    @property
+    def num_traces(self) -> int:
+        """The number of times the recursion has been traced; twice where training may differ."""
+        return self._recursion.num_traces
+
+    @property
+    def num_xla_sizes(self) -> int:
+        """The number of sizes for which XLA has compiled the recursion, with engine="compiled".
+
+        Sizes are the numbers of trees and of nodes, each rounded up to a power of two, in training
+        and in inference. Beyond 32 of each, all other sizes run in "waves".
+        """
+        return self._recursion.num_xla_sizes
+
+    def _stages(self) -> Stages:
+        if not self.built:
+            raise ValueError(
+                f"{self.name} has no graph before its weights exist. Call it, or build the model."
+            )
+        stages = self._recursion.stages(self._keeps_all)
+        if stages is None:
+            x = tf.zeros([1, 1, self._num_features], self.compute_dtype)
+            if self.embedding is not None:
+                x = tf.zeros([1, 1], tf.string if takes_text(self.embedding) else tf.int32)
+            self(x, tf.fill([1, 1, self.cell.arity or 1], -1))
+            return self._stages()
+        return stages
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor arguments, as Keras saves them."""
+        return {
+            **super().get_config(),
+            "cell": config_of_held(self.cell),
+            "return_sequences": self.return_sequences,
+            "return_state": self.return_state,
+            "recompute": self.recompute,
+            "engine": self.engine,
+            "instances": plain(self.instances),
+            "shared_nodes": self.shared_nodes,
+            "embedding": config_of_held(self.embedding),
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Recursive:
+        """Returns a layer made from the result of `get_config`."""
+        layers = {
+            name: keras.saving.deserialize_keras_object(config[name])
+            for name in ("cell", "embedding")
+            if isinstance(config.get(name), dict)
+        }
+        return cls(**{**config, **layers})
+
+
+def refuse_mask(name: str, mask: Any) -> None:
+    """Raises ValueError for a mask, which tree layers do not read.
+
+    `keras.Sequential` passes a list with an entry for each input, which is None without a mask.
+    """
+    if any(item is not None for item in keras.tree.flatten(mask)):
+        raise ValueError(
+            f"{name} takes no `mask`: `children` say which nodes there are. To leave a node out, "
+            "leave it out of `x` and `children`."
+        )
+
+
+def _check_mask(mask: tf.Tensor, is_node: tf.Tensor) -> None:
+    """Fails, when the graph runs, if the mask of `x` has a node that is not called.
+
+    The layer needs no mask, but one that says that a node is no padding knows more than `children`.
+    """
+    lost = tf.cast(mask, tf.bool) & ~is_node
+    check(
+        ~tf.reduce_any(lost),
+        "The Keras mask of `x` has a tree node that is the child of no node, so that it would not "
+        "be read. Make it a child, or leave it out of `x` and `children`. [tree, node]: {}",
+        tf.where(lost)[:1],
+    )
+
+
+class CellLayer(Recursive):
+    """A `Recursive` layer that makes its own cell; its configuration has the cell's options."""
+
+    cell_class: ClassVar[type[RecursiveCell]]
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor arguments, as Keras saves them."""
+        config = super().get_config()
+        del config["cell"]
+        names = _option_names(self.cell_class)
+        cell = self.cell.get_config()
+        return {**config, **{key: value for key, value in cell.items() if key in names}}
+
+
+def _option_names(cell_class: type[RecursiveCell]) -> set[str]:
+    """The names of a cell's constructor arguments, including those of its base classes."""
+    names: set[str] = set()
+    for base in cell_class.__mro__:
+        if issubclass(base, RecursiveCell):
+            names |= set(inspect.signature(base.__init__).parameters)
+    return names - {"self", "kwargs"}

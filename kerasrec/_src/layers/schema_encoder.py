@@ -1,0 +1,397 @@
+"""`SchemaEncoder`: a model for data of any schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from kerasrec._src.datatypes.field import Field
+from kerasrec._src.datatypes.kinds import KIND
+from kerasrec._src.layers.cell import is_of_keras
+from kerasrec._src.layers.held import MadeOnce, freeze_held, plain
+from kerasrec._src.layers.schema_batch import batch_of, is_stand_in, refuse_python_values, schema_of
+from kerasrec._src.layers.schema_fields import POOLINGS, SUM, KindFeatures, attended, pooled
+from kerasrec._src.layers.schema_lstm import KindLSTM
+from kerasrec._src.layers.types import Activation, Engine, check_engine
+from kerasrec._src.public import DataType, collect, match, recursive
+
+CELLS = ("dense", "child-sum-lstm")
+
+
+@keras.saving.register_keras_serializable("kerasrec")
+class SchemaEncoder(keras.layers.Layer):
+    """Computes a vector for each example of a schema, from its fields and all they refer to.
+
+    Each kind of tree node has weights of its own. Let x be the fields of a tree node that refer to
+    no other nodes, embedded by their type. Let y be the vectors of the nodes that its other fields
+    refer to, computed in the same way and pooled if a field is a list:
+
+        h = activation(activation(x kernel_x + bias_x) kernel_h + y kernel_y + bias)
+
+    This is the model of Mandlik et al. 2022, "JsonGrinder.jl: Automated Differentiable Neural
+    Architecture for Embedding Arbitrary JSON Data", over data of any depth.
+
+    With `cell="child-sum-lstm"` it is the Child-Sum Tree-LSTM of Tai et al. 2015, section 3.1. Each
+    kind has weights of its own, and so does each field r that refers to tree nodes. Let x be the
+    other fields, as above after two dense layers, and h_k, c_k the states of each child k, whether
+    r is a list or not:
+
+        z   = x kernel + bias + sum over r of (sum over k in r of h_k) recurrent_kernel_r
+        f_k = sigmoid(x kernel_f + bias_f + h_k recurrent_kernel_rf)
+        c   = sigmoid(z_i) * tanh(z_u) + sum over all k of f_k * c_k
+        h   = sigmoid(z_o) * tanh(c)
+
+    Args:
+        schema: A `kerasrec.Schema`, or a subclass of `kerasrec.DataType`.
+        units: The size of the vectors of tree nodes, and of embedded fields, a positive int.
+        activation: The activation, in any form that `keras.layers.Activation` accepts; None for no
+            activation.
+        pooling: The way to make one vector of the entries of a list: "mean", "max", "sum" (also
+            called "child-sum") or "attention", or several of these, whose results stand side by
+            side. Attention uses a learned query, one for each field that is a list. The Tree-LSTM
+            pools lists of numbers, choices and texts in this way, and has gates for tree nodes.
+        dropout: The fraction of h to drop in training.
+        hash_bins: The number of vectors for words of texts.
+        return_sequences: Whether to return the vectors of all tree nodes.
+        seed: The seed of the dropout, an int.
+        cell: The way to compute h: "dense", the first of the two above, or "child-sum-lstm".
+        engine: The way to run the recursion. "waves" runs all tree nodes that are ready at once;
+            "auto" chooses it. "compiled" runs them in blocks, in loops that XLA compiles; results
+            are the same up to rounding. XLA compiles once for each size, rounded up to a power of
+            two, which takes longer the more kinds and fields there are. A gradient without
+            `training=True` runs the layer again. A batch runs in "waves" if a list has more than 64
+            values; in large batches the limit is higher. `model.compile(jit_compile=True)` is not
+            supported.
+        **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
+
+    Call arguments:
+        batch: A dict of RaggedTensors from `schema.encode` or `schema.inputs()`.
+        training: Whether dropout is on, a bool.
+
+    Output shape:
+        The vectors of examples, `[batch, units]`. With `return_sequences` those of all tree nodes,
+        a RaggedTensor `[batch, (nodes), units]`.
+
+    Example:
+
+    >>> documents = [{"size": 1.5, "parts": [{"name": "a"}, {"name": "b"}]}, {"size": 2.5}]
+    >>> schema = kerasrec.Schema.infer(documents)
+    >>> encoder = kerasrec.layers.SchemaEncoder(schema, 32)
+    >>> encoder.adapt(schema.encode(documents))
+    >>> encoder(schema.encode(documents)).shape
+    TensorShape([2, 32])
+    """
+
+    def __init__(
+        self,
+        schema: Any,
+        units: int,
+        *,
+        activation: Activation = "relu",
+        pooling: str | Sequence[str] = ("mean", "max"),
+        dropout: float = 0.0,
+        hash_bins: int = 2048,
+        return_sequences: bool = False,
+        seed: int | None = None,
+        cell: Literal["dense", "child-sum-lstm"] = "dense",
+        engine: Engine = "auto",
+        **kwargs: Any,
+    ):
+        super().__init__(autocast=False, **kwargs)
+        self.schema = schema_of(schema)
+        if not isinstance(units, int) or units < 1:
+            raise ValueError(f"`units` must be a positive int, received {units!r}.")
+        if not isinstance(hash_bins, int) or hash_bins < 1:
+            raise ValueError(f"`hash_bins` must be a positive int, received {hash_bins!r}.")
+        if not 0 <= dropout < 1:
+            raise ValueError(f"`dropout` must be in [0, 1), received {dropout!r}.")
+        self.units = units
+        self.activation = keras.activations.get(activation)
+        ways = [pooling] if isinstance(pooling, str) else list(pooling)
+        self.pooling = ["sum" if way == SUM else way for way in ways]
+        if not self.pooling or not set(self.pooling) <= set(POOLINGS):
+            raise ValueError(
+                f"`pooling` must be one or several of {', '.join(POOLINGS)}, received {pooling!r}."
+            )
+        if cell not in CELLS:
+            raise ValueError(f"`cell` must be one of {', '.join(CELLS)}, received {cell!r}.")
+        check_engine(engine, self)
+        self.cell = cell
+        self.engine = engine
+        self.dropout = dropout
+        self.hash_bins = hash_bins
+        self.return_sequences = return_sequences
+        self.seed = seed
+        self.seed_generator = keras.random.SeedGenerator(seed)
+        self.supports_jit = False  # Rows have any length.
+        policy = self.dtype_policy
+        self._features = [
+            KindFeatures(
+                kind,
+                units,
+                activation,
+                self.pooling,
+                hash_bins,
+                dtype=policy,
+                name=f"fields_{number}",
+            )
+            for number, kind in enumerate(self.schema.kinds)
+        ]
+        self._references = [
+            [
+                ReferenceWeights(
+                    item, units, self.pooling, dtype=policy, name=f"references_{number}_{place}"
+                )
+                for place, item in enumerate(kind.fields)
+                if item.is_reference and cell == "dense"
+            ]
+            for number, kind in enumerate(self.schema.kinds)
+        ]
+        self._cells = [
+            KindLSTM(kind, units, dtype=policy, name=f"cell_{number}")
+            for number, kind in enumerate(self.schema.kinds)
+            if cell != "dense"
+        ]
+        self._runs: MadeOnce[Any] = MadeOnce(self)
+        freeze_held(self)
+        self.built = True
+
+    def adapt(self, data: dict[str, Any] | Iterable[Any]) -> None:
+        """Learns the mean and deviation of all numbers, as `keras.layers.Normalization` does.
+
+        Args:
+            data: A batch from `schema.encode`, or a `tf.data.Dataset` of batches, which may be
+                pairs `(batch, labels)`.
+
+        Raises:
+            SignatureError: If `data` is not a batch, but for example documents that are not
+                encoded.
+            ValueError: If numbers are not finite.
+        """
+        batches: Iterable[Any] = [data] if isinstance(data, dict) else data
+        found: dict[str, _Moments] = {}
+        for batch in batches:
+            batch = self._with_numbers(batch[0] if isinstance(batch, tuple) else batch)
+            for key, embedding, given in self._numbers():
+                values = embedding.flat(batch[key].flat_values).numpy()
+                if given is not None:
+                    values = values[batch[given].flat_values.numpy()]
+                if not np.isfinite(values).all():
+                    raise ValueError(
+                        f"{self.name} cannot adapt to {key!r}, which holds numbers that are not "
+                        "finite. Leave them out, or declare the field `| None`."
+                    )
+                if len(values):
+                    found.setdefault(key, _Moments(values)).add(values)
+        for key, embedding, _ in self._numbers():
+            if key in found:
+                mean, deviation = found[key].result()
+                embedding.statistics[0].assign(mean)
+                embedding.statistics[1].assign(np.where(deviation > 0, deviation, 1.0))
+
+    def _with_numbers(self, batch: Any) -> Mapping[str, tf.RaggedTensor]:
+        """Returns a batch after checking that it has all numbers; it need have nothing else."""
+        keys = [key for wanted, _, given in self._numbers() for key in (wanted, given) if key]
+        is_right = isinstance(batch, Mapping) and all(
+            isinstance(batch.get(key), tf.RaggedTensor) for key in keys
+        )
+        return batch if is_right else batch_of(self.schema, batch)
+
+    def _numbers(self) -> Iterable[tuple[str, Any, str | None]]:
+        """The keys of all numbers, their embeddings, and the keys that say which are given."""
+        for kind, features in zip(self.schema.kinds, self._features, strict=True):
+            for item, embedding in zip(features.fields, features.embeddings, strict=True):
+                if embedding.statistics:
+                    given = kind.presence_key(item) if item.needs_presence else None
+                    yield kind.key(item), embedding, given
+
+    def __call__(self, batch: Any, *args: Any, **kwargs: Any) -> Any:
+        """Calls the layer: `layer(batch)`."""
+        refuse_python_values(self.schema, batch)
+        return super().__call__(batch, *args, **kwargs)
+
+    def call(self, batch: dict[str, Any], *, training: bool = False) -> Any:
+        """Runs the recursion; see the class."""
+        if is_stand_in(batch):
+            nodes = tf.unstack(tf.shape(batch[KIND])[: 2 if self.return_sequences else 1])
+            return tf.zeros([*nodes, self.units], self.compute_dtype)
+        batch = batch_of(self.schema, batch)
+        training = bool(training) and self._depends_on_training
+        return self._runs.get(training, partial(self._new_run, training))(batch)
+
+    def _new_run(self, training: bool) -> Any:
+        run = partial(self._run, training)
+        return tf.function(run, input_signature=[self.schema.element_spec], autograph=False)
+
+    @property
+    def _depends_on_training(self) -> bool:
+        """Whether a run may differ in training."""
+        return bool(self.dropout) or self.engine == "compiled" or not is_of_keras(self.activation)
+
+    def _run(self, training: bool, batch: dict[str, tf.RaggedTensor]) -> Any:
+        nodes = batch[KIND].values
+        counts = tf.math.bincount(nodes, minlength=len(self.schema.kinds))
+        own = [features(batch, counts[number]) for number, features in enumerate(self._features)]
+        drops = [self._drop(item) if training and self.dropout else None for item in own]
+        compute = self._lstm(own) if self._cells else self._dense(batch, own)
+        states = tf.TensorSpec([self.units], self.compute_dtype)
+
+        @recursive(
+            returns=[states, states] if self._cells else [states],
+            engine=self.engine,
+            recompute=self.engine == "compiled" and not training,  # As in the tree layers.
+        )
+        def encode(value: Any) -> list[tf.Tensor]:
+            def of_kind(number: int, value: Any) -> list[tf.Tensor]:
+                found, *memory = compute(number, value, encode)
+                if drops[number] is not None:
+                    found = found * value.lookup(drops[number])
+                if self.return_sequences:
+                    collect("vectors", found, value, tf.size(nodes))
+                return [found, *memory]
+
+            kinds = {number: self.schema.kinds[number].type for number in value._kinds}
+            return match(value, {kind: partial(of_kind, number) for number, kind in kinds.items()})
+
+        (found, *_), collected = encode.with_tables(self.schema.values(batch))
+        return batch[KIND].with_values(collected["vectors"]) if self.return_sequences else found
+
+    def _dense(self, batch: dict[str, tf.RaggedTensor], own: list[tf.Tensor]) -> Any:
+        """Computes a tree node from its own fields, `[rows, units]`, and what is below."""
+        lengths = [
+            {
+                item.field.name: batch[kind.key(item.field)].values.row_lengths()
+                for item in references
+                if item.field.is_list
+            }
+            for kind, references in zip(self.schema.kinds, self._references, strict=True)
+        ]
+
+        def compute(number: int, value: Any, encode: Any) -> list[tf.Tensor]:
+            total = value.lookup(own[number])
+            for item in self._references[number]:
+                rows = lengths[number].get(item.field.name)
+                rows = None if rows is None else value.lookup(rows)
+                below = value._read(item.field.name)
+                total = total + item.part(below, lambda below: encode(below)[0], rows)
+            return [self.activation(total)]
+
+        return compute
+
+    def _lstm(self, own: list[tf.Tensor]) -> Any:
+        """Computes h and c of the Child-Sum Tree-LSTM, from the same arguments."""
+        gates = [cell(x) for cell, x in zip(self._cells, own, strict=True)]
+
+        def compute(number: int, value: Any, encode: Any) -> Any:
+            cell = self._cells[number]
+            return cell.states(value.lookup(gates[number]), value._read, encode)
+
+        return compute
+
+    def _drop(self, like: tf.Tensor) -> tf.Tensor:
+        return keras.random.dropout(tf.ones_like(like), self.dropout, seed=self.seed_generator)
+
+    @property
+    def num_traces(self) -> int:
+        """The number of times the recursion has been traced; twice where training differs."""
+        return sum(run.experimental_get_tracing_count() for run in self._runs.values())
+
+    def compute_output_spec(self, batch: dict[str, Any], *, training: bool = False) -> Any:
+        """Returns the symbolic output, so that a functional model is built without compiling."""
+        size = batch_of(self.schema, batch)[KIND].shape[0]
+        if self.return_sequences:
+            shape = (size, None, self.units)
+            return keras.KerasTensor(shape, self.compute_dtype, ragged=True)
+        return keras.KerasTensor((size, self.units), self.compute_dtype)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor arguments, as Keras saves them."""
+        return {
+            **super().get_config(),
+            "schema": self.schema.get_config(),
+            "units": self.units,
+            "activation": keras.activations.serialize(self.activation),
+            "pooling": plain(self.pooling),
+            "dropout": self.dropout,
+            "hash_bins": self.hash_bins,
+            "return_sequences": self.return_sequences,
+            "seed": self.seed,
+            "cell": self.cell,
+            "engine": self.engine,
+        }
+
+
+class _Moments:
+    """Mean and deviation of batches of numbers, as differences from a number near the mean.
+
+    Args:
+        values: The first batch, float64 `[values, size]`.
+    """
+
+    def __init__(self, values: np.ndarray):
+        self._near = values.mean(axis=0)
+        self._count = 0
+        self._sums = np.zeros([2, values.shape[1]])
+
+    def add(self, values: np.ndarray) -> None:
+        """Adds a batch."""
+        moved = values - self._near
+        self._count += len(values)
+        self._sums += [moved.sum(axis=0), (moved**2).sum(axis=0)]
+
+    def result(self) -> tuple[np.ndarray, np.ndarray]:
+        """Returns the mean and the deviation."""
+        mean, squares = self._sums / self._count
+        return self._near + mean, np.sqrt(np.maximum(squares - mean**2, 0))
+
+
+class ReferenceWeights(keras.layers.Layer):
+    """The weights of a field that refers to tree nodes.
+
+    Args:
+        field: The field.
+        units: The size of the vectors of tree nodes.
+        pooling: The way to pool a list.
+    """
+
+    def __init__(self, field: Field, units: int, pooling: Sequence[str], **kwargs: Any):
+        super().__init__(autocast=False, **kwargs)
+        self.field = field
+        self._pooling = pooling
+        size = units * (len(pooling) if field.is_list else 1)
+        self.kernel = self.add_weight(shape=(size, units), name="kernel")
+        if field.is_list and "attention" in pooling:
+            self.query = self.add_weight(shape=(units,), name="query")
+        if field.is_optional:
+            self.absent = self.add_weight(shape=(units,), initializer="zeros", name="absent")
+        self.built = True
+
+    def part(self, found: Any, encode: Any, lengths: tf.Tensor | None) -> tf.Tensor:
+        """Returns the summand for the tree nodes that the field refers to, `[tokens, units]`.
+
+        Args:
+            found: The field's value, or rows of values.
+            encode: The recursive function.
+            lengths: The lengths of the rows of a list.
+        """
+        dtype = self.compute_dtype
+        kernel = tf.cast(self.kernel, dtype)
+        if self.field.is_optional:
+            absent = tf.cast(self.absent, dtype)
+            found = match(found, {None: lambda: absent, DataType: encode})
+            return tf.matmul(found, kernel)
+        vectors = encode(found)
+        if not self.field.is_list:
+            return tf.matmul(vectors, kernel)
+        parts = [
+            attended(vectors, tf.cast(self.query, dtype))
+            if way == "attention"
+            else pooled(vectors, way, lengths)
+            for way in self._pooling
+        ]
+        return tf.matmul(tf.concat(parts, axis=1), kernel)

@@ -1,0 +1,358 @@
+"""Finds out which calls a run makes, before any of them returns: control before data.
+
+A loop goes from the roots down. Each turn computes, for the calls that are new, the values that
+decide which calls they make, and the arguments of these calls. Then it looks these calls up: equal
+calls are one call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from kerasrec._src.emit.arrays import array_of, joined, one_tensor, open_rows, rows_where
+from kerasrec._src.emit.limits import Limits
+from kerasrec._src.emit.passed import empty, no_numbers
+from kerasrec._src.emit.results import Tensors
+from kerasrec._src.graph.graph import TaggedGraph
+from kerasrec._src.graph.nodes import Entrance
+from kerasrec._src.graph.values import Value
+from kerasrec._src.memo.known import KnownCalls, KnownStrings
+from kerasrec._src.schedule.instructions import (
+    Effect,
+    Instruction,
+    Item,
+    Reduce,
+    Save,
+    Select,
+    Send,
+    Tokens,
+)
+from kerasrec._src.schedule.linkage import Together, groups_of
+from kerasrec._src.schedule.schedule import Schedule
+from kerasrec._src.schedule.sections import Loop, Segment
+from kerasrec._src.waves.registers import WaveRegisters
+from kerasrec._src.waves.store import WaveStore
+
+
+@dataclass(frozen=True)
+class Calls:
+    """All calls of a run.
+
+    Args:
+        arguments: For each body, the values of its parameters, `[calls, ...]` each.
+        numbers: For each body, the numbers of its calls in the run, int32 `[calls]`, ascending.
+        roots: The numbers of the calls from outside, int32 `[tokens]`.
+        copies: The number of root tokens that make the same calls, an int32 scalar. If all root
+            tokens have equal keys, and nothing else decides, the calls are those of one of them,
+            and this is the number of all. Otherwise it is 1.
+        edges: For call sites that call for the same tokens, the callers and the callees, int32
+            `[edges]` each; in the order of the callers, and for each caller in the order of its
+            calls.
+        count: The number of calls, an int32 scalar.
+    """
+
+    arguments: dict[str, Tensors]
+    numbers: dict[str, tf.Tensor]
+    roots: tf.Tensor
+    copies: tf.Tensor
+    edges: dict[Together, tuple[tf.Tensor, tf.Tensor]]
+    count: tf.Tensor
+
+
+class _State(NamedTuple):
+    """The state of the loop.
+
+    Args:
+        depth: The depth, an int32 scalar.
+        count: The number of calls known, an int32 scalar.
+        memory: The number of bytes that they will keep, an int64 scalar.
+        new: For each body, the arguments of the calls that the last turn has found.
+        numbers: For each body, the numbers of these calls.
+        arguments: For each body, the arguments that all turns have found.
+        all_numbers: For each body, the numbers that all turns have found.
+        callers: For each group of call sites, the callers.
+        callees: For each group of call sites, the callees.
+    """
+
+    depth: tf.Tensor
+    count: tf.Tensor
+    memory: tf.Tensor
+    new: dict[str, Tensors]
+    numbers: dict[str, tf.Tensor]
+    arguments: dict[str, list[tf.TensorArray]]
+    all_numbers: dict[str, tf.TensorArray]
+    callers: list[tf.TensorArray]
+    callees: list[tf.TensorArray]
+
+    @property
+    def width(self) -> tf.Tensor:
+        """The number of new calls."""
+        return tf.add_n([tf.size(numbers) for numbers in self.numbers.values()])
+
+
+@dataclass
+class CallFinder:
+    """Finds the calls of a run.
+
+    Args:
+        schedule: The program's schedule.
+        loop: The schedule's first loop.
+        shared: The tensors of SHARED values.
+        limits: The bounds on depth, width and memory.
+        is_for_copies: Whether the calls of one root token may represent those of others.
+    """
+
+    schedule: Schedule
+    loop: Loop
+    shared: dict[Value, tf.Tensor]
+    limits: Limits
+    is_for_copies: bool
+
+    def __post_init__(self) -> None:
+        graph = self.graph
+        self.groups = groups_of(graph)
+        keys = {
+            name: [is_key(graph, node) for node in body.parameters]
+            for name, body in graph.bodies.items()
+        }
+        self._is_key = keys
+        self._known = KnownCalls(1 + max(map(sum, keys.values())))
+        self._strings = KnownStrings()
+        self._bodies = list(graph.bodies)
+
+    @property
+    def graph(self) -> TaggedGraph:
+        """The program."""
+        return self.schedule.graph
+
+    def find(self, given: Tensors) -> Calls:
+        """Finds all calls that the calls from outside lead to.
+
+        Args:
+            given: The values that the outside passes to the entry.
+
+        Raises:
+            tf.errors.InvalidArgumentError: When it is computed, if the run exceeds its limits.
+        """
+        graph = self.graph
+        copies = self._copies(given)
+        given = [tensor[: tf.shape(tensor)[0] // tf.maximum(copies, 1)] for tensor in given]
+        roots, is_new = self._known.number(self._keys(graph.entry, given), tf.constant(0))
+        new = {name: empty(body.parameters) for name, body in graph.bodies.items()}
+        numbers = {name: no_numbers() for name in graph.bodies}
+        new[graph.entry] = [rows_where(is_new, tensor) for tensor in given]
+        numbers[graph.entry] = rows_where(is_new, roots)
+        of_numbers = tf.TensorSpec([None], tf.int32)
+        start = _State(
+            tf.constant(0),
+            tf.size(numbers[graph.entry]),
+            tf.constant(0, tf.int64),
+            new,
+            numbers,
+            {
+                name: [array_of(node.types[0].tensor_spec()) for node in body.parameters]
+                for name, body in graph.bodies.items()
+            },
+            {name: array_of(of_numbers) for name in graph.bodies},
+            [array_of(of_numbers) for _ in self.groups],
+            [array_of(of_numbers) for _ in self.groups],
+        )
+        end = _State(
+            *tf.while_loop(
+                lambda *state: self._goes_on(_State(*state), copies),
+                lambda *state: self._turn(_State(*state), copies),
+                start,
+                shape_invariants=tf.nest.map_structure(open_rows, start),
+                parallel_iterations=1,
+                name="calls",
+            )
+        )
+        width = end.width * copies
+        check = self.limits.check(
+            graph, end.depth, width, end.memory, call=lambda: one_call(graph, end.new)
+        )
+        with tf.control_dependencies([check]):
+            count = tf.identity(end.count)
+        edges = {
+            group: (joined(callers)[0], joined(callees)[0])
+            for group, callers, callees in zip(self.groups, end.callers, end.callees, strict=True)
+        }
+        return Calls(
+            {
+                name: [joined(array)[0] for array in arrays]
+                for name, arrays in end.arguments.items()
+            },
+            {name: joined(array)[0] for name, array in end.all_numbers.items()},
+            roots,
+            copies,
+            edges,
+            count,
+        )
+
+    def _copies(self, given: Tensors) -> tf.Tensor:
+        """The number of root tokens that make the same calls."""
+        memo = self.graph.memo
+        if not self.is_for_copies or not memo or memo.across_roots:
+            return tf.constant(1)
+        parameters = self.graph.bodies[self.graph.entry].parameters
+        # The keys of values that tokens make differ from root to root.
+        if reads_root(self.graph, self.loop) or any(node.is_key for node in parameters):
+            return tf.constant(1)
+        keys = [
+            tensor for tensor, node in zip(given, parameters, strict=True) if not node.is_carried
+        ]
+        is_same = [tf.reduce_all(tensor == tensor[:1]) for tensor in keys]
+        return tf.where(tf.reduce_all(is_same), tf.shape(given[0])[0], 1)
+
+    def _goes_on(self, state: _State, copies: tf.Tensor) -> tf.Tensor:
+        width = state.width * copies
+        return (width > 0) & self.limits.allow(state.depth, width, state.memory)
+
+    def _turn(self, state: _State, copies: tf.Tensor) -> _State:
+        """Looks up the calls that the new calls make."""
+        sent = self._sent(state)
+        keys = [self._keys(group[0].callee, values) for group, (values, _) in sent.items()]
+        sizes = tf.stack([tf.shape(item)[0] for item in keys])
+        numbers, is_new = self._known.number(one_tensor(keys), state.count)
+        called = tf.split(numbers, sizes)
+        are_new = tf.split(is_new, sizes)
+        new, new_numbers = {}, {}
+        for name, body in self.graph.bodies.items():
+            places = [place for place, group in enumerate(sent) if group[0].callee == name]
+            values = list(sent.values())
+            columns = [
+                [rows_where(are_new[place], tensor) for tensor in values[place][0]]
+                for place in places
+            ]
+            new[name] = (
+                [one_tensor(tensors) for tensors in zip(*columns, strict=True)]
+                if places
+                else empty(body.parameters)
+            )
+            found = [rows_where(are_new[place], called[place]) for place in places]
+            new_numbers[name] = one_tensor(found) if found else no_numbers()
+        bytes_kept = [
+            tf.size(numbers, tf.int64) * self.schedule.bytes_kept(name)
+            for name, numbers in state.numbers.items()
+        ]
+        callers = [callers for _, callers in sent.values()]
+        return _State(
+            state.depth + 1,
+            state.count + tf.reduce_sum(tf.cast(is_new, tf.int32)),
+            state.memory + tf.add_n(bytes_kept) * tf.cast(copies, tf.int64),
+            new,
+            new_numbers,
+            {
+                name: [
+                    array.write(state.depth, tensor)
+                    for array, tensor in zip(arrays, state.new[name], strict=True)
+                ]
+                for name, arrays in state.arguments.items()
+            },
+            {
+                name: array.write(state.depth, state.numbers[name])
+                for name, array in state.all_numbers.items()
+            },
+            _written(state.callers, state.depth, callers),
+            _written(state.callees, state.depth, called),
+        )
+
+    def _sent(self, state: _State) -> dict[Together, tuple[Tensors, tf.Tensor]]:
+        """The arguments of the calls that the new calls make, and the numbers of the callers."""
+        found: dict[Together, tuple[Tensors, tf.Tensor]] = {}
+        for segment in self.loop.segments:
+            name = segment.body
+            registers = WaveRegisters(self.graph, name, self.shared, WaveStore(), None)
+            registers.given = state.new[name]
+            registers.run(_deciding(segment))
+            for one, values in registers.sent.items():
+                callers = self._callers(registers, one, state.numbers[name])
+                found[one.sites] = values, callers
+        return {group: found[group] for group in self.groups}
+
+    def _callers(self, registers: WaveRegisters, one: Send, numbers: tf.Tensor) -> tf.Tensor:
+        """The number of the caller of each call that call sites make."""
+        for region in one.region.path() if one.region else ():
+            numbers = tf.gather(numbers, registers.get(region))
+        return tf.repeat(numbers, len(one.sites)) if len(one.sites) > 1 else numbers
+
+    def _keys(self, body: str, arguments: Tensors) -> tf.Tensor:
+        """Returns the keys of calls of a body, int64 `[calls, columns]`."""
+        columns = [
+            self._strings.number(tensor) if tensor.dtype == tf.string else tensor
+            for tensor, tells in zip(arguments, self._is_key[body], strict=True)
+            if tells
+        ]
+        return self._known.key(self._bodies.index(body), columns)
+
+
+def _deciding(segment: Segment) -> list[Instruction]:
+    """The instructions of a segment on which the arguments of its calls depend."""
+    read: set[Item] = set()
+    found = []
+    for one in reversed(segment.instructions):
+        if isinstance(one, Send) or read.intersection(one.writes):
+            found.append(one)
+            read.update(one.reads)
+            tokens = [item for item in one.reads if isinstance(item, Tokens)]
+            read.update(item.region for item in tokens if item.region)
+    return found[::-1]
+
+
+def reads_root(graph: TaggedGraph, loop: Loop) -> bool:
+    """Whether the root token of a call decides which calls it makes."""
+    roots = {node for body in graph.bodies.values() for node in body.parameters if node.is_root}
+    found: set[Item] = {node.output() for node in roots}
+    for segment in loop.segments:
+        for one in segment.instructions:
+            if not found.intersection(one.reads) or isinstance(one, Effect | Reduce | Save):
+                continue
+            if isinstance(one, Select):
+                return True
+            if isinstance(one, Send):
+                parameters = graph.bodies[one.sites[0].callee].parameters
+                pairs = zip(one.values, parameters, strict=True)
+                if any(value in found and node not in roots for value, node in pairs):
+                    return True
+            found.update(one.writes)
+    return False
+
+
+def is_key(graph: TaggedGraph, node: Entrance) -> bool:
+    """Whether an argument is part of the key of a call.
+
+    Of other values that tokens carry, equal calls share those of the first call.
+    """
+    if not node.is_root:
+        return not node.is_carried
+    return graph.memo is not None and not graph.memo.across_roots
+
+
+def one_call(graph: TaggedGraph, arguments: dict[str, Tensors]) -> tf.Tensor:
+    """Returns one of some calls as users write it, a string; there must be at least one."""
+    names = [
+        texts_of_calls(name, body.parameters, arguments[name])
+        for name, body in graph.bodies.items()
+    ]
+    return tf.concat(names, 0)[0]
+
+
+def texts_of_calls(name: str, parameters: Sequence[Entrance], arguments: Tensors) -> tf.Tensor:
+    """Returns calls of a body as users write them, string `[calls]`."""
+    parts: list[tf.Tensor | str] = []
+    for node, tensor in zip(parameters, arguments, strict=True):
+        if not node.is_carried:
+            text = tensor if tensor.dtype == tf.string else tf.strings.as_string(tensor)
+            parts += [", " if parts else "", f"{node.name}=", text]
+    found = tf.strings.join([f"{name}(", *parts, ")"])
+    return tf.broadcast_to(found, tf.shape(arguments[0])[:1])
+
+
+def _written(
+    arrays: list[tf.TensorArray], place: tf.Tensor, tensors: list[tf.Tensor]
+) -> list[tf.TensorArray]:
+    return [array.write(place, tensor) for array, tensor in zip(arrays, tensors, strict=True)]

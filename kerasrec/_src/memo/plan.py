@@ -1,0 +1,264 @@
+"""Plans when each call runs, and in which rows the results of other calls are then.
+
+Calls run level by level, those that call nobody first. Their results are kept as rows. A row is
+live as long as a call of a higher level reads it. So each level reads live rows, and its own
+results replace rows that nobody reads any more. The gradient goes through the levels in reverse,
+and adds up the cotangents of each row from all its readers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+from kerasrec._src.emit.arrays import array_of, divided, open_rows
+from kerasrec._src.emit.passed import no_numbers
+from kerasrec._src.emit.results import Tensors
+from kerasrec._src.graph.graph import TaggedGraph
+from kerasrec._src.memo.calls import Calls
+from kerasrec._src.memo.copies import added, by_copy, in_line, of_copies, taken
+from kerasrec._src.memo.cycle import check_order
+from kerasrec._src.memo.levels import levels_of
+from kerasrec._src.schedule.linkage import Together
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The order in which calls run. Waves are levels, the highest first.
+
+    If several root tokens make the same calls, the plan is for the calls of one of them. Then the
+    rows of each wave, and the live rows, are several copies, one after the other.
+
+    Args:
+        num_waves: The number of waves, an int32 scalar.
+        copies: The number of copies of each call, an int32 scalar.
+        arguments: For each body and parameter, an array of the rows of each wave.
+        sizes: For each body, the number of calls in each wave, int32 `[waves]`.
+        reads: For call sites that call for the same tokens, an array of the places of the rows that
+            each wave reads, among the rows that are live before it, int32.
+        keeps: For each body, an array of the places of the rows that are live after each wave,
+            int32: among the rows that the wave returns, followed by those that are live before it.
+        live: For each body, an array of the number of rows that are live before each wave, int32.
+        roots: The places of the rows that the outside reads, among those that are live at the end,
+            int32 `[tokens]`.
+        num_live: For each body, the number of rows that are live at the end, an int32 scalar.
+    """
+
+    num_waves: tf.Tensor
+    copies: tf.Tensor
+    arguments: dict[str, list[tf.TensorArray]]
+    sizes: dict[str, tf.Tensor]
+    reads: dict[Together, tf.TensorArray]
+    keeps: dict[str, tf.TensorArray]
+    live: dict[str, tf.TensorArray]
+    roots: tf.Tensor
+    num_live: dict[str, tf.Tensor]
+
+    def arguments_of(self, graph: TaggedGraph, name: str, wave: tf.Tensor) -> Tensors:
+        """The arguments of the calls of a wave, `[calls, ...]` each."""
+        found = []
+        nodes = graph.bodies[name].parameters
+        for node, array in zip(nodes, self.arguments[name], strict=True):
+            tensor = array.read(wave)
+            if node.is_root:
+                found.append(of_copies(tensor, self.copies, tf.constant(1)))
+            else:
+                found.append(tf.tile(tensor, [self.copies, *[1] * (tensor.shape.rank - 1)]))
+        return found
+
+    def given(self, name: str, wave: tf.Tensor, tensor: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Divides values of the rows live after a wave: its own rows, and those live before it."""
+        size, live = self._sizes(name, wave)
+        found = added(tensor, self.keeps[name].read(wave), self.copies, size + live)
+        found = by_copy(found, self.copies, size + live)
+        return in_line(found[:, :size]), in_line(found[:, size:])
+
+    def kept(self, name: str, wave: tf.Tensor, returned: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
+        """Returns the rows live after a wave, from those it returns and those live before it."""
+        size, live = self._sizes(name, wave)
+        pieces = [by_copy(returned, self.copies, size), by_copy(tensor, self.copies, live)]
+        rows = self.keeps[name].read(wave)
+        return taken(in_line(tf.concat(pieces, 1)), rows, self.copies, size + live)
+
+    def read(self, group: Together, wave: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
+        """Returns the rows that a wave reads, from those that are live before it."""
+        live = self.live[group[0].callee].read(wave)
+        return taken(tensor, self.reads[group].read(wave), self.copies, live)
+
+    def added(self, group: Together, wave: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
+        """For each row that is live before a wave, adds up the values of its readers."""
+        live = self.live[group[0].callee].read(wave)
+        return added(tensor, self.reads[group].read(wave), self.copies, live)
+
+    def of_roots(self, graph: TaggedGraph, tensor: tf.Tensor) -> tf.Tensor:
+        """Returns the rows that the outside reads, `[tokens, ...]`, from those live at the end."""
+        return taken(tensor, self.roots, self.copies, self.num_live[graph.entry])
+
+    def added_of_roots(self, graph: TaggedGraph, tensor: tf.Tensor) -> tf.Tensor:
+        """For each row live at the end, adds up the values that the outside passes to it."""
+        return added(tensor, self.roots, self.copies, self.num_live[graph.entry])
+
+    def _sizes(self, name: str, wave: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """The numbers of a body's calls in a wave, and of rows live before it, in each copy."""
+        return tf.gather(self.sizes[name], wave), self.live[name].read(wave)
+
+
+_NUMBERS = tf.TensorSpec([None], tf.int32)
+_NUMBER = tf.TensorSpec([], tf.int32)
+_OUTSIDE = -1
+
+
+def plan_of(graph: TaggedGraph, calls: Calls, parallel_tokens: int | None = None) -> Plan:
+    """Plans when each call runs.
+
+    Args:
+        graph: The program.
+        calls: All calls of the run.
+        parallel_tokens: The largest number of calls of a body in a wave; None for all of a level.
+
+    Raises:
+        tf.errors.InvalidArgumentError: When it is computed, if a call needs itself.
+    """
+    level = levels(graph, calls)
+    if parallel_tokens is not None:
+        level = _cut(level, calls, parallel_tokens)
+    num_waves = tf.reduce_max(tf.concat([level, [-1]], 0)) + 1
+    wave = num_waves - 1 - level
+    orders, sizes = {}, {}
+    place = tf.zeros([calls.count], tf.int32)
+    for name, numbers in calls.numbers.items():
+        waves = tf.gather(wave, numbers)
+        orders[name] = tf.argsort(waves, stable=True)
+        sizes[name] = tf.math.bincount(waves, minlength=num_waves, maxlength=num_waves)
+        place = tf.tensor_scatter_nd_update(
+            place,
+            tf.expand_dims(tf.gather(numbers, orders[name]), 1),
+            tf.range(tf.size(numbers)),
+        )
+    arguments = {
+        name: [
+            divided(tf.gather(tensor, orders[name]), sizes[name], node.types[0].tensor_shape())
+            for tensor, node in zip(tensors, graph.bodies[name].parameters, strict=True)
+        ]
+        for name, tensors in calls.arguments.items()
+    }
+    targets = {}
+    last_read = {
+        name: tf.fill([tf.size(numbers)], num_waves) for name, numbers in calls.numbers.items()
+    }
+    for group, (one, other) in calls.edges.items():
+        order = tf.argsort(tf.gather(place, one), stable=True)
+        waves = tf.gather(wave, tf.gather(one, order))
+        target = tf.gather(place, tf.gather(other, order))
+        counts = tf.math.bincount(waves, minlength=num_waves, maxlength=num_waves)
+        targets[group] = divided(target, counts)
+        callee = group[0].callee
+        last_read[callee] = tf.tensor_scatter_nd_min(
+            last_read[callee], tf.expand_dims(target, 1), waves
+        )
+    roots = tf.gather(place, calls.roots)
+    last_read[graph.entry] = tf.tensor_scatter_nd_min(
+        last_read[graph.entry], tf.expand_dims(roots, 1), tf.fill(tf.shape(roots), _OUTSIDE)
+    )
+    return _with_rows(graph, num_waves, calls.copies, arguments, sizes, targets, last_read, roots)
+
+
+def levels(graph: TaggedGraph, calls: Calls) -> tf.Tensor:
+    """Returns the level of each call, int32 `[calls]`; see `levels_of`.
+
+    Raises:
+        tf.errors.InvalidArgumentError: When it is computed, if a call needs itself.
+    """
+    callers = tf.concat([callers for callers, _ in calls.edges.values()], 0)
+    callees = tf.concat([callees for _, callees in calls.edges.values()], 0)
+    level = levels_of(callers, callees, calls.count)
+    return check_order(graph, calls, callers, callees, level)
+
+
+def _cut(level: tf.Tensor, calls: Calls, size: int) -> tf.Tensor:
+    """Returns the levels of calls, int32 `[calls]`; levels of many calls are cut into several."""
+    found = tf.zeros_like(level, tf.int64)
+    for numbers in calls.numbers.values():
+        levels = tf.gather(level, numbers)
+        order = tf.argsort(levels, stable=True)
+        ranks = tf.range(tf.size(order))
+        first = tf.searchsorted(tf.gather(levels, order), tf.gather(levels, order))
+        piece = tf.cast((ranks - first) // size, tf.int64)
+        pieces = tf.cast(tf.gather(levels, order), tf.int64) * tf.int32.max + piece
+        places = tf.expand_dims(tf.gather(numbers, order), 1)
+        found = tf.tensor_scatter_nd_update(found, places, pieces)
+    distinct = tf.sort(tf.unique(found)[0])
+    return tf.searchsorted(distinct, found)
+
+
+def _with_rows(
+    graph: TaggedGraph,
+    num_waves: tf.Tensor,
+    copies: tf.Tensor,
+    arguments: dict[str, list[tf.TensorArray]],
+    sizes: dict[str, tf.Tensor],
+    targets: dict[Together, tf.TensorArray],
+    last_read: dict[str, tf.Tensor],
+    roots: tf.Tensor,
+) -> Plan:
+    """Completes the plan with the rows of the results of calls.
+
+    Args:
+        graph: The program.
+        num_waves: The number of waves, an int32 scalar.
+        copies: The number of copies of each call, an int32 scalar.
+        arguments: The same as in a plan.
+        sizes: The same as in a plan.
+        targets: For call sites that call for the same tokens, an array of the places of the calls
+            that each wave reads. Calls of a body are numbered in the order of their waves.
+        last_read: For each body, the wave that reads the call at each place last.
+        roots: The places of the calls from outside.
+    """
+    starts = {name: tf.cumsum(found, exclusive=True) for name, found in sizes.items()}
+
+    def turn(wave, places, reads, keeps, live):  # type: ignore[no-untyped-def]
+        """Plans a wave; `places` are those of the calls whose results are live, ascending."""
+        rows = [
+            tf.searchsorted(places[group[0].callee], target.read(wave))
+            for group, target in targets.items()
+        ]
+        reads = [array.write(wave, found) for array, found in zip(reads, rows, strict=True)]
+        live = {name: array.write(wave, tf.size(places[name])) for name, array in live.items()}
+        after = {}
+        for name, array in keeps.items():
+            first = tf.gather(starts[name], wave)
+            here = tf.range(first, first + tf.gather(sizes[name], wave))
+            together = tf.concat([here, places[name]], 0)
+            kept = tf.cast(tf.where(tf.gather(last_read[name], together) < wave)[:, 0], tf.int32)
+            keeps[name] = array.write(wave, kept)
+            after[name] = tf.gather(together, kept)
+        return wave - 1, after, reads, keeps, live
+
+    names = list(graph.bodies)
+    start = (
+        num_waves - 1,
+        {name: no_numbers() for name in names},
+        [array_of(_NUMBERS, num_waves) for _ in targets],
+        {name: array_of(_NUMBERS, num_waves) for name in names},
+        {name: array_of(_NUMBER, num_waves) for name in names},
+    )
+    _, places, reads, keeps, live = tf.while_loop(
+        lambda wave, *_: wave >= 0,
+        turn,
+        start,
+        shape_invariants=tf.nest.map_structure(open_rows, start),
+        parallel_iterations=1,
+        name="rows",
+    )
+    return Plan(
+        num_waves,
+        copies,
+        arguments,
+        sizes,
+        dict(zip(targets, reads, strict=True)),
+        keeps,
+        live,
+        tf.searchsorted(places[graph.entry], roots),
+        {name: tf.size(found) for name, found in places.items()},
+    )

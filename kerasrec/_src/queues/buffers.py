@@ -1,0 +1,145 @@
+"""Rows for the frames of a run: tensors that a loop writes in place.
+
+If a loop scatters into a tensor by `tf.tensor_scatter_nd_update`, it copies the whole tensor in
+each step. `InplaceUpdate` writes into its input instead. TensorFlow's own loops no longer use it,
+because an op that reads the input later sees the new rows. So here, a write waits for every earlier
+`read` of the buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from kerasrec._src.emit.arrays import num_rows, without_rows
+from kerasrec._src.emit.barriers import hidden
+from kerasrec._src.errors import WITHOUT_FRAMES
+
+_OTHER_SIZE = (
+    "A value whose size only a run knows has another size in some calls than in others. It is kept "
+    "between rounds of calls, for calls that go on together, and must have one size in all of "
+    "them: pad it, as with RaggedTensor.to_tensor(shape=...)."
+)
+
+Key = tuple[Hashable, ...]
+"""The name of a buffer."""
+
+
+@dataclass(frozen=True)
+class BufferSpec:
+    """The rows of a buffer: what they represent, and their type.
+
+    Args:
+        space: What the rows represent, such as the frames of a body. All buffers of a space have
+            the same number of rows.
+        dtype: The dtype of a row.
+        shape: The shape of a row. A size that only a run knows is None. It must be the same for
+            all rows, which is checked when they are written; until then it is 0.
+    """
+
+    space: Hashable
+    dtype: tf.DType
+    shape: tuple[int | None, ...]
+
+
+class Buffers:
+    """Buffers in one step of a run.
+
+    Args:
+        specs: The specs, by key.
+        tensors: The tensors, in the order of `specs`.
+    """
+
+    def __init__(self, specs: Mapping[Any, BufferSpec], tensors: Sequence[tf.Tensor]):
+        self.specs = specs
+        self._tensors = dict(zip(specs, tensors, strict=True))
+        self._readers: dict[Hashable, list[tf.Operation]] = {key: [] for key in specs}
+
+    @property
+    def tensors(self) -> list[tf.Tensor]:
+        """The tensors in the order of the specs; writes do not wait for other readers of them."""
+        return list(self._tensors.values())
+
+    def read(self, key: Hashable, rows: tf.Tensor) -> tf.Tensor:
+        """Reads rows of a buffer: `rows` int32 `[n]`; returns `[n, ...]`."""
+        found = tf.raw_ops.Gather(params=self._tensors[key], indices=rows)
+        self._readers[key].append(found.op)
+        return without_rows(found) if None in self.specs[key].shape else found
+
+    def write(self, key: Hashable, rows: tf.Tensor, values: tf.Tensor) -> None:
+        """Replaces rows of a buffer: `rows` int32 `[n]`, `values` `[n, ...]`."""
+        if None in self.specs[key].shape:
+            self._tensors[key], values = _fitted(values, self._tensors[key], self.specs[key])
+        self._change(tf.raw_ops.InplaceUpdate, key, rows, values)
+
+    def subtract(self, key: Hashable, rows: tf.Tensor, values: tf.Tensor) -> None:
+        """Subtracts from rows of a buffer; from a row that is named several times, each value."""
+        self._change(tf.raw_ops.InplaceSub, key, rows, values)
+
+    def reserve(self, space: Hashable, size: tf.Tensor) -> None:
+        """Makes room for `size` rows in all buffers of a space."""
+        keys = [key for key, spec in self.specs.items() if spec.space == space]
+        if not keys:
+            return
+        tensors = [self._tensors[key] for key in keys]
+        capacity = num_rows(min(tensors, key=lambda tensor: tensor.shape.rank))
+
+        def grown() -> list[tf.Tensor]:
+            more = tf.maximum(size, 2 * capacity) - capacity
+            axis = tf.constant(0)
+            return [
+                tf.concat([tensor, empty(self.specs[key], more, tensor)], axis)
+                for key, tensor in zip(keys, tensors, strict=True)
+            ]
+
+        self._tensors.update(
+            zip(keys, tf.cond(size > capacity, grown, lambda: tensors), strict=True)
+        )
+
+    def _change(self, op: object, key: Hashable, rows: tf.Tensor, values: tf.Tensor) -> None:
+        with tf.control_dependencies(self._readers[key]):
+            tensor = op(x=self._tensors[key], i=rows, v=values)  # type: ignore[operator]
+        tensor.set_shape([None, *self.specs[key].shape])
+        self._tensors[key] = tensor
+        self._readers[key] = []
+
+
+def empty(spec: BufferSpec, size: tf.Tensor, like: tf.Tensor | None = None) -> tf.Tensor:
+    """Makes a buffer of `size` rows of zeros, a new one at each run, since it is written in place.
+
+    Args:
+        spec: The spec of the buffer.
+        size: The number of rows, an int32 scalar.
+        like: A tensor whose rows have the sizes that the spec leaves open; without it they are 0.
+    """
+    if None in spec.shape and like is not None:
+        shape = tf.concat([[size], tf.shape(like)[1:]], 0)
+    else:
+        shape = tf.stack([size, *(hidden(0) if dim is None else dim for dim in spec.shape)])
+    tensor = tf.raw_ops.Empty(shape=shape, dtype=spec.dtype, init=True)
+    tensor.set_shape([None, *spec.shape])
+    return tensor
+
+
+def _fitted(values: tf.Tensor, buffer: tf.Tensor, spec: BufferSpec) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns a buffer and rows that fit it; the first rows written determine unknown sizes."""
+    rows, sizes = tf.shape(values)[0], tf.shape(values)[1:]
+    is_none = tf.equal(rows, 0)
+    is_same = tf.reduce_all(tf.equal(sizes, tf.shape(buffer)[1:]))
+    is_first = tf.equal(tf.size(buffer), 0)
+    check = tf.raw_ops.Assert(
+        condition=is_none | is_same | is_first,
+        data=[_OTHER_SIZE, "Sizes of a row here, and before:", sizes, tf.shape(buffer)[1:]],
+        name=WITHOUT_FRAMES,
+    )
+    with tf.control_dependencies([check]):
+        buffer = tf.cond(
+            is_none | is_same,
+            lambda: buffer,
+            lambda: empty(spec, tf.shape(buffer)[0], values),
+        )
+    wanted = tf.where(is_none, tf.shape(buffer)[1:], sizes)
+    return buffer, tf.reshape(values, tf.concat([[rows], wanted], 0))

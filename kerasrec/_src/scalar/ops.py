@@ -1,0 +1,114 @@
+"""The programs that the scalar engine can run, and the ops of them that may fail."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from kerasrec._src.emit.xla_ops import DIVISIONS, DTYPES, INTEGERS, OPS
+from kerasrec._src.graph.graph import TaggedGraph
+from kerasrec._src.graph.nodes import Check, Computed, Effect, operations
+from kerasrec._src.graph.types import Type
+from kerasrec._src.graph.values import Each, Node
+
+# For other dtypes, TensorFlow's casts of numbers out of range depend on their place in a tensor.
+_CAST_OF_FLOATS = DTYPES - INTEGERS | {tf.int32, tf.int64}
+
+
+def obstacles(graph: TaggedGraph) -> list[str]:
+    """The reasons why the scalar engine cannot run a program, for its user; empty if it can."""
+    found = []
+    for body in graph.bodies.values():
+        arguments = [("an argument", node) for node in body.parameters if not node.is_carried]
+        for what, end in [*arguments, *(("a result", node) for node in body.outputs)]:
+            item = end.types[0]
+            if not _is_number(item):
+                found.append(f"{body.name} has {what} of type {item}, which is not a plain number")
+        for collect in body.collects:
+            what = "makes a value of a data type" if collect.has_keys else "collects values"
+            found.append(f"{body.name} {what} at {collect.source}")
+        for node in body.sweeps[0].nodes:
+            if isinstance(node, Computed | Effect) and node.device:
+                found.append(f"{body.name} is to run {node.op} on {node.device} at {node.source}")
+            elif isinstance(node, Check | Effect):
+                what = "asserts" if isinstance(node, Check) else "shows"
+                found.append(f"{body.name} {what} something at {node.source}")
+            elif isinstance(node.region, Each):
+                found.append(f"{body.name} computes on the entries of rows at {node.source}")
+            elif isinstance(node, Computed) and not _is_sound(node):
+                found.append(f"{body.name} computes {_title(node)} at {node.source}")
+    return found
+
+
+def gradient_obstacles(graph: TaggedGraph) -> list[str]:
+    """The reasons why the scalar engine cannot run the gradient of a program that it can run."""
+    found = list(graph.obstacles)
+    for body in graph.bodies.values():
+        for node in body.sweeps[1].nodes:
+            if isinstance(node, Computed) and not _is_sound(node):
+                what = f"{_title(node)} at {node.source}"
+                found.append(f"the gradient of {body.name} computes {what}")
+        for node in body.accumulates:
+            if len(node.inputs) > 1 or not node.to.type.is_static:
+                found.append(f"the gradient of {body.name} sums into rows of a table")
+    return found
+
+
+def may_fail(node: Node) -> bool:
+    """Whether TensorFlow's kernel of an op fails on some inputs where XLA goes on."""
+    if node.op == "GatherV2":
+        return True
+    return node.op in DIVISIONS | {"Pow"} and node.types[0].dtype.is_integer
+
+
+def fault_of(node: Node, inputs: Sequence[tf.Tensor]) -> tuple[str, tf.Tensor]:
+    """Returns the message for an op that `may_fail`, and whether it fails, bool `[1]`.
+
+    Args:
+        node: A node of a body.
+        inputs: The tensors for its inputs.
+    """
+    if node.op == "GatherV2":
+        size = tf.shape(inputs[0], inputs[1].dtype)[0]
+        fails = (inputs[1] < 0) | (inputs[1] >= size)
+        (rows, *_) = node.inputs[0].type.shape or (None,)
+        known = "" if rows is None else f"[0, {rows}), the rows of "
+        message = f"an index is outside {known}the table that tf.gather reads"
+    elif node.op == "Pow":
+        message, fails = "an integer to a negative power", inputs[1] < 0
+    else:
+        message, fails = "integer division by zero", tf.equal(inputs[1], 0)
+    return f"{message} at {node.source}.", tf.reshape(tf.reduce_any(fails), [1])
+
+
+def _is_number(item: Type) -> bool:
+    return item.shape == () and item.dtype in DTYPES
+
+
+def _is_sound(node: Node) -> bool:
+    """Whether XLA's result is known to be that of TensorFlow's own kernel."""
+    if node.op not in OPS or not _dtypes(node) <= DTYPES:
+        return False
+    if node.op == "Cast" and node.inputs[0].type.dtype.is_floating:
+        return node.types[0].dtype in _CAST_OF_FLOATS
+    if node.op == "Erf":  # Its float64 kernel gives NaN for infinity.
+        return node.types[0].dtype == tf.float32
+    if node.op == "Round":  # tf.round uses no kernel for integers.
+        return node.types[0].dtype.is_floating
+    if node.op == "GatherV2":  # Bounds can be checked for a table that all tokens share.
+        axis = tf.get_static_value(operations([node])[0].inputs[2])
+        return node.inputs[0].is_shared and axis == 0
+    return True
+
+
+def _dtypes(node: Node) -> set[tf.DType]:
+    return {item.dtype for item in node.types} | {value.type.dtype for value in node.inputs}
+
+
+def _title(node: Node) -> str:
+    """An op with its dtypes, as in `Cast of float32 to uint8`."""
+    read = dict.fromkeys(value.type.dtype.name for value in node.inputs)
+    made = dict.fromkeys(item.dtype.name for item in node.types)
+    of = f" of {', '.join(read)}" if read else ""
+    return f"{node.op}{of}" + (f" to {', '.join(made)}" if node.op == "Cast" else "")

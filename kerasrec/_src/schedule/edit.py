@@ -1,0 +1,139 @@
+"""Helpers with which passes read and change schedules."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import tensorflow as tf
+
+from kerasrec._src.graph.nodes import Primitive, operations
+from kerasrec._src.graph.types import Kind, Type
+from kerasrec._src.graph.values import Node, Value
+from kerasrec._src.schedule.instructions import Effect, Fire, Instruction, Item, Reduce, Save
+from kerasrec._src.schedule.place import placed
+from kerasrec._src.schedule.schedule import Schedule
+from kerasrec._src.trace.functions import unrepeatable_op
+
+Edits = Mapping[Instruction, Sequence[Instruction]]
+
+
+def edited(schedule: Schedule, edits: Edits, prepared: Sequence[Fire] = ()) -> Schedule:
+    """Returns a schedule in which some instructions are replaced by others.
+
+    Args:
+        schedule: The schedule to change.
+        edits: For each instruction to replace, the new instructions.
+        prepared: More instructions that compute values from SHARED values, for all segments.
+    """
+    sections = tuple(
+        replace(
+            section,
+            segments=tuple(
+                replace(
+                    segment,
+                    instructions=tuple(
+                        new for old in segment.instructions for new in edits.get(old, (old,))
+                    ),
+                )
+                for segment in section.segments
+            ),
+        )
+        for section in schedule.sections
+    )
+    return placed(replace(schedule, sections=sections, prepared=(*schedule.prepared, *prepared)))
+
+
+def readers_of(schedule: Schedule) -> dict[Item, list[Instruction]]:
+    """Returns the instructions that read each item, each once, without those that save it."""
+    found: dict[Item, dict[Instruction, None]] = defaultdict(dict)
+    for _, _, one in schedule.instructions():
+        if not isinstance(one, Save):
+            for item in one.inputs if isinstance(one, Fire) else one.reads:
+                found[item][one] = None
+    return defaultdict(list, {item: list(ones) for item, ones in found.items()})
+
+
+def places_of(schedule: Schedule) -> dict[Instruction, tuple[int, int]]:
+    """Returns the numbers of the section and the segment of each placed instruction."""
+    return {
+        one: (number, at)
+        for number, section in enumerate(schedule.sections)
+        for at, segment in enumerate(section.segments)
+        for one in segment.placed
+    }
+
+
+def can_repeat(one: Fire) -> bool:
+    """Whether an op holds no function, and gives the same result when it runs again."""
+    return one.node.function is None and not unrepeatable_op(operations([one.node]))
+
+
+def gives_no_floats(one: Instruction) -> bool:
+    """Whether an instruction computes no floats, and may run elsewhere or again."""
+    if isinstance(one, Effect | Reduce) or (isinstance(one, Fire) and not can_repeat(one)):
+        return False
+    values = [item for item in one.writes if isinstance(item, Value)]
+    return not any(value.type.is_differentiable for value in values)
+
+
+def fires(
+    function: Callable[..., Any],
+    inputs: Sequence[Value],
+    outputs: Sequence[Value],
+    by: str,
+) -> list[Fire]:
+    """Returns the ops of a TensorFlow function as instructions.
+
+    Args:
+        function: Takes tensors for the inputs and returns a list of tensors for the outputs.
+        inputs: The values that it reads.
+        outputs: The values that it computes, all of one kind and region.
+        by: The name of the pass that asks for it.
+    """
+    kind, origin = outputs[0].type.kind, outputs[0].node
+    return _traced(function, inputs, outputs, kind, origin, by)[0]
+
+
+def prepared(
+    function: Callable[..., Any], inputs: Sequence[Value], by: str
+) -> tuple[list[Fire], list[Value]]:
+    """Returns the ops of a function of SHARED values as instructions, and their results."""
+    return _traced(function, inputs, [], Kind.SHARED, inputs[0].node, by)
+
+
+def _traced(
+    function: Callable[..., Any],
+    inputs: Sequence[Value],
+    outputs: Sequence[Value],
+    kind: Kind,
+    origin: Node,
+    by: str,
+) -> tuple[list[Fire], list[Value]]:
+    with tf.Graph().as_default() as graph:
+        tensors = [
+            tf.compat.v1.placeholder(value.type.dtype, value.type.tensor_shape())
+            for value in inputs
+        ]
+        known = {tensor.name: value for tensor, value in zip(tensors, inputs, strict=True)}
+        results = function(*tensors)
+    wanted = {tensor.name: value for tensor, value in zip(results, outputs, strict=False)}
+    found = []
+    for operation in graph.get_operations()[len(inputs) :]:
+        read = tuple(known[tensor.name] for tensor in operation.inputs)
+        is_shared = all(value.is_shared for value in read)
+        types = [Type.of(item, Kind.SHARED if is_shared else kind) for item in operation.outputs]
+        region = None if is_shared else origin.region
+        node = Primitive(list(read), types, region, origin.source, operation=operation)
+        written = tuple(
+            wanted.get(tensor.name, value)
+            for tensor, value in zip(operation.outputs, node.outputs, strict=True)
+        )
+        known.update(
+            (tensor.name, value) for tensor, value in zip(operation.outputs, written, strict=True)
+        )
+        if operation.type != "Const":
+            found.append(Fire(node, read, written, by=by, at_use=kind is Kind.WAVE))
+    return found, [known[tensor.name] for tensor in results]

@@ -1,0 +1,266 @@
+"""Adds loads and saves: the items that one segment of a schedule reads from another.
+
+Passes move, add and remove instructions without regard to loads and saves; `linked` then adds them.
+It puts instructions that are materialised at use into every segment that reads their results, and
+leaves out instructions whose results nobody reads.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from kerasrec._src.errors import GraphError
+from kerasrec._src.graph.values import Region, each_of
+from kerasrec._src.schedule.instructions import (
+    Effect,
+    Frames,
+    HandOn,
+    Instruction,
+    Item,
+    Load,
+    Measure,
+    Receive,
+    Reduce,
+    Return,
+    Returned,
+    Save,
+    Select,
+    Send,
+    Settled,
+    Tokens,
+    Wait,
+    region_of,
+)
+from kerasrec._src.schedule.schedule import Schedule
+from kerasrec._src.schedule.sections import AllTokens, Loop, Segment
+
+# Instructions that a loop waits for, and all that must run, in a loop or elsewhere.
+WAITED_FOR = (Receive, Returned, Send, Return, HandOn, Wait, Effect)
+ROOTS = (*WAITED_FOR, Reduce)
+# A segment: the number of its section, and its own number in the section.
+_Spot = tuple[int, int]
+
+
+def linked(schedule: Schedule, saves_sizes: bool = False) -> Schedule:
+    """Returns the schedule with the loads and saves that it needs.
+
+    Args:
+        schedule: A schedule whose segments have at least all instructions that must run.
+        saves_sizes: Whether to save how many tokens each region has, for a record of the run.
+    """
+    by_frame: set[Item] = set()
+    while True:
+        linker = _Linker(schedule, by_frame)
+        found = linker.linked(saves_sizes)
+        if linker.gathered <= by_frame:
+            return found
+        by_frame |= linker.gathered
+
+
+@dataclass(frozen=True)
+class _Use:
+    """How later segments read a saved item."""
+
+    divided: bool = False
+    for_backward: bool = False
+
+    def __or__(self, other: _Use) -> _Use:
+        return _Use(self.divided or other.divided, self.for_backward or other.for_backward)
+
+
+class _Linker:
+    """Links the segments of a schedule.
+
+    Args:
+        schedule: A schedule without loads and saves, or with old ones.
+        by_frame: The items that are known to be read by other groups of frames than computed them.
+    """
+
+    def __init__(self, schedule: Schedule, by_frame: Collection[Item]):
+        self.schedule = schedule
+        self.sections = schedule.sections
+        self.bodies = list(schedule.graph.bodies)
+        self.at_use = at_use_of(schedule)
+        self.by_frame = by_frame
+        self.gathered: set[Item] = set()
+        self.in_queues = schedule.in_queues
+        self.selects: dict[Region, Select] = {}
+        self.body_of: dict[Region, str] = {}
+        # The segments that compute each item.
+        self.spots: dict[Item, list[_Spot]] = defaultdict(list)
+        for number, section in enumerate(self.sections):
+            for at, segment in enumerate(section.segments):
+                for instruction in segment.placed:
+                    for item in instruction.writes:
+                        self.spots[item].append((number, at))
+                    if isinstance(instruction, Select):
+                        self.selects.update(dict.fromkeys(instruction.regions, instruction))
+                        self.body_of.update(dict.fromkeys(instruction.regions, segment.body))
+        self.wanted: dict[_Spot, dict[Item, _Use]] = defaultdict(dict)
+
+    def linked(self, saves_sizes: bool) -> Schedule:
+        """Returns the schedule with loads and saves."""
+        if not self.in_queues:
+            self._want_for_limits()
+            if saves_sizes:
+                self._want_sizes()
+        sections = list(self.sections)
+        for number in reversed(range(len(sections))):
+            segments = sections[number].segments
+            found = {at: self._segment((number, at)) for at in reversed(range(len(segments)))}
+            sections[number] = replace(
+                sections[number], segments=tuple(found[at] for at in range(len(segments)))
+            )
+        whole = replace(self.schedule, sections=tuple(sections))
+        return replace(whole, prepared=whole.prepared_for(range(whole.graph.num_sweeps)))
+
+    def _segment(self, spot: _Spot) -> Segment:
+        segment, wanted = self._at(spot), self.wanted[spot]
+        self._want_sizes_of_divided(spot)
+        own = {item: one for one in segment.placed for item in one.writes}
+        providers: dict[Item, Instruction] = {}
+
+        def provider(item: Item) -> Instruction:
+            if item not in providers:
+                found = own.get(item) or self._from_elsewhere(item, spot)
+                providers.update(dict.fromkeys(found.writes, found))
+            return providers[item]
+
+        saves = [
+            Save(item, wanted[item].divided, wanted[item].for_backward, item in self.by_frame)
+            for item in sorted(wanted, key=_order_of_save)
+        ]
+        kinds = (*ROOTS, Select) if segment.place is not None else ROOTS
+        roots = [one for one in segment.placed if isinstance(one, kinds)]
+        live: dict[Instruction, None] = {}
+        waiting = [*roots, *(provider(item) for one in saves for item in one.reads)]
+        while waiting:
+            one = waiting.pop()
+            if one not in live:
+                live[one] = None
+                waiting += map(provider, one.reads)
+        found: dict[Instruction, None] = {}
+
+        def put(one: Instruction) -> None:
+            if one not in found:
+                for item in one.reads:
+                    put(provider(item))
+                found[one] = None
+
+        for one in (*segment.placed, *live):
+            if one in live:
+                put(one)
+        for one in found:
+            if isinstance(one, Load):
+                self._want_loaded(one.item, spot)
+        loads = [one for one in found if isinstance(one, Load) and not one.reads]
+        others = [one for one in found if one not in loads]
+        return replace(segment, instructions=(*loads, *others, *saves))
+
+    def _at(self, spot: _Spot) -> Segment:
+        number, at = spot
+        return self.sections[number].segments[at]
+
+    def _from_elsewhere(self, item: Item, spot: _Spot) -> Instruction:
+        """Returns the instruction that brings an item into a segment that does not compute it."""
+        if item in self.at_use:
+            return self.at_use[item]
+        if isinstance(item, Tokens) and item.region is not None:
+            return Measure(item, item.region, at_use=True)
+        if isinstance(item, Tokens) and self.in_queues:
+            return Frames(item, at_use=True)
+        if isinstance(item, Region):
+            segment = self._at(spot)
+            for taken in segment.settled:
+                if item in taken.siblings:
+                    tokens = Tokens(segment.body, item.parent)
+                    return Settled(item.siblings, taken, tokens, at_use=True)
+            is_hoisted = isinstance(self.sections[spot[0]], AllTokens)
+            if self.in_queues or (is_hoisted and not self._is_known_at_once(item, spot)):
+                return replace(self.selects[item], at_use=True)
+        return Load(item, item in self.by_frame)
+
+    def _is_known_at_once(self, item: Item, spot: _Spot) -> bool:
+        """Whether a section up to this one computes an item for all tokens at once."""
+        return any(
+            number <= spot[0] and isinstance(self.sections[number], AllTokens)
+            for number, _ in self.spots[item]
+        )
+
+    def _want_loaded(self, item: Item, spot: _Spot) -> None:
+        """Makes the last segment that computes an item save it for this one."""
+        spots = [other for other in self.spots[item] if other < spot]
+        if not spots:
+            raise GraphError(f"{self._at(spot).body} reads {item} before it is computed.")
+        one, other = self.sections[spots[-1][0]], self.sections[spot[0]]
+        is_divided = isinstance(one, AllTokens) and isinstance(other, Loop) and not self.in_queues
+        self._want(item, spots[-1], _Use(is_divided, one.sweep < other.sweep))
+        places = {self._at(spots[-1]).place, self._at(spot).place}
+        is_elsewhere = None in places or len(places) > 1
+        if self.in_queues and (
+            is_elsewhere or (self.schedule.in_blocks and each_of(region_of(item)))
+        ):
+            self.gathered.add(item)
+
+    def _want(self, item: Item, spot: _Spot, use: _Use) -> None:
+        wanted = self.wanted[spot]
+        wanted[item] = use | wanted.get(item, _Use())
+
+    def _want_sizes_of_divided(self, spot: _Spot) -> None:
+        for item, use in list(self.wanted[spot].items()):
+            if use.divided:
+                self._want_sizes_of(region_of(item), spot[0], self._at(spot).body)
+
+    def _want_sizes_of(self, region: Region | None, number: int, body: str) -> None:
+        """Makes a segment save how many tokens of a region each wave has, or items that tell it."""
+        item: Item = Tokens(body, region)
+        last = (number, len(self.sections[number].segments))
+        if region is not None and self._is_known_at_once(region, last):
+            item = region
+            self._want_sizes_of(region.parent, number, body)
+        spots = [spot for spot in self.spots[region or item] if spot < last]
+        self._want(item, spots[-1], _Use())
+
+    def _want_for_limits(self) -> None:
+        """Makes segments save what the error of an exceeded limit reads: who called a token."""
+        loops = [isinstance(section, Loop) for section in self.sections]
+        if not any(loops):
+            return
+        number = loops.index(True) + 2  # The loop of the calls and what is hoisted out of it.
+        for body in self.bodies:
+            self._want_sizes_of(None, number - 1, body)
+        for site in self.schedule.graph.call_sites.values():
+            for item in site.region.path() if site.region and site.caller else ():
+                spot = [spot for spot in self.spots[item] if spot[0] < number][-1]
+                is_divided = isinstance(self.sections[spot[0]], AllTokens)
+                self._want(item, spot, _Use(is_divided))
+
+    def _want_sizes(self) -> None:
+        last = max(number for number, section in enumerate(self.sections) if not section.sweep)
+        for body in self.bodies:
+            self._want_sizes_of(None, last, body)
+        for region, body in self.body_of.items():
+            if self.spots[region][0][0] <= last:
+                self._want_sizes_of(region, last, body)
+
+
+def _order_of_save(item: Item) -> int:
+    """Returns a key for sorting: items that tell which tokens a wave has divide the others."""
+    if isinstance(item, Tokens):
+        return 0
+    return len(item.path()) if isinstance(item, Region) else 1000
+
+
+def at_use_of(schedule: Schedule) -> dict[Item, Instruction]:
+    """Returns the instructions that are materialised at use, by the items that they write.
+
+    Those that select or count tokens are left out.
+    """
+    return {
+        item: one
+        for _, _, one in schedule.instructions()
+        if one.at_use and not isinstance(one, Select | Settled | Measure)
+        for item in one.writes
+    }

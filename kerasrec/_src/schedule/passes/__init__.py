@@ -1,0 +1,71 @@
+"""Passes: schedule to schedule. They change how a program runs, and not what it gives."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+import tensorflow as tf
+
+from kerasrec._src.schedule.check import check_schedule
+from kerasrec._src.schedule.passes.branches_apart import branches_apart
+from kerasrec._src.schedule.passes.cut_again import cut_again
+from kerasrec._src.schedule.passes.decide_at_once import decide_at_once
+from kerasrec._src.schedule.passes.hoist_by_place import hoist_by_place
+from kerasrec._src.schedule.passes.integers_by_level import integers_by_level
+from kerasrec._src.schedule.passes.move_again import move_again
+from kerasrec._src.schedule.passes.products_later import products_later
+from kerasrec._src.schedule.passes.rematerialise import rematerialise
+from kerasrec._src.schedule.passes.side_by_side import side_by_side
+from kerasrec._src.schedule.passes.split_matmul import split_matmul
+from kerasrec._src.schedule.passes.sum_by_wave import sum_by_wave
+from kerasrec._src.schedule.passes.transpose_once import transpose_once
+from kerasrec._src.schedule.schedule import Schedule
+
+Pass = Callable[[Schedule], Schedule]
+# Those of waves, and of queues by waves, in order.
+WAVE_PASSES: tuple[Pass, ...] = (
+    split_matmul,
+    transpose_once,
+    side_by_side,
+    sum_by_wave,
+    rematerialise,
+    cut_again,
+    decide_at_once,
+    integers_by_level,
+)
+# Those of the engine "compiled", in order.
+BLOCK_PASSES: tuple[Pass, ...] = (
+    transpose_once,
+    cut_again,
+    move_again,
+    branches_apart,
+    products_later,
+    hoist_by_place,
+)
+
+
+def optimize(schedule: Schedule, passes: Sequence[Pass]) -> Schedule:
+    """A schedule after passes, in order; checked after each."""
+    for one in passes:
+        function = one.func if isinstance(one, partial) else one
+        name = getattr(function, "__name__", repr(one))
+        schedule = replace(one(schedule), passes=(*schedule.passes, name))
+        check_schedule(schedule)
+    return schedule
+
+
+def default_passes(recomputes: bool = False) -> list[Pass]:
+    """The passes that suit the devices of this machine.
+
+    Args:
+        recomputes: whether memory matters more than time.
+    """
+    threads = tf.config.threading.get_inter_op_parallelism_threads() or os.cpu_count() or 1
+    is_split = threads > 1 and not tf.config.list_physical_devices("GPU")
+    left_out: set[Pass] = set() if is_split else {split_matmul}
+    if not recomputes:
+        left_out |= {sum_by_wave, rematerialise}
+    return [one for one in WAVE_PASSES if one not in left_out]

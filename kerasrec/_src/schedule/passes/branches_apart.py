@@ -1,0 +1,97 @@
+"""The pass `branches_apart`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from kerasrec._src.graph.values import Region
+from kerasrec._src.schedule.instructions import Fire, Return, Wait, path_of
+from kerasrec._src.schedule.link import linked
+from kerasrec._src.schedule.schedule import Schedule
+from kerasrec._src.schedule.sections import Direction, Queues, Segment
+from kerasrec._src.schedule.turns import turns
+
+PRODUCTS = frozenset({"BatchMatMulV2", "Einsum", "MatMul"})
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A branch that gets a place of its own.
+
+    Args:
+        body: whose it is.
+        region: the branch.
+        origin: the place that it was at.
+        place: the new one.
+    """
+
+    body: str
+    region: Region
+    origin: int
+    place: int
+
+
+def branches_apart(schedule: Schedule) -> Schedule:
+    """Gives a place of its own to each branch that computes a matrix product and then returns.
+
+    Every branch at a place is computed on all rows of its blocks; at its own place the product is
+    computed for the frames of the branch alone. Later passes must not move instructions in queues.
+    With memo a block is of calls that stand side by side, whatever branches they take.
+    """
+    if not schedule.in_queues or schedule.graph.memo is not None:
+        return schedule
+    first = next(item for item in schedule.sections if isinstance(item, Queues))
+    parts = list(_parts(first))
+    sections = tuple(
+        _divided(section, parts) if isinstance(section, Queues) else section
+        for section in schedule.sections
+    )
+    return linked(replace(schedule, sections=sections))
+
+
+def _parts(section: Queues) -> Iterator[_Part]:
+    last: dict[str, int] = {}
+    for segment in section.segments:
+        last[segment.body] = max(last.get(segment.body, 0), segment.place or 0)
+    for segment in section.segments:
+        for one in segment.placed:
+            region = one.region if isinstance(one, Return) else None
+            if region and region not in segment.settled and _multiplies(segment, region):
+                last[segment.body] += 1
+                yield _Part(segment.body, region, segment.place or 0, last[segment.body])
+
+
+def _multiplies(segment: Segment, region: Region) -> bool:
+    return any(
+        isinstance(one, Fire) and one.node.op in PRODUCTS and region in path_of(one)
+        for one in segment.placed
+    )
+
+
+def _divided(section: Queues, parts: list[_Part]) -> Queues:
+    """The queues of a sweep, with the new places: behind their origin, in its direction."""
+    segments: list[Segment] = []
+    for segment in section.segments:
+        rest, found = segment, []
+        for part in parts:
+            if (part.body, part.origin) == (segment.body, segment.place):
+                apart, rest = _cut(rest, part, is_first=not section.sweep)
+                found.append(apart)
+        is_back = section.direction is Direction.BACK
+        segments += [*found, rest] if is_back else [rest, *found]
+    components = section.components if section.sweep else turns(segments)
+    return replace(section, segments=tuple(segments), components=components)
+
+
+def _cut(segment: Segment, part: _Part, is_first: bool) -> tuple[Segment, Segment]:
+    """What a part does, and the rest; in the first sweep frames go from here to there."""
+    moved = [one for one in segment.placed if part.region in path_of(one)]
+    at_use = [one for one in segment.instructions if one.at_use]
+    rest = [one for one in segment.instructions if one not in moved]
+    if is_first:
+        name = branches_apart.__name__
+        rest.append(Wait((), then=part.place, region=part.region, by=name))
+    settled = (*segment.settled, *part.region.path())
+    apart = Segment(segment.body, (*moved, *at_use), part.place, settled)
+    return apart, replace(segment, instructions=tuple(rest))

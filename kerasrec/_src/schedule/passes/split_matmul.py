@@ -1,0 +1,174 @@
+"""The pass `split_matmul`."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from kerasrec._src.graph.nodes import Primitive
+from kerasrec._src.graph.values import Value
+from kerasrec._src.schedule.edit import edited, fires, places_of, prepared, readers_of
+from kerasrec._src.schedule.instructions import Fire, Instruction, Item
+from kerasrec._src.schedule.passes.products import cut_value, is_product, is_transposing, widths
+from kerasrec._src.schedule.schedule import Schedule
+
+# The most elements of a weight that is cut. Copying a larger weight takes more time than is gained,
+# and its products are large enough for several threads.
+MOST_CUT = 1 << 19
+
+
+def split_matmul(schedule: Schedule) -> Schedule:
+    """Computes a product that is cut into columns in parts, from a weight that is cut once.
+
+    Threads of a CPU then work on parts of a wave, which is too narrow for several threads as a
+    whole; no columns are copied, and TensorFlow fuses a product, its bias and its activation into
+    one op. In the backward pass, what would read the joined cotangents of the columns reads them
+    one by one. Weights of more than `MOST_CUT` elements stay whole.
+    """
+    return _Splitter(schedule).split()
+
+
+class _Splitter:
+    def __init__(self, schedule: Schedule):
+        self.schedule = schedule
+        self.readers = readers_of(schedule)
+        self.makers: dict[Item, Fire] = {
+            item: one
+            for _, _, one in schedule.instructions()
+            if isinstance(one, Fire)
+            for item in one.outputs
+        }
+        self.edits: dict[Instruction, list[Fire]] = {}
+        self.prepared: list[Fire] = []
+
+    def split(self) -> Schedule:
+        """The schedule with every such product in parts."""
+        places = places_of(self.schedule)
+        for cut in places:
+            chain = self._product_cut_by(cut) if isinstance(cut, Fire) else []
+            if chain and {places.get(one) for one in chain} == {places[cut]}:
+                self._make_in_parts(chain)
+                self._gradients_in_parts(chain[0].inputs[1], widths(chain[-1].outputs))
+        return edited(self.schedule, self.edits, self.prepared)
+
+    def _product_cut_by(self, cut: Fire) -> list[Fire]:
+        """A MatMul, the addition of a bias, and what cuts the result, read by no other op.
+
+        Empty where there is none, or where the user says on which device one of them is to run.
+        """
+        if cut.node.op not in ("Split", "SplitV"):
+            return []
+        chain = [cut]
+        last = self.makers.get(cut_value(cut))
+        bias: list[Value] = []
+        if last and last.node.op in ("AddV2", "BiasAdd") and last.inputs[1].is_shared:
+            chain.insert(0, last)
+            bias = [last.inputs[1]]
+            last = self.makers.get(last.inputs[0])
+        if last is None:
+            return []
+        chain.insert(0, last)
+        is_plain = (
+            is_product(last, transpose_b=False)
+            and _num_elements(last.inputs[1]) <= MOST_CUT
+            and len(cut.outputs[0].type.shape or ()) == 1
+            and all(value.type.shape == last.outputs[0].type.shape for value in bias)
+        )
+        is_read_once = all(
+            self.readers[one.outputs[0]] == [follower]
+            for one, follower in itertools.pairwise(chain)
+        )
+        has_device = any(one.node.device for one in chain)
+        return chain if is_plain and is_read_once and not has_device else []
+
+    def _make_in_parts(self, chain: Sequence[Fire]) -> None:
+        product, *addition, cut = chain
+        sizes = widths(cut.outputs)
+        bias = [one.inputs[1] for one in addition]
+
+        def prepare(*tensors: tf.Tensor) -> list[tf.Tensor]:
+            return [part for tensor in tensors for part in tf.split(tensor, sizes, -1)]
+
+        def fire(value: tf.Tensor, *parts: tf.Tensor) -> list[tf.Tensor]:
+            weights, biases = parts[: len(sizes)], parts[len(sizes) :]
+            products = [tf.matmul(value, part) for part in weights]
+            return list(map(tf.nn.bias_add, products, biases)) if biases else products
+
+        parts = self._prepare(prepare, [product.inputs[1], *bias])
+        self._edit(cut, fire, [product.inputs[0], *parts])
+
+    def _gradients_in_parts(self, weight: Value, sizes: Sequence[int]) -> None:
+        """What reads the joined cotangent of a product reads its columns."""
+        for back in self.readers[weight]:
+            if not isinstance(back, Fire) or not is_transposing(back):
+                continue
+            cotangent = back.inputs[0]
+            columns = _joined_columns(self.makers.get(cotangent))
+            if widths(columns) != sizes:
+                continue
+            parts = self._prepare(lambda tensor: tf.split(tf.transpose(tensor), sizes, 0), [weight])
+            count = len(columns)
+            self._edit(
+                back,
+                lambda *of, count=count: [tf.add_n(list(map(tf.matmul, of[:count], of[count:])))],
+                [*columns, *parts],
+            )
+            for reader in self.readers[cotangent]:
+                if isinstance(reader, Fire) and _is_gradient_of_weight(reader, cotangent):
+                    self._edit(reader, _products, [reader.inputs[0], *columns])
+                elif isinstance(reader, Fire) and _is_gradient_of_bias(reader):
+                    self._edit(reader, _sums, columns)
+
+    def _prepare(self, function: Callable[..., Any], inputs: Sequence[Value]) -> list[Value]:
+        made, values = prepared(function, inputs, split_matmul.__name__)
+        self.prepared += made
+        return values
+
+    def _edit(self, one: Fire, function: Callable[..., Any], inputs: Sequence[Value]) -> None:
+        self.edits[one] = fires(function, inputs, one.outputs, split_matmul.__name__)
+
+
+def _num_elements(weight: Value) -> float:
+    dims = weight.type.shape or ()
+    return math.inf if None in dims else math.prod(dim or 0 for dim in dims)
+
+
+def _is_gradient_of_weight(one: Fire, cotangent: Value) -> bool:
+    """Whether an op multiplies what a product has read by the cotangent of what it made."""
+    if not isinstance(one.node, Primitive) or one.node.op != "MatMul":
+        return False
+    if one.inputs[1] != cotangent:
+        return False
+    get = one.node.operation.get_attr
+    is_plain = all(len(value.type.shape or ()) == 1 for value in one.inputs)
+    return is_plain and get("transpose_a") and not get("transpose_b")
+
+
+def _is_gradient_of_bias(one: Fire) -> bool:
+    """Whether an op sums over all tokens, and leaves one row."""
+    if not isinstance(one.node, Primitive) or one.node.op != "Sum":
+        return False
+    axes = one.inputs[1].node
+    if not one.node.operation.get_attr("keep_dims") or not isinstance(axes, Primitive):
+        return False
+    is_known = axes.op == "Const"
+    return is_known and list(tf.get_static_value(axes.operation.outputs[0])) == [0]
+
+
+def _joined_columns(one: Fire | None) -> Sequence[Value]:
+    """The columns that an op joins for each token; empty if it does something else."""
+    columns = one.inputs[:-1] if one and one.node.op == "ConcatV2" else ()
+    is_plain = all(len(value.type.shape or ()) == 1 and not value.is_shared for value in columns)
+    return columns if is_plain else ()
+
+
+def _products(value: tf.Tensor, *columns: tf.Tensor) -> list[tf.Tensor]:
+    return [tf.concat([tf.matmul(value, item, transpose_a=True) for item in columns], 1)]
+
+
+def _sums(*columns: tf.Tensor) -> list[tf.Tensor]:
+    return [tf.concat([tf.reduce_sum(item, 0, keepdims=True) for item in columns], 1)]

@@ -1,0 +1,123 @@
+"""Sections of a schedule: which instructions run on which tokens, and in which order.
+
+A schedule is a list of sections in the order in which they run. A *loop* goes over the waves of a
+program; in each turn it runs one segment for each body. A section for *all tokens* runs its
+segments once, on the tokens of all waves together: it has what is hoisted out of the loops. A
+*segment* is a straight list of instructions on one set of tokens of a body.
+
+A body that makes calls, and then more calls with the results, has *places*: place 0 is before its
+first calls, and place j is after the calls of round j have returned. Such a program runs by
+*queues*: a loop that in each turn runs the segment of one place, on all frames that are ready for
+it.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from kerasrec._src.graph.values import Region
+from kerasrec._src.schedule.instructions import Instruction, Load, Save
+
+Place = tuple[str, int]
+"""A body and the number of one of its places."""
+
+Component = tuple[Place, ...]
+"""Places of which each feeds all others, directly or through others; often a single one."""
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Instructions on one set of tokens of a body, in order.
+
+    Args:
+        body: The name of the body.
+        instructions: The instructions in order.
+        place: In queues, the place of the body; otherwise None.
+        settled: The branches that all tokens which come to the place have taken.
+    """
+
+    body: str
+    instructions: tuple[Instruction, ...]
+    place: int | None = None
+    settled: tuple[Region, ...] = ()
+
+    @property
+    def placed(self) -> list[Instruction]:
+        """The instructions that run here and nowhere else; loads and saves follow from these."""
+        return [
+            item for item in self.instructions if not (item.at_use or isinstance(item, Load | Save))
+        ]
+
+
+class Direction(enum.Enum):
+    """Which way a loop goes.
+
+    CALLS: from the outside down, as long as tokens call; only then is the number of waves known.
+    DOWN: from callers to callees.
+    UP: from callees to callers.
+    READY: to any place with frames that are ready.
+    AGAIN: once more over the blocks of frames that were taken.
+    BACK: over these blocks from the last to the first.
+    """
+
+    CALLS = "until no token calls"
+    DOWN = "from the first wave to the last"
+    UP = "from the last wave to the first"
+    READY = "until no frame is ready"
+    AGAIN = "from the first block to the last"
+    BACK = "from the last block to the first"
+
+
+@dataclass(frozen=True)
+class Section:
+    """What runs for a stage of a sweep.
+
+    Args:
+        sweep: The number of the sweep.
+        stage: The stage, as `stages.py` counts them.
+        segments: One segment for each body, or for each place of a body.
+    """
+
+    sweep: int
+    stage: int
+    segments: tuple[Segment, ...]
+
+
+@dataclass(frozen=True)
+class Loop(Section):
+    """Segments that run on every wave.
+
+    Args:
+        direction: The order of the waves.
+    """
+
+    direction: Direction
+
+
+@dataclass(frozen=True)
+class Queues(Loop):
+    """Segments of places, each of which runs on the frames that are ready for it.
+
+    Args:
+        components: The strongly connected components of the places, in topological order; see
+          `turns.py`.
+    """
+
+    components: tuple[Component, ...]
+
+    @property
+    def order(self) -> list[Place]:
+        """The places of all components, in the order in which they run."""
+        return [place for component in self.components for place in component]
+
+
+@dataclass(frozen=True)
+class AllTokens(Section):
+    """Segments that run once, on the tokens of all waves: hoisted out of the loop before.
+
+    Args:
+        is_alone: Whether there are no loops, because nothing calls.
+    """
+
+    is_alone: bool = False

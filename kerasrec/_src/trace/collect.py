@@ -1,0 +1,71 @@
+"""`collect`: values from inner calls, without threading them through returns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from kerasrec._src.autograph import not_converted
+from kerasrec._src.errors import TraceError
+from kerasrec._src.trace.conditional import as_int32
+from kerasrec._src.trace.source import at, current_source
+from kerasrec._src.trace.tracer import CollectRecord, tracer_for
+
+
+@not_converted
+def collect(name: str, value: Any, index: Any = None, size: Any = None) -> None:
+    """Keeps a value of this call in a table of the whole run.
+
+    `function.with_tables(...)` then returns the tables together with the result; gradients flow
+    through them. Values collected at the same index are summed; rows that no call wrote are zero.
+
+    Without `index` and `size`, the table has a row for each token that reaches this call. These
+    rows are in no particular order, so a value should include something that identifies it, and no
+    gradient flows through them.
+
+    Args:
+        name: The table's name.
+        value: The value of each token, `[tokens, ...]`, of any float or int dtype. Without an index
+          it may have any dtype.
+        index: The row that each token writes, `[tokens]` of any int dtype; or a value of a data
+          type, whose row is its number among all tree nodes of the batch.
+        size: The number of rows of the table, an int scalar that depends on no token.
+
+    Raises:
+        TraceError: If it is called outside a recursive function, if `name` is not a string, if
+            `index` is not one int per token, or if only one of `index` and `size` is given.
+    """
+    tracer = tracer_for("kerasrec.collect")
+    source = current_source()
+    place = at(source)
+    if not isinstance(name, str):
+        raise TraceError(
+            f'kerasrec.collect{place}: `name` must be the table\'s name, such as "states"; it is '
+            f"{name!r}."
+        )
+    if (index is None) != (size is None):
+        given, missing = ("size", "index") if index is None else ("index", "size")
+        raise TraceError(
+            f"kerasrec.collect{place}: `{given}` is given without `{missing}`. Give both, for a "
+            "table of rows by index, or neither, for a row from each token."
+        )
+    values = tracer.tensor(value, None, "`value` of kerasrec.collect")
+    tracer.token_type(values, "`value` of kerasrec.collect")
+    rows = count = None
+    if index is not None:
+        numbers = tf.nest.flatten(index)
+        if len(numbers) != 1:
+            raise TraceError(
+                f"kerasrec.collect{place}: `index` must be one int per token; it has "
+                f"{len(numbers)} tensors."
+            )
+        # Values of data types have int64 numbers.
+        rows = tracer.tensor(as_int32(numbers[0]), None, "`index` of kerasrec.collect")
+        found = tracer.token_type(rows, "`index` of kerasrec.collect")
+        if found.shape != () or found.dtype != tf.int32:
+            raise TraceError(
+                f"kerasrec.collect{place}: `index` must be one int per token; it is {found}."
+            )
+        count = as_int32(tracer.tensor(size, None, "`size` of kerasrec.collect"))
+    tracer.collects.append(CollectRecord(name, values, rows, count, tf.no_op("collect"), source))

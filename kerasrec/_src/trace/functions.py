@@ -1,0 +1,188 @@
+"""Turns ops that hold functions, such as loops, into functions that are called.
+
+TensorFlow's gradient of such an op changes the op, and finds its functions through attributes that
+Python keeps beside the op. A plain copy lacks these attributes, so it has no gradient. A function
+that is called has gradients of every order, wherever it is called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from kerasrec._src.graph.fire import copy_of
+from kerasrec._src.private import copy_gradient, copy_held_function
+from kerasrec._src.trace.custom_gradient import Differentiated, custom_gradient
+
+CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
+LOOPS = frozenset({"While", "StatelessWhile"})
+CONTROL_FLOW = LOOPS | {"If", "StatelessIf", "Case", "StatelessCase"}
+# Ops that may run again although they have state: they read it, assert, print or dump, or hold
+# functions, which are searched as well.
+_REPEATABLE_OPS = frozenset(
+    {"ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "Assert", "PrintV2"}
+    | {"While", "If", "Case", "StatefulPartitionedCall", "CheckNumerics", "CheckNumericsV2"}
+    | {"DebugIdentityV2"}
+)
+
+# What these ops draw depends on the shape, and so on which tokens share a tensor.
+STATELESS_RANDOM = ("StatelessRandom", "StatelessTruncated", "StatelessMultinomial")
+
+
+def held_functions(node_def: tf.compat.v1.NodeDef) -> set[str]:
+    """Returns the names of the functions that an op holds: a loop's body, branches, a callee."""
+    found: set[str] = set()
+    for attribute in node_def.attr.values():
+        found.update(function.name for function in (attribute.func, *attribute.list.func))
+    return found - {""}
+
+
+def function_bodies(operation: tf.Operation) -> dict[str, Any]:
+    """Returns the definitions of all functions that the graph of an op knows, by name."""
+    library = operation.graph.as_graph_def().library.function
+    return {function.signature.name: function for function in library}
+
+
+def copy_with_held(operation: tf.Operation, inputs: Sequence[tf.Tensor]) -> tf.Operation:
+    """Copies an op, with the functions that it holds, into the default graph on other inputs."""
+    copy = copy_of(operation, inputs)
+    copy_gradient(operation, copy)
+    for name in held_functions(operation.node_def):
+        copy_held_function(name, operation, copy)
+    for tensor, original in zip(copy.outputs, operation.outputs, strict=True):
+        tensor.set_shape(original.shape)
+    return copy
+
+
+def as_function(
+    operation: tf.Operation, variables: Sequence[tf.Variable | None]
+) -> tf.types.experimental.ConcreteFunction:
+    """Returns a function that computes the outputs of an op from its inputs.
+
+    Args:
+        operation: An op of a graph that is being traced.
+        variables: For each input, the variable whose handle it is, or None.
+    """
+
+    def run(*inputs: tf.Tensor) -> list[tf.Tensor]:
+        copy = copy_with_held(operation, inputs)
+        if operation.type in LOOPS:
+            return _with_known_handles(copy.outputs, inputs, variables)
+        return list(copy.outputs)
+
+    # Tensors, not specs: the handles among them know their variables.
+    return tf.function(run, autograph=False).get_concrete_function(*operation.inputs)
+
+
+def _with_known_handles(
+    outputs: Sequence[tf.Tensor],
+    inputs: Sequence[tf.Tensor],
+    variables: Sequence[tf.Variable | None],
+) -> list[tf.Tensor]:
+    """Returns the outputs of a copied loop, changed so that its gradient can be taken.
+
+    A loop returns each handle that it reads. The handles that a copy returns do not know their
+    variables, but TensorFlow asks a handle without a cotangent for its variable. So each handle
+    gets a cotangent, which is zero.
+    """
+    results = list(outputs)
+    reads = []
+    for place, variable in enumerate(variables):
+        if variable is not None:
+            results[place] = inputs[place]
+            read = tf.raw_ops.ReadVariableOp(resource=outputs[place], dtype=variable.dtype)
+            reads.append(tf.ensure_shape(read, variable.shape))
+    floats = [place for place, tensor in enumerate(results) if tensor.dtype.is_floating]
+    if reads and floats:
+        (results[floats[0]],) = _first(results[floats[0]], *reads)
+    return results
+
+
+@custom_gradient
+def _first(tensor: tf.Tensor, *others: tf.Tensor) -> Differentiated:
+    """Returns the first tensor only; the others get cotangents of zero."""
+
+    def gradient(cotangent: tf.Tensor) -> list[tf.Tensor]:
+        return [cotangent, *map(tf.zeros_like, others)]
+
+    return [tf.identity(tensor)], gradient
+
+
+def unrepeatable_op(operations: Sequence[tf.Operation]) -> str | None:
+    """Returns the type of an op that may give another result when it runs again, or None.
+
+    Random ops are an example.
+
+    Args:
+        operations: The ops of one graph; the functions that they hold are searched, too.
+    """
+    for definition in definitions(operations):
+        if definition.is_stateful and definition.name not in _REPEATABLE_OPS:
+            return definition.name
+    return None
+
+
+def definitions(operations: Sequence[tf.Operation]) -> list[tf.compat.v1.OpDef]:
+    """Returns TensorFlow's definitions of ops, and of the ops in functions that they hold.
+
+    Args:
+        operations: The ops of one graph.
+    """
+    graph_def = tf.compat.v1.GraphDef()
+    for node in with_held(operations):
+        graph_def.node.add().CopyFrom(node)
+        graph_def.node[-1].name = f"op_{len(graph_def.node)}"
+        del graph_def.node[-1].input[:]
+    # This is the public way to get the definitions of ops that functions hold.
+    meta = tf.compat.v1.train.export_meta_graph(graph_def=graph_def, graph=tf.Graph())
+    return list(meta.meta_info_def.stripped_op_list.op)
+
+
+def random_op(operations: Sequence[tf.Operation]) -> str | None:
+    """Returns the type of an op that draws random numbers or changes something, or None.
+
+    This includes draws with a given seed.
+
+    Args:
+        operations: The ops of one graph; the functions that they hold are searched, too.
+    """
+    of_seed = (node.op for node in with_held(operations) if node.op.startswith(STATELESS_RANDOM))
+    return next(of_seed, None) or unrepeatable_op(operations)
+
+
+def hides_a_variable(operation: tf.Operation) -> bool:
+    """Whether a loop or conditional inside a loop or conditional reads a variable.
+
+    TensorFlow makes the inner op again from its definition, which does not say which variables its
+    handles belong to. It then takes the variable's gradient to be zero.
+    """
+    return operation.type in CONTROL_FLOW and any(
+        node.op in CONTROL_FLOW and tf.resource.as_datatype_enum in _input_dtypes(node)
+        for node in with_held([operation])[1:]
+    )
+
+
+def _input_dtypes(node: tf.compat.v1.NodeDef) -> Sequence[int]:
+    return node.attr["T" if node.op in LOOPS else "Tin"].list.type
+
+
+def with_held(operations: Sequence[tf.Operation]) -> list[tf.compat.v1.NodeDef]:
+    """Returns ops of one graph and the ops in functions that they hold, at any depth."""
+    found = [operation.node_def for operation in operations]
+    for function in definitions_held(operations):
+        found += function.node_def
+    return found
+
+
+def definitions_held(operations: Sequence[tf.Operation]) -> list[Any]:
+    """Returns the definitions of the functions that ops of one graph hold, at any depth."""
+    functions = function_bodies(operations[0])
+    nodes = [operation.node_def for operation in operations]
+    found: dict[str, Any] = {}
+    for node in nodes:
+        for name in sorted(held_functions(node) - set(found)):
+            found[name] = functions[name]
+            nodes += functions[name].node_def
+    return list(found.values())

@@ -1,0 +1,171 @@
+"""Finds what a user's function leaves in Python objects when it is traced.
+
+The function runs once for all calls. If it adds tensors to a list that is there before and after,
+the list holds placeholders instead of the values of calls.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FunctionType, MethodType, ModuleType
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from kerasrec._src.errors import TraceError
+from kerasrec._src.private import with_outer_graphs
+from kerasrec._src.trace.cells import enclosed
+from kerasrec._src.trace.same_function import module_names
+from kerasrec._src.trace.signature import Traceable
+from kerasrec._src.trace.source import is_of_a_library, name_of, undecorated
+from kerasrec._src.trace.state import State
+
+_CONTAINERS = (list, dict, set, deque)
+# Their own lists may hold tensors for as long as a graph is built.
+_NOT_SEARCHED = (keras.layers.Layer, tf.Module, type, ModuleType)
+_FUNCTIONS = (FunctionType, MethodType, functools.partial)
+_BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+# Longer lists are data; what was added last comes first.
+_MOST_SEARCHED = 1000
+_A_DEFAULT = ", a default"
+_INSTEAD = (
+    "Return the values of calls, or keep them with kerasrec.collect. A list for one call is made "
+    "in the body."
+)
+
+
+@contextmanager
+def defaults_stay(state: State, args: Sequence[Any]) -> Iterator[None]:
+    """A context for tracing a function with some arguments.
+
+    Raises:
+        TraceError: If the function changes an argument whose default is a list or dict, which all
+            calls would share.
+    """
+    given = _with_mutable_defaults(state.function, args)
+    before = _contents([value for _, value in given])
+    try:
+        yield
+    finally:
+        for (parameter, value), contents in zip(given, before, strict=True):
+            if _contents(value) != contents:
+                name, default = parameter.name, parameter.default
+                raise TraceError(
+                    f"{state.name} ({state.source.where}) changes `{name}`, whose default is the "
+                    f"{type(default).__name__} {default!r}. In Python, all calls share a default; "
+                    f"here the body runs once, when it is traced. Write {name}=None. {_INSTEAD}"
+                )
+
+
+def check_what_is_left(state: State, graph: tf.Graph) -> None:
+    """Looks for tensors that a function has left in lists, dicts and sets outside of its body.
+
+    Programs may count traces like this, so it is a mistake only if the object is a default.
+
+    Args:
+        state: The function.
+        graph: The graph of its trace.
+
+    Raises:
+        TraceError: If a tensor was left in a default.
+    """
+    place = _place_of_a_tensor(state.functions, graph)
+    if place is None:
+        return
+    source = state.source
+    message = (
+        f"{state.name} ({source.where}) leaves a tensor in {place}. The body runs once, when it is "
+        f"traced, so this is a placeholder for all calls. {_INSTEAD}"
+    )
+    if _A_DEFAULT in place:
+        raise TraceError(message)
+    warnings.warn_explicit(message, UserWarning, source.file, source.line)
+
+
+def _with_mutable_defaults(
+    function: Traceable, args: Sequence[Any]
+) -> list[tuple[inspect.Parameter, Any]]:
+    """The parameters whose default is a list or dict, each with its argument."""
+    parameters = list(function.python_signature.parameters.values())
+    keywords = [item for item in parameters if item.kind is item.KEYWORD_ONLY]
+    by_place = itertools.takewhile(lambda item: item.kind in _BY_PLACE, parameters)
+    pairs = [*zip(by_place, args, strict=False), *zip(keywords[::-1], args[::-1], strict=False)]
+    return [(item, value) for item, value in pairs if isinstance(item.default, list | dict)]
+
+
+def _contents(item: Any) -> Any:
+    """What is equal as long as nothing is added to lists and dicts, removed or replaced."""
+    if isinstance(item, dict):
+        return [(key, _contents(value)) for key, value in item.items()]
+    if isinstance(item, list | tuple):
+        return list(map(_contents, item))
+    return id(item)
+
+
+def _place_of_a_tensor(functions: Sequence[Callable[..., Any]], graph: tf.Graph) -> str | None:
+    """Describes an object that functions read and that holds a tensor of a graph; None if none."""
+    pending, seen = list(functions), set(map(id, functions))
+    for function in pending:
+        for place, value in _read_by(function):
+            if isinstance(value, _CONTAINERS) and _holds(value, graph):
+                return place
+            inner = value if isinstance(value, _NOT_SEARCHED) else undecorated(value)
+            if isinstance(inner, _FUNCTIONS) and id(inner) not in seen:
+                seen.add(id(inner))
+                pending.append(inner)
+    return None
+
+
+def _read_by(function: Any) -> Iterator[tuple[str, Any]]:
+    """Yields what a function of the user's reads and keeps, each with its name."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if isinstance(function, MethodType):
+        yield from _attributes("self", function.__self__)
+        function = function.__func__
+    elif not isinstance(function, FunctionType):
+        yield from _attributes("self", function)
+        function = type(function).__call__
+    if not isinstance(function, FunctionType) or is_of_a_library(function.__code__.co_filename):
+        return
+    code, variables = function.__code__, function.__globals__
+    arguments, values = code.co_varnames[: code.co_argcount], function.__defaults__ or ()
+    defaults = dict(zip(arguments[::-1], values[::-1], strict=False))
+    defaults |= function.__kwdefaults__ or {}
+    others = dict(zip(code.co_freevars, enclosed(function), strict=True))
+    others |= {name: variables[name] for name in module_names(code) if name in variables}
+    of_function = f"{_A_DEFAULT} of {name_of(function)}"
+    for found, note in ((defaults, of_function), (others, "")):
+        for name, value in found.items():
+            yield f"`{name}`{note}", value
+            yield from _attributes(name, value, note)
+
+
+def _attributes(name: str, value: Any, note: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields the attributes of an object of the user's, each with its name."""
+    is_known = type(value).__module__.startswith(("tensorflow.", "keras.", "kerasrec."))
+    if not is_known and not isinstance(value, _NOT_SEARCHED + _FUNCTIONS):
+        for attribute, item in getattr(value, "__dict__", {}).items():
+            yield f"`{name}.{attribute}`{note}", item
+
+
+def _holds(item: Any, graph: tf.Graph, depth: int = 3) -> bool:
+    """Whether a tensor, or an entry of a container, belongs to a graph or to one inside it."""
+    if isinstance(item, tf.RaggedTensor):
+        item = item.flat_values
+    elif hasattr(type(item), "deref"):  # tensor.ref()
+        item = item.deref()
+    if tf.is_symbolic_tensor(item):
+        return graph in with_outer_graphs(item.graph)
+    if not isinstance(item, (*_CONTAINERS, tuple)) or not depth:
+        return False
+    entries: Any = item.values() if isinstance(item, dict) else item
+    newest = entries if isinstance(item, set) else reversed(entries)
+    return any(_holds(one, graph, depth - 1) for one in itertools.islice(newest, _MOST_SEARCHED))

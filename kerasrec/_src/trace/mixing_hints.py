@@ -1,0 +1,90 @@
+"""What a user may write instead of an op that computes across tokens."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from kerasrec._src.trace.row_reductions import OF_ROWS
+from kerasrec._src.trace.token_mixing import averages_open_axis
+
+_TOKEN_AXIS = (
+    "A recursive function sees a leading token axis, as a Keras layer sees a batch axis; reduce "
+    "and reshape the other axes only, and use its size for shapes alone. Where [tokens] meets "
+    "[tokens, n], give it an axis: x[:, None]. A loop over tokens may read its own token alone: "
+    "tf.map_fn over the tensor itself. Indices that tf.gather_nd or a scatter takes begin with the "
+    "number of the token: tf.stack([tf.range(tf.shape(x)[0]), i], 1)."
+)
+_BATCH_NORMALIZATION = (
+    "A batch normalization averages over tokens while it trains: take "
+    "keras.layers.LayerNormalization, or call it with training=False."
+)
+_SEQUENCE_MASK = (
+    "tf.sequence_mask makes as many columns as the longest row of all tokens has. For "
+    "ragged rows, use tf.ones_like(rows).to_tensor(), which is 0 where rows.to_tensor() pads. "
+    "Otherwise, pass `maxlen` as a Python number."
+)
+_PADDING = (
+    "`rows.to_tensor()` pads to the longest row of all tokens that run together, so a mean or a "
+    "product of padded rows depends on other tokens. Reduce the rows themselves, "
+    "tf.reduce_mean(rows, axis=1), or pad them to one length, rows.to_tensor(shape=[None, n])."
+)
+_OTHER_ROWS = (
+    "The `values` of a tf.RaggedTensor hold the entries of all tokens' rows, one after the other. "
+    "This result may combine entries of different rows, as `rows.values - rows.values[0]` does. "
+    "Compute within each row (`tf.reduce_sum(rows, axis=1)`), entry by entry (kerasrec.map_fn), or "
+    "pad the rows to one length (`rows.to_tensor(shape=[None, n])`)."
+)
+UNKNOWN_ROWS = (
+    "It was computed from a tf.RaggedTensor of which it is not known that it has one row per "
+    "token, in the order of the tokens. If it has, say so before you compute on its rows: "
+    "`rows = kerasrec.map_fn(lambda entry: entry, rows)`."
+)
+_SEGMENTS = (
+    "Reduce each row, as tf.reduce_sum(rows, axis=1) does. Functions such as "
+    "tf.math.unsorted_segment_sum take rows.values, rows.value_rowids() and "
+    "num_segments=rows.nrows()."
+)
+_COUNTS = (
+    "The largest number in the rows of all tokens decides how many columns this tf.math.bincount "
+    "has. Pass axis=-1, and the same number as minlength and maxlength; tf.ensure_shape(counts, "
+    "[None, n]) then sets the shape of the result."
+)
+_LOOKUPS = (
+    "Look the entries of each row up, and reduce the rows: "
+    "tf.reduce_sum(tf.gather(table, rows), axis=1)."
+)
+_SPARSE = (
+    "Reduce the rows themselves, tf.reduce_sum(rows, axis=1), or pad them to one length, "
+    "rows.to_tensor(shape=[None, n])."
+)
+# By the op, for ops that take ragged rows, or what these consist of.
+_OF_ROWS: dict[str, str] = (
+    dict.fromkeys(OF_ROWS, _SEGMENTS)
+    | dict.fromkeys(("RaggedBincount", "DenseBincount", "Bincount"), _COUNTS)
+    | dict.fromkeys(("SparseSegmentSum", "SparseSegmentMean", "SparseSegmentSqrtN"), _LOOKUPS)
+    | {"RaggedTensorToSparse": _SPARSE}
+)
+
+
+def has_hint(operation: tf.Operation) -> bool:
+    """Whether there is a hint for an op on ragged rows."""
+    return operation.type in _OF_ROWS
+
+
+def hint_for(operation: tf.Operation | None, is_of_other_rows: bool) -> str:
+    """Returns what to write instead of an op.
+
+    Args:
+        operation: The op that combined tokens; None if that is not known.
+        is_of_other_rows: Whether it combined entries of different rows.
+    """
+    lines = (operation.traceback or ()) if operation else ()
+    if any("batch_normalization" in line.filename for line in lines):
+        return _BATCH_NORMALIZATION
+    if any(line.name == "sequence_mask" for line in lines):
+        return _SEQUENCE_MASK
+    if operation and averages_open_axis(operation):
+        return _PADDING
+    if operation and has_hint(operation):
+        return _OF_ROWS[operation.type]
+    return _OTHER_ROWS if is_of_other_rows else _TOKEN_AXIS

@@ -1,0 +1,561 @@
+"""The stage `trace`: makes the graphs of a Python function and of all functions that it calls.
+
+A function runs once to learn what it returns, without the branches that call something whose return
+type is not known yet. It runs again when every type is known. So nobody has to declare types before
+use. If the recursion ends at empty ragged rows, there is no branch without a call. Then types are
+tried, and a type is right if the function returns it whenever its calls do.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, TypeVar
+
+import tensorflow as tf
+
+from kerasrec._src.errors import KerasrecError, NoBaseCaseError, SignatureError, TraceError
+from kerasrec._src.graph.carried import FOR_ERRORS, FOR_KEYS
+from kerasrec._src.graph.check import check_function_graphs
+from kerasrec._src.graph.graph import FunctionGraph, FunctionGraphs
+from kerasrec._src.graph.types import Kind, Type
+from kerasrec._src.trace.build import Builder, Closures
+from kerasrec._src.trace.carrying import Carried
+from kerasrec._src.trace.closures import free_tensors, variable_name
+from kerasrec._src.trace.draws import hold_draws, is_draw_of_tokens
+from kerasrec._src.trace.effects import asserts_something
+from kerasrec._src.trace.endless import EndlessLoopError
+from kerasrec._src.trace.leaks import check_what_is_left, defaults_stay
+from kerasrec._src.trace.loop import Loop
+from kerasrec._src.trace.same_nest import covers, same_nest
+from kerasrec._src.trace.signature import (
+    Signature,
+    Traceable,
+    call_does_not_fit,
+    check_shapes,
+    signature_of,
+    tensors_in,
+)
+from kerasrec._src.trace.source import at_this_line, current_source, source_of
+from kerasrec._src.trace.state import Code, State, numbered
+from kerasrec._src.trace.tracer import (
+    Outside,
+    ReturnTypeUnknownError,
+    Tracer,
+    is_traced,
+    run_traced,
+)
+from kerasrec._src.trace.trials import CANNOT_BE_TRACED, TRIED_TYPES, error_of_trials, no_type_fits
+
+_Result = TypeVar("_Result")
+
+# How many trials begin with one guess; each tries the return type that the trial before has found.
+_MAX_TRIALS = 4
+_CHOOSE = (
+    "Each token has an index of its own. Write tf.gather(table, index) for tensors, "
+    "kerasrec.functions([...])[index] for functions, kerasrec.switch(index, [...]) for branches."
+)
+_OPS_OF_TENSORFLOW = (
+    "Tensors have no values while the function is traced. Use TensorFlow's ops instead (tf.sin for "
+    "np.sin or math.sin), and look up an array with tf.gather(array, index)."
+)
+_LIST_OF_NUMBERS = (
+    "A list of numbers is passed as one tensor, which cannot change: use tf.concat, or make the "
+    "list in the body."
+)
+_LOOP = (
+    "Each token has its own number, so Python cannot loop over it. Use kerasrec.while_loop, or "
+    "kerasrec.map_fn over tf.ragged.range(n)."
+)
+_CHOICE = (
+    "A field declared as Literal or Enum, or made a choice by Schema.infer, holds the number of "
+    "its choice, from 0."
+)
+_MIXED = "If dtypes are mixed, use tf.cast, and write 1.0 and not 1 for a float."
+_CAST = "For another dtype use tf.cast(x, tf.int32), or tf.float32."
+# How TensorFlow prints ragged rows.
+_ROWS = re.compile(r"tf\.RaggedTensor\(values=.*?row_splits=.*?\)\)", re.DOTALL)
+# How it prints a member of an Enum.
+_MEMBER = re.compile(r"got <((\w+)\.\w+): .*?> of type")
+# Hints for errors of a function that are not a ValueError, by a part of the error's text.
+_HINTS = {
+    "elements of tf.RaggedTensor": (
+        "This op takes no tf.RaggedTensor. Reduce the rows (tf.reduce_sum(rows, axis=1)), pad them "
+        "(`rows.to_tensor(shape=[None, n])`), or compute entry by entry in kerasrec.map_fn."
+    ),
+    "to a numpy array": _OPS_OF_TENSORFLOW,
+    "Tensor' object has no attribute 'append'": _LIST_OF_NUMBERS,
+    "Tensor' object has no attribute 'extend'": _LIST_OF_NUMBERS,
+    "Tensor' object has no attribute": _OPS_OF_TENSORFLOW,
+    "must be real number": _OPS_OF_TENSORFLOW,
+    "interpreted as an integer": _LOOP,
+    "int() argument": _CAST,
+    "float() argument": _CAST,
+    "instances of 'tuple'": (
+        "A tuple or dict is several arguments in one. Pass several calls of the function as a list "
+        "or a tensor, with a row for each."
+    ),
+    "_fn() takes 2 positional arguments": (
+        "Give several rows as one tuple: map_fn(lambda pair: ..., (h, c))."
+    ),
+    "indices must be integers or slices": _CHOOSE,
+    "unhashable": _CHOOSE,
+    "are valid indices": _CHOOSE,
+    "of type 'str'": _CHOICE,
+    **dict.fromkeys(
+        ("does not match", "don't all match", "of type 'float'", "of dtype", "has DataType"), _MIXED
+    ),
+}
+# How many calls of a function may be traced inside each other, each with another function, or
+# another structure, as argument.
+_MAX_NESTED = 24
+# How many tensors the arguments may have if they become more from call to call.
+_MAX_TENSORS = 512
+
+
+@dataclass
+class TracedProgram:
+    """The graphs of a program, and the structure of what it returns."""
+
+    graphs: FunctionGraphs
+    returns: Any
+
+
+def trace(function: Traceable, signature: Signature, for_blocks: bool = False) -> TracedProgram:
+    """Traces a function and all functions it calls.
+
+    Args:
+        function: The function.
+        signature: Its signature.
+        for_blocks: Whether the program is for the engine "compiled"; see `Builder`.
+
+    Raises:
+        NoBaseCaseError: If every path through a function calls it again.
+        SignatureError: If arguments or results do not fit together.
+        TraceError: If the function does something that a graph cannot do.
+    """
+    tracing = _Tracing(Outside(signature.structure))
+    state = tracing.state_of(function, signature)
+    tracing.with_guesses(partial(tracing.learn_return_type, state))
+    states = tracing.run_all(state)
+    _check_memo(function, states)
+    _rename(states)
+    graphs = FunctionGraphs(_build(states, for_blocks), state.name)
+    check_function_graphs(graphs)
+    return TracedProgram(graphs, state.return_structure)
+
+
+def _check_memo(function: Traceable, states: list[State]) -> None:
+    """Raises TraceError if a function has `memo`, but the one that is called first does not."""
+    for state in states:
+        if getattr(state.function, "memo", False) and not getattr(function, "memo", False):
+            raise TraceError(
+                f"{function.name} calls {state.name} ({state.source.where}), which has memo=True. "
+                f"Equal calls are found in a whole run: give {function.name} memo=True, too; or "
+                f"call {state.name} before {function.name}, and pass on what it returned."
+            )
+
+
+def _rename(states: list[State]) -> None:
+    """Numbers functions of the same name again, leaving out traces that were not kept."""
+    names: dict[str, str] = {}
+    for state in states:
+        names[state.name] = numbered(state.base_name, names.values())
+    for state in states:
+        state.name = names[state.name]
+        for call in state.tracer.calls:
+            call.callee = names[call.callee]
+
+
+def _build(states: list[State], for_blocks: bool) -> dict[str, FunctionGraph]:
+    """Returns the graphs of all functions of a program, beginning with the one called first."""
+    closures = Closures(
+        free_tensors(
+            {state.name: state.tracer for state in states},
+            {state.name: state.functions for state in states},
+            {state.name: state.signature.names for state in states},
+        )
+    )
+    carried: dict[str, Type] = {}
+    if any(asserts_something(state.tracer.graph.get_operations()) for state in states):
+        carried |= FOR_ERRORS
+    makes_values = any(state.tracer.keys for state in states)
+    draws = _draws(states)
+    if makes_values or draws:
+        carried |= FOR_KEYS
+    graphs: dict[str, FunctionGraph] = {}
+    num_calls = num_keys = 0
+    for state in states:
+        builder = Builder(
+            state.name,
+            state.tracer,
+            state.signature.names,
+            state.source,
+            closures,
+            Carried(carried, makes_values, draws, num_calls, num_keys),
+            isinstance(state.function, Loop),
+            for_blocks,
+        )
+        num_calls += len(state.tracer.calls)
+        num_keys += len(state.tracer.keys)
+        closures.owners[state.tracer.graph] = graphs[state.name] = builder.run()
+    return graphs
+
+
+def _draws(states: list[State]) -> bool:
+    """Whether random numbers are drawn by keys of tokens.
+
+    With `memo`, equal calls are one call, which has the keys of several tokens.
+    """
+    if getattr(states[0].function, "memo", False):
+        return False
+    for state in states:
+        operations = state.tracer.graph.get_operations()
+        kind = state.tracer.kind
+        if hold_draws(operations) or any(is_draw_of_tokens(one, kind) for one in operations):
+            return True
+    return False
+
+
+@dataclass(eq=False)
+class _Tracing:
+    """What is known while a program is traced."""
+
+    outside: Outside
+    states: list[State] = field(default_factory=list)
+    tracers: dict[tf.Graph, Tracer] = field(default_factory=dict)
+    guesses: dict[Code, tuple[Any, list[Type]]] = field(default_factory=dict)
+    running: list[tf.Graph] = field(default_factory=list)
+
+    def state_of(self, function: Traceable, signature: Signature) -> State:
+        """Returns the state of a function under a signature; a new one if none fits."""
+        same = [state for state in self.states if state.function is function]
+        for state in same:
+            if state.signature.accepts(signature):
+                if state.recorded is None and not state.is_running:
+                    # The variables of functions that were passed before may have changed.
+                    state.signature = replace(
+                        state.signature, structure=signature.structure, passed=signature.passed
+                    )
+                return state
+        running = [state for state in same if state.is_running]
+        for state in reversed(running):
+            known = state.signature
+            if known.has_functions_of(signature) and covers(known.structure, signature.structure):
+                raise call_does_not_fit(state.name, state.signature, signature)
+        if len(running) >= _MAX_NESTED:
+            is_grown = len({one.signature.keys_of_functions for one in running}) == 1
+            error = _never_the_same_nest if is_grown else _never_the_same_function
+            raise error(function.name, len(running))
+        num_tensors = len(signature.types)
+        if (
+            num_tensors > _MAX_TENSORS
+            and running
+            and num_tensors > len(running[-1].signature.types)
+        ):
+            raise _never_the_same_nest(function.name, len(running))
+        state = State("", function, signature)
+        state.name = numbered(state.base_name, {one.name for one in self.states})
+        if function.returns is not None:
+            specs = tf.nest.flatten(function.returns)
+            state.return_types = [Type(spec.dtype, tuple(spec.shape)) for spec in specs]
+            state.return_structure = tf.nest.map_structure(lambda _: 0, function.returns)
+        elif state.code in self.guesses:
+            state.return_structure, state.return_types = self.guesses[state.code]
+        self.states.append(state)
+        return state
+
+    def learn_return_type(self, state: State) -> None:
+        """Runs a function as far as types are known, to learn its return type."""
+        if state.return_types is None:
+            if state.is_running:
+                raise ReturnTypeUnknownError(state.name)
+            self._run(state)
+
+    def _finish(self, state: State, caller: Tracer) -> None:
+        """Traces a function again as soon as its types are known.
+
+        At that time the function around it still runs, so its variables are as at the call. If
+        types are not known yet, the function around it is traced again, too.
+        """
+        unknown = state.unknown
+        is_known = unknown is None or self._named(unknown.name).return_types is not None
+        if state.recorded is None and is_known and not state.is_running:
+            unknown = self._run(state)
+        if state.recorded is None and unknown and not state.is_running and state.has_closure:
+            caller.unknown = caller.unknown or unknown
+        now = state.variables()
+        changed = [name for name, tensor in state.closed_over.items() if now.get(name) != tensor]
+        if changed and state.recorded:
+            raise TraceError(
+                f"{state.name} ({state.source.where}) closes over {changed[0]!r}, which stood for "
+                f"another tensor when {state.name} was called first. Pass it as an argument."
+                f"{at_this_line()}"
+            )
+
+    def run_all(self, first: State) -> list[State]:
+        """Traces the first function and all that it reaches; returns their states in this order."""
+        found = [first]
+        for state in found:
+            while state.recorded is None:
+                num_known = self._num_known()
+                unknown = self.with_guesses(partial(self._run, state))
+                if unknown and num_known == self._num_known():
+                    self._guess_return_type(unknown)
+            names = dict.fromkeys(call.callee for call in state.tracer.calls)
+            found += [callee for callee in map(self._named, names) if callee not in found]
+        return found
+
+    def _guess_return_type(self, error: ReturnTypeUnknownError) -> None:
+        """Finds by trial the return type of a function that only empty ragged rows end.
+
+        Raises:
+            NoBaseCaseError: If no type fits, or if empty rows do not end the function.
+            Exception: The function's own error, if it fails whatever its calls return.
+        """
+        state = self._named(error.name)
+        if not error.can_end:
+            raise _no_base_case(state)
+        failures: list[Exception] = []
+        numbers = [(0, [item]) for item in TRIED_TYPES]
+        for structure, types in [*numbers, *state.signature.values()]:
+            try:
+                found = self._settle(state, structure, types)
+            except EndlessLoopError:
+                raise
+            except Exception as reason:  # The user's code may fail in any way on a wrong type.
+                failures.append(reason)
+            else:
+                state.return_structure, state.return_types = found
+                self.guesses[state.code] = found
+                return
+        raise error_of_trials(state, failures[: len(numbers)])
+
+    def _settle(self, state: State, structure: Any, types: list[Type]) -> tuple[Any, list[Type]]:
+        """Starts from a guess; returns a type that the function returns whenever its calls do."""
+        for _ in range(_MAX_TRIALS):
+            states = [replace(item) for item in self.states]
+            # Functions around it are not running any more, but their tensors still have types.
+            tracers = dict(self.tracers)
+            outside = replace(self.outside, is_trial=True)
+            trial = _Tracing(outside, states, tracers, dict(self.guesses), list(tracers))
+            again = trial._named(state.name)
+            again.return_structure, again.return_types = structure, types
+            _, *returned = trial.with_guesses(partial(trial._run_body, again))
+            if returned == [structure, types]:
+                return structure, types
+            structure, types = returned
+        raise no_type_fits(state)
+
+    def with_guesses(self, run: Callable[[], _Result]) -> _Result:
+        """Calls `run` until it meets no unknown return type, and returns its result."""
+        while True:
+            try:
+                return run()
+            except ReturnTypeUnknownError as error:
+                self._guess_return_type(error)
+
+    def _num_known(self) -> int:
+        """Returns how many return types are known."""
+        return len({state.code for state in self.states if state.return_types is not None})
+
+    def _named(self, name: str) -> State:
+        (state,) = [item for item in self.states if item.name == name]
+        return state
+
+    def _run(self, state: State) -> ReturnTypeUnknownError | None:
+        """Traces a function; keeps the trace, or returns why a branch had to be left out."""
+        known = state.return_structure
+        tracer, structure, types = self._run_body(state)
+        self._check_returns(state, types)
+        state.return_structure, state.return_types = structure, types
+        if known is not None and same_nest(known, structure) and not covers(known, structure):
+            return self._run(state)  # Its own calls were traced with too narrow a structure.
+        if tracer.unknown is None:
+            check_what_is_left(state, tracer.graph)
+            state.recorded = tracer
+            state.closed_over = state.variables()
+        state.unknown = tracer.unknown
+        return tracer.unknown
+
+    def _run_body(self, state: State) -> tuple[Tracer, Any, list[Type]]:
+        """Runs a function; returns its tracer, and the structure and types of its result."""
+
+        def body(tracer: Tracer, *parameters: tf.Tensor) -> tuple[Any, list[Type]]:
+            self.tracers[tracer.graph] = tracer
+            self.running.append(tracer.graph)
+            args = state.signature.arguments(parameters)
+            with defaults_stay(state, args):
+                result = state.function.run_python(args)
+            tracer.outputs, types = tracer.returned(
+                result,
+                state.return_types or (),
+                f"What {state.name} ({state.source.where}) returns",
+                "a recursive function must return tensors, with a `return` before kerasrec.cond "
+                "and no None among them.",
+            )
+            check_shapes(state.name, [f"Output {place}" for place in range(len(types))], types)
+            return tf.nest.map_structure(lambda _: 0, result), types
+
+        state.is_running = True
+        num_running = len(self.running)
+        specs = [item.tensor_spec() for item in state.signature.types]
+        try:
+            tracer, (structure, types) = run_traced(
+                body,
+                specs,
+                state.signature.are_numbers,
+                self._resolve_call,
+                partial(self._kind_outside, state),
+                self.outside,
+            )
+        except tf.errors.OperatorNotAllowedInGraphError as error:
+            raise TraceError(
+                f"{state.name} ({state.source.where}) uses a tensor where Python needs a value "
+                "(an `if`, `while`, `and` or `not` on it). The choice is made for each token when "
+                "the graph runs: use kerasrec.cond(pred, true_fn, false_fn) instead, and `&`, `|`, "
+                "`~` in place of `and`, `or`, `not`, with each comparison in parentheses."
+            ) from error
+        except KerasrecError:
+            raise
+        except (TypeError, ValueError) as error:
+            raise _user_error(state, error) from error
+        except (AttributeError, NotImplementedError) as error:
+            if _hint_for(error) not in (_OPS_OF_TENSORFLOW, _LIST_OF_NUMBERS):
+                raise  # It comes from an object of the user's.
+            raise _user_error(state, error) from error
+        finally:
+            state.is_running = False
+            del self.running[num_running:]
+        return tracer, structure, types
+
+    def _kind_outside(self, state: State, tensor: tf.Tensor) -> Kind:
+        """Returns the kind that a closed-over tensor has in the function that owns it."""
+        if not is_traced(tensor):
+            return Kind.SHARED
+        owner = self.tracers.get(tensor.graph) if tensor.graph in self.running else None
+        name = variable_name(state.functions, tensor)
+        what = f"{state.name} ({state.source.where}) closes over {name!r}, a tensor "
+        if owner is None and name == tensor.op.name:  # An object has it, such as a layer.
+            raise TraceError(
+                f"{state.name} ({state.source.where}) uses {name!r}, a tensor that was made while "
+                "a recursive function was traced. If a Keras layer made it when it was built in "
+                "the function, as keras.layers.Normalization(mean=.., variance=..) does, make the "
+                "layer again and call it once outside first. If it is in a list that the body adds "
+                "to, make the list in the body, which is traced more than once. Otherwise compute "
+                f"the tensor in {state.name}, or pass it as an argument."
+            )
+        if owner is None:
+            raise TraceError(
+                f"{what}that another recursive function computed for each of its tokens, and that "
+                f"function has returned. Call {state.name} in the body of that function, or pass "
+                "the tensor as an argument."
+            )
+        kind = owner.kind(tensor)
+        if kind is Kind.WAVE:
+            raise TraceError(
+                f"{what}of shape {tensor.shape} that was computed across the tokens of another "
+                f"recursive function. {state.name} has other tokens: compute the tensor inside it."
+            )
+        return kind
+
+    def _check_returns(self, state: State, types: list[Type]) -> None:
+        if state.return_types is None:
+            return
+        known = state.return_types
+        if len(known) != len(types) or not all(
+            one.accepts(two) for one, two in zip(known, types, strict=True)
+        ):
+            raise SignatureError(
+                f"{state.name} ({state.source.where}) returns "
+                f"({', '.join(map(str, types))}) once all its branches are traced, but "
+                f"({', '.join(map(str, known))}) from the branches without a recursive call, or "
+                "according to `returns=`. Let all branches return the same types."
+            )
+
+    def _resolve_call(
+        self, tracer: Tracer, function: Traceable, args: tuple[Any, ...]
+    ) -> tuple[str, list[tf.Tensor], Any, list[Type]]:
+        """Returns a call's callee, its argument tensors, and the structure and types it returns."""
+        flat = tensors_in(args)
+        same = [state for state in self.states if state.function is function]
+        name = function.name
+        what = f"an argument of {name}"
+        tensors = tracer.tensors(flat, same[-1].signature.types if same else (), what)
+        types = [tracer.token_type(tensor, what) for tensor in tensors]
+        signature = signature_of(function, args, types)
+        check_shapes(name, signature.names, types)
+        state = self.state_of(function, signature)
+        self.learn_return_type(state)
+        self._finish(state, tracer)
+        for place, wanted in enumerate(state.signature.types):
+            if wanted != types[place] and tracer.kind(tensors[place]) is Kind.TOKEN:
+                tensors[place] = tf.ensure_shape(tensors[place], wanted.tensor_shape())
+        return state.name, tensors, state.return_structure, state.return_types or []
+
+
+def _never_the_same(what: str, name: str, count: int, how_to_mend: str) -> TraceError:
+    source = current_source()
+    return TraceError(
+        f"{name} was passed another {what} in each of {count} calls inside of each other"
+        f"{f', the last one at {source.where}' if source else ''}, and is traced for each of them. "
+        f"{how_to_mend}"
+    )
+
+
+def _never_the_same_nest(name: str, count: int) -> TraceError:
+    advice = (
+        "A tuple, list or dict that grows from call to call never ends: pass a tensor of one shape."
+    )
+    return _never_the_same("structure of arguments", name, count, advice)
+
+
+def _never_the_same_function(name: str, count: int) -> TraceError:
+    advice = (
+        "If it passes a new function to each call of itself, this never ends: define the function "
+        "outside, or pass on the one that was passed."
+    )
+    return _never_the_same("function", name, count, advice)
+
+
+def _no_base_case(state: State) -> NoBaseCaseError:
+    return NoBaseCaseError(
+        f"{state.name} ({state.source.where}) has no base case: every path through it calls "
+        f"{state.name} again, directly or through other functions, so it never returns. Add a "
+        "branch to kerasrec.cond that returns without a call; calls belong inside the "
+        "functions that cond is given (`lambda: f(n - 1)`)."
+    )
+
+
+def _hint_for(error: Exception) -> str:
+    return next((hint for part, hint in _HINTS.items() if part in str(error)), "")
+
+
+def _user_error(state: State, error: Exception) -> KerasrecError:
+    """Returns the error to raise in place of one of TensorFlow or Keras; it names the line."""
+    source = source_of(traceback.extract_tb(error.__traceback__)) or state.source
+    what = _ROWS.sub("a tf.RaggedTensor", str(error)).rstrip(".")
+    message = f"{state.name} {CANNOT_BE_TRACED}{source.where}: {what}."
+    hint = _hint_for(error)
+    if hint is _MIXED:
+        hint += _mixed_arguments(state)
+    if member := _MEMBER.search(str(error)):
+        hint = f"{_CHOICE} For {member[1]} it is list({member[2]}).index({member[1]})."
+    if isinstance(error, ValueError):
+        return TraceError(f"{message} {_LOOP}" if "= Range[" in what else message)
+    kind = SignatureError if isinstance(error, TypeError) else TraceError
+    return kind(f"{message} {hint}".rstrip())
+
+
+def _mixed_arguments(state: State) -> str:
+    """The types of a function's arguments if they have several dtypes; values have none."""
+    known = state.signature
+    pairs = itertools.compress(zip(known.names, known.types, strict=True), known.are_numbers)
+    shown = {f"{name} {found}": found.dtype for name, found in pairs}
+    if len(set(shown.values())) < 2:
+        return ""
+    return f" Arguments of {state.name}: {', '.join(shown)}."

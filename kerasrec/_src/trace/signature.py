@@ -1,0 +1,219 @@
+"""Signatures of recursive functions: the structure and types of their arguments."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import tensorflow as tf
+
+from kerasrec._src.errors import SignatureError
+from kerasrec._src.graph.types import Type
+from kerasrec._src.private import in_symbolic_scope
+from kerasrec._src.trace.function_values import tables_in
+from kerasrec._src.trace.same_function import Passed, key_of
+from kerasrec._src.trace.same_nest import covers, same_nest
+from kerasrec._src.trace.source import here
+
+# Leaves of the structure of arguments.
+TENSOR, FUNCTION = "tensor", "function"
+
+
+class Traceable(Protocol):
+    """What tracing needs to know of a decorated function."""
+
+    name: str
+    python_signature: inspect.Signature
+    returns: Any
+
+    @property
+    def python_function(self) -> Callable[..., Any]:
+        """The function that was decorated."""
+        ...
+
+    def run_python(self, args: tuple[Any, ...]) -> Any:
+        """Calls the Python function with arguments by position."""
+        ...
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The structure and types of a function's arguments.
+
+    If a function takes no tensors, the signature has one that its Python function does not see. It
+    makes one token.
+
+    Args:
+        structure: The nest of arguments, its leaves `TENSOR` or `FUNCTION`.
+        types: One TOKEN type for each tensor.
+        names: What to call each tensor in a print or an error.
+        passed: The functions among the arguments. Other functions make another signature.
+    """
+
+    structure: Any
+    types: tuple[Type, ...]
+    names: tuple[str, ...]
+    passed: tuple[Passed, ...] = ()
+
+    @property
+    def functions(self) -> tuple[Callable[..., Any], ...]:
+        """The functions among the arguments."""
+        return tuple(item.function for item in self.passed)
+
+    def accepts(self, other: Signature) -> bool:
+        """Whether arguments of the other signature may be passed to this one."""
+        return (
+            len(self.types) == len(other.types)
+            and self.has_functions_of(other)
+            and covers(self.structure, other.structure)
+            and all(
+                mine.accepts(theirs) for mine, theirs in zip(self.types, other.types, strict=True)
+            )
+        )
+
+    def has_functions_of(self, other: Signature) -> bool:
+        """Whether another signature has the same nest, with the same functions in it."""
+        return same_nest(self.structure, other.structure) and all(
+            map(Passed.is_same, self.passed, other.passed)
+        )
+
+    @property
+    def functions_of_tables(self) -> list[Callable[..., Any]]:
+        """The functions in the tables of function values among the arguments."""
+        return [function for table in tables_in(self.structure) for function in table.functions]
+
+    @property
+    def keys_of_functions(self) -> tuple[Any, ...]:
+        """The keys of the functions among the arguments, whatever they read."""
+        return (
+            *(item.key for item in self.passed),
+            *(key_of(function) for function in self.functions_of_tables),
+        )
+
+    def arguments(self, tensors: Sequence[tf.Tensor]) -> Any:
+        """Returns the nest of arguments, as the Python function takes them."""
+        left = {TENSOR: iter(tensors), FUNCTION: iter(self.functions)}
+        flat = [next(left[leaf]) for leaf in tf.nest.flatten(self.structure)]
+        return tf.nest.pack_sequence_as(self.structure, flat)
+
+    @property
+    def are_numbers(self) -> list[bool]:
+        """For each tensor, whether it is the user's own, not the number of a data type's value."""
+        return [
+            not _is_value(leaf)
+            for leaf in _leaves(self.structure)
+            for item in tf.nest.flatten(leaf)
+            if item == TENSOR
+        ] or [True]
+
+    def values(self) -> list[tuple[Any, list[Type]]]:
+        """Returns, for each data type among the arguments, the nest and the types of a result."""
+        found: list[tuple[Any, list[Type]]] = []
+        for leaf in filter(_is_value, _leaves(self.structure)):
+            item = tf.nest.map_structure(lambda _: 0, leaf)
+            if not any(same_nest(item, other) for other, _ in found):
+                found.append((item, [Type(tf.int64, ())]))
+        return found
+
+    def tensor_specs(self) -> list[tf.TensorSpec]:
+        """Returns specs of the flat arguments, token axis included."""
+        return [
+            item.tensor_spec(f"{name}_{place}")
+            for place, (name, item) in enumerate(zip(self.names, self.types, strict=True))
+        ]
+
+    def __str__(self) -> str:
+        pairs = zip(self.names, self.types, strict=True)
+        return ", ".join(f"{name}: {item}" for name, item in pairs)
+
+
+def _leaves(structure: Any) -> Iterator[Any]:
+    """Yields the items of a nest in the order of `tf.nest.flatten`, values of data types whole."""
+    if isinstance(structure, dict):
+        structure = [structure[key] for key in sorted(structure)]
+    if isinstance(structure, list | tuple):
+        for item in structure:
+            yield from _leaves(item)
+    else:
+        yield structure
+
+
+def _is_value(leaf: Any) -> bool:
+    return getattr(type(leaf), "_holds_references", False)
+
+
+def tensors_in(args: tuple[Any, ...]) -> list[Any]:
+    """Returns the arguments that become tensors; if none, a bool, which makes one token."""
+    return [item for item in tf.nest.flatten(args) if not is_function(item)] or [True]
+
+
+def is_function(argument: Any) -> bool:
+    """Whether an argument is a function of the user's, and not a tensor."""
+    return callable(argument) and not tf.is_tensor(argument)
+
+
+def signature_of(function: Traceable, args: tuple[Any, ...], types: Sequence[Type]) -> Signature:
+    """Returns the signature of arguments, named after the function's parameters.
+
+    Args:
+        function: The function that takes them.
+        args: The arguments by position.
+        types: The types of the tensors among them, in the order of `tensors_in`.
+    """
+    names = []
+    parameters = list(function.python_signature.parameters)
+    for place, arg in enumerate(args):
+        parameter = parameters[min(place, len(parameters) - 1)]
+        size = sum(not is_function(item) for item in tf.nest.flatten(arg))
+        names += [parameter] if size == 1 else [f"{parameter}_{item}" for item in range(size)]
+    leaf = {True: FUNCTION, False: TENSOR}
+    structure = tf.nest.map_structure(lambda item: leaf[is_function(item)], args)
+    passed = tuple(map(Passed.now, filter(is_function, tf.nest.flatten(args))))
+    return Signature(structure, tuple(types), tuple(names or ["token"]), passed)
+
+
+def check_shapes(function: str, names: Sequence[str], types: Sequence[Type]) -> None:
+    """Raises SignatureError for an open shape, because values of many calls share one tensor."""
+    for name, item in zip(names, types, strict=True):
+        if not item.is_static:
+            raise SignatureError(
+                f"{name} of {function} has an open shape, {item} per token. Only the token axis "
+                "may be open, because values of many calls share one tensor: set the shape with "
+                "tf.ensure_shape, or pad to one shape." + _STAND_IN * in_symbolic_scope()
+            )
+
+
+# How an argument that is ragged in a layer's call may be padded here.
+_STAND_IN = (
+    " Keras passes padded tensors in place of ragged ones to find the shape of what a layer "
+    "returns. If the argument is ragged, give the layer `compute_output_spec`, which returns a "
+    "keras.KerasTensor."
+)
+
+
+def call_does_not_fit(name: str, known: Signature, passed: Signature) -> SignatureError:
+    """Returns the error for a recursive call whose arguments differ from those before.
+
+    Args:
+        name: The function's name.
+        known: The signature of the earlier calls.
+        passed: The signature of this call.
+    """
+    lines = [
+        f"  {label} is {wanted}, the call passes {found}"
+        for label, wanted, found in zip(known.names, known.types, passed.types, strict=False)
+        if not wanted.accepts(found)
+    ]
+    if len(passed.types) != len(known.types):
+        lines.append(
+            f"  {name} has {len(known.types)} flat arguments, the call passes {len(passed.types)}"
+        )
+    return SignatureError(
+        f"A call of {name}{here()} does not fit the "
+        f"arguments it was first called with, {name}({known}):\n"
+        + "\n".join(lines)
+        + "\nOne graph serves every depth of the recursion, so dtypes and shapes stay the same: "
+        "use tf.cast (or write 1.0 and not 1), or pad to one shape."
+    )

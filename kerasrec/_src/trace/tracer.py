@@ -1,0 +1,437 @@
+"""Runs one Python function once and records what it does.
+
+TensorFlow records the ops in a `FuncGraph`; the tracer records what TensorFlow has no op for:
+calls, conditionals, maps over ragged rows and collected values. In the TensorFlow graph, each of
+these has placeholders for its results. A branch of a conditional is the range of ops that were made
+while it ran, and so is the function of a map.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import itertools
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import tensorflow as tf
+
+from kerasrec._src.errors import SignatureError, TraceError
+from kerasrec._src.graph.types import Kind, Type
+from kerasrec._src.graph.values import Source
+from kerasrec._src.private import unseen_by_op_callbacks, with_outer_graphs
+from kerasrec._src.trace.endless import loops_over_rows_end
+from kerasrec._src.trace.kinds import KindFinder
+from kerasrec._src.trace.layer_losses import no_losses_in
+from kerasrec._src.trace.mixing_hints import UNKNOWN_ROWS, has_hint, hint_for
+from kerasrec._src.trace.rows import Rows, RowsFinder, Scope
+from kerasrec._src.trace.source import (
+    at,
+    at_this_line,
+    current_source,
+    name_of,
+    source_of,
+    undecorated,
+)
+
+_active = threading.local()
+_traced_graphs: weakref.WeakSet[tf.Graph] = weakref.WeakSet()
+
+
+class ReturnTypeUnknownError(Exception):
+    """The return type of a callee is not known yet; the branch with the call is traced later.
+
+    Args:
+        name: The callee's name.
+    """
+
+    # Whether an empty ragged row can end the recursion.
+    can_end = False
+
+    def __init__(self, name: str):
+        super().__init__(name)
+        self.name = name
+
+
+@dataclass
+class CallRecord:
+    """A call: `arguments` go to the function `callee`, `results` are placeholders."""
+
+    callee: str
+    arguments: list[tf.Tensor]
+    results: list[tf.Tensor]
+    source: Source | None
+
+
+@dataclass
+class BranchRecord:
+    """A branch: ops with indices from `start` up to `stop`; no outputs while types are unknown."""
+
+    start: int
+    stop: int = 0
+    outputs: list[tf.Tensor] = field(default_factory=list)
+
+
+@dataclass
+class ConditionalRecord:
+    """A conditional: `results` are placeholders for what the branches return."""
+
+    predicate: tf.Tensor
+    branches: list[BranchRecord]
+    results: list[tf.Tensor]
+    source: Source | None
+
+
+@dataclass
+class MapRecord:
+    """A function applied to the entries of rows.
+
+    Args:
+        rows: The rows of each ragged value.
+        values: All entries of each ragged value.
+        entries: Placeholders for the entries, as the function sees them.
+        body: The ops and the results of the function.
+        results: Placeholders for all entries of what it returns.
+        source: The user's line.
+    """
+
+    rows: list[Rows]
+    values: list[tf.Tensor]
+    entries: list[tf.Tensor]
+    body: BranchRecord
+    results: list[tf.Tensor]
+    source: Source | None
+
+
+@dataclass
+class CollectRecord:
+    """A value to be kept in the table `name`, at `index` if there is one.
+
+    Without a size, the index is a key. `anchor` is an op in the same branch.
+    """
+
+    name: str
+    value: tf.Tensor
+    index: tf.Tensor | None
+    size: tf.Tensor | None
+    anchor: tf.Operation
+    source: Source | None
+
+
+@dataclass
+class Outside:
+    """What all functions of a program know of its call from outside.
+
+    Args:
+        arguments: The structure of the program's arguments.
+        found: What one function has found out and all may use.
+        is_trial: Whether return types are being tried.
+    """
+
+    arguments: Any
+    found: dict[Any, Any] = field(default_factory=dict)
+    is_trial: bool = False
+
+
+@dataclass(eq=False)
+class Tracer:
+    """Records what one function does and returns while it is traced.
+
+    Args:
+        graph: The `FuncGraph` that TensorFlow records into.
+        parameters: The placeholders of the function's arguments.
+        are_numbers: For each of them, whether it is the user's own, not the number of a value of a
+          data type.
+        resolve_call: Called with (tracer, function, arguments) at each call; returns the callee's
+          name, its argument tensors, and the structure and types of what it returns.
+        kind_outside: Returns the kind of a tensor that the function closes over.
+        outside: What the program knows of its call from outside.
+    """
+
+    graph: tf.Graph
+    parameters: Sequence[tf.Tensor]
+    are_numbers: Sequence[bool]
+    resolve_call: Callable[..., Any]
+    kind_outside: Callable[[tf.Tensor], Kind]
+    outside: Outside
+
+    def __post_init__(self) -> None:
+        # The device of tracing: ops on it were not placed by the user.
+        self.device = self.parameters[0].op.device if self.parameters else ""
+        self.calls: list[CallRecord] = []
+        self.conditionals: list[ConditionalRecord] = []
+        self.maps: list[MapRecord] = []
+        self.collects: list[CollectRecord] = []
+        self.keys: list[tf.Tensor] = []
+        self.outputs: list[tf.Tensor] = []
+        self.unknown: ReturnTypeUnknownError | None = None
+        self.concrete: Any = None
+        self.rows = RowsFinder(self.graph)
+        self._kinds = KindFinder(self.graph, self.rows, self.kind_outside, self.outside.is_trial)
+        self._scope: Scope = ()
+        self._num_scopes = 0
+        for parameter in self.parameters:
+            self._kinds.add(parameter, Kind.TOKEN)
+
+    def kind(self, tensor: tf.Tensor) -> Kind:
+        """Returns the kind of a tensor of the graph: one value per token, shared, or neither."""
+        return self._kinds.kind(tensor)
+
+    def is_of_other_rows(self, tensor: tf.Tensor) -> bool:
+        """Whether a tensor of entries is computed from entries of other tokens' rows."""
+        entries = self._kinds.known(tensor).entries
+        return entries is not None and entries.is_of_other_rows
+
+    def type(self, tensor: tf.Tensor) -> Type:
+        """Returns the type of a tensor of the graph."""
+        return Type.of(tensor, self.kind(tensor))
+
+    def token_type(self, tensor: tf.Tensor, what: str) -> Type:
+        """Returns the type of one token's value; a shared tensor is the same for each token."""
+        found = self.type(tensor)
+        if found.kind is Kind.WAVE:
+            mixing = self._kinds.mixing(tensor)
+            is_of_other_rows = not mixing and self.is_of_other_rows(tensor)
+            if not mixing and not is_of_other_rows:
+                mixing = self._mixing_rows(tensor)
+            place = at(source_of(mixing.traceback or ())) if mixing else ""
+            hint = hint_for(mixing, is_of_other_rows)
+            if self._is_of_unknown_rows(tensor):
+                hint = UNKNOWN_ROWS
+            raise TraceError(
+                f"{what} is not one value per token: it was computed across tokens{place} and has "
+                f"shape {tensor.shape}. {hint}{at_this_line()}"
+            )
+        return Type(found.dtype, found.shape)
+
+    def _mixing_rows(self, tensor: tf.Tensor) -> tf.Operation | None:
+        """Returns the last op on ragged rows before a tensor that has no result for each token."""
+        return next(
+            (
+                operation
+                for operation in operations_before(tensor)
+                if has_hint(operation) and self.kind(operation.outputs[0]) is not Kind.TOKEN
+            ),
+            None,
+        )
+
+    def _is_of_unknown_rows(self, tensor: tf.Tensor) -> bool:
+        """Whether a tensor would have a value per token if ragged rows before it were of tokens."""
+        if not self.rows.learn_all(operations_before(tensor), self.kind):
+            return False
+        self._kinds.forget(0)
+        return self.kind(tensor) is Kind.TOKEN
+
+    @property
+    def scope(self) -> Scope:
+        """The branches and maps in which the function is running now, from the outermost."""
+        return self._scope
+
+    @contextlib.contextmanager
+    def inside(self) -> Iterator[BranchRecord]:
+        """A context for running a branch or the function of a map; it returns the record of it."""
+        record = BranchRecord(len(self.graph.get_operations()))
+        outer = self._scope
+        self._num_scopes += 1
+        self._scope = (*outer, self._num_scopes)
+        try:
+            yield record
+        finally:
+            self._scope = outer
+            record.stop = len(self.graph.get_operations())
+
+    def rows_of(self, ragged: tf.RaggedTensor) -> Rows:
+        """Returns the rows of a RaggedTensor that has one row for each token."""
+        found = self.rows.find(ragged.row_splits, self._scope)
+        if found is None:
+            found = self.rows.add(ragged, self._scope)
+            self._kinds.add(found.lengths, Kind.TOKEN)
+            self._kinds.add(found.ids, Kind.WAVE)
+            self._kinds.forget(self.rows.first_op(found))
+        return found
+
+    def tensor(self, value: Any, like: Type | None, what: str) -> tf.Tensor:
+        """Returns a value from the user's function as a tensor of the graph.
+
+        A Python number takes the dtype of `like` if both are ints or both are floats. Without
+        `like`, it takes the dtype of the function's int (or float) arguments if all have the same.
+        """
+        if isinstance(value, tf.RaggedTensor):
+            raise SignatureError(
+                f"{what} is a tf.RaggedTensor, whose rows differ in length. Values of many "
+                "tokens share one tensor, so only their token axis may be open: reduce it "
+                "(tf.reduce_sum(..., axis=1)), pad it to one shape (`.to_tensor(shape=[None, n])`) "
+                f"or work on its entries in kerasrec.map_fn.{at_this_line()}"
+            )
+        dtype = self._dtype_of_number(value, like)
+        try:
+            tensor = tf.convert_to_tensor(value, dtype=dtype)
+        except (TypeError, ValueError) as error:
+            if callable(value) and not isinstance(value, type):
+                raise SignatureError(_about_function(what, value)) from error
+            raise SignatureError(
+                f"{what} cannot be converted to a tensor: {value!r} "
+                f"({str(error).rstrip('.')}).{at_this_line()}"
+            ) from error
+        if getattr(tensor, "graph", None) is not self.graph:
+            tensor = tf.identity(tensor)
+        return tensor
+
+    def tensors(self, values: Sequence[Any], like: Sequence[Type], what: str) -> list[tf.Tensor]:
+        """Returns several values as tensors; `like` counts only if it has as many types."""
+        types = like if len(like) == len(values) else [None] * len(values)
+        return [self.tensor(item, hint, what) for item, hint in zip(values, types, strict=True)]
+
+    def returned(
+        self, result: Any, like: Sequence[Type], what: str, wanted: str
+    ) -> tuple[list[tf.Tensor], list[Type]]:
+        """Returns what the user's function returned, flat, and the types of one token's values.
+
+        Args:
+            result: A nest of values.
+            like: The same as for `tensors`.
+            what: The result, for errors.
+            wanted: What the result must be, for errors.
+        """
+        flat = tf.nest.flatten(result)
+        if not flat or any(item is None for item in flat):
+            raise SignatureError(f"{what[0].upper()}{what[1:]} is {result!r}; {wanted}")
+        outputs = self.tensors(flat, like, what)
+        return outputs, [self.token_type(tensor, what) for tensor in outputs]
+
+    def _dtype_of_number(self, value: Any, like: Type | None) -> tf.DType | None:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return None
+        own = itertools.compress(self.parameters, self.are_numbers)
+        known = [like.dtype] if like is not None else [item.dtype for item in own]
+        is_float = isinstance(value, float)
+        same = {dtype for dtype in known if (dtype.is_floating if is_float else dtype.is_integer)}
+        return same.pop() if len(same) == 1 else None
+
+    def placeholders(self, types: Sequence[Type]) -> list[tf.Tensor]:
+        """Makes placeholders for values that TensorFlow has no op for."""
+        with unseen_by_op_callbacks():  # They see the op that computes the value.
+            results = [tf.compat.v1.placeholder(item.dtype, item.tensor_shape()) for item in types]
+        for result, item in zip(results, types, strict=True):
+            if item.kind is Kind.WAVE:
+                self._kinds.add_entries(result)
+            else:
+                self._kinds.add(result, item.kind)
+        return results
+
+    def key(self) -> tf.Tensor:
+        """Makes a placeholder for keys that no other tokens of the run have, int64 `[tokens]`."""
+        (key,) = self.placeholders([Type(tf.int64, ())])
+        self.keys.append(key)
+        return key
+
+    def call(self, function: Any, arguments: tuple[Any, ...], source: Source | None = None) -> Any:
+        """Records a call of another function, or of this one again.
+
+        Args:
+            function: The function.
+            arguments: The arguments by position.
+            source: The user's line; by default the one that is running now.
+        """
+        source = source or current_source()
+        callee, tensors, structure, types = self.resolve_call(self, function, arguments)
+        results = self.placeholders(types)
+        self.calls.append(CallRecord(callee, tensors, results, source))
+        return tf.nest.pack_sequence_as(structure, results)
+
+
+def _about_function(what: str, function: Callable[..., Any]) -> str:
+    """Returns the message that something is a function, and how to make it a value."""
+    name = name_of(undecorated(function))
+    shown = "lambda ...: ..." if name == "<lambda>" else name
+    return (
+        f"{what} cannot be converted to a tensor: it is the function {name}. Call it; or, to pass "
+        f"on the function itself, make it a value: kerasrec.functions([{shown}])[0], or several "
+        f"functions in the list and an integer for each token as the index.{at_this_line()}"
+    )
+
+
+def operations_before(tensor: tf.Tensor) -> Iterator[tf.Operation]:
+    """Yields all ops that a tensor is computed from, the last ones first."""
+    pending, seen = collections.deque([tensor.op]), {tensor.op}
+    while pending:
+        operation = pending.popleft()
+        yield operation
+        for source in operation.inputs:
+            if source.op not in seen:
+                seen.add(source.op)
+                pending.append(source.op)
+
+
+def is_traced(tensor: tf.Tensor) -> bool:
+    """Whether a tensor belongs to the graph of a recursive function."""
+    return getattr(tensor, "graph", None) in _traced_graphs
+
+
+def is_inside_traced_graph() -> bool:
+    """Whether the default graph is one that TensorFlow builds inside a traced function."""
+    _, *around = with_outer_graphs(tf.compat.v1.get_default_graph())
+    return any(tracer.graph in around for tracer in getattr(_active, "stack", []))
+
+
+def tracer_for(name: str) -> Tracer:
+    """Returns the active tracer; raises TraceError if `name` is called where there is none."""
+    tracer = active_tracer()
+    if tracer is None and is_inside_traced_graph():
+        raise TraceError(
+            f"{name} was called in the body of tf.cond, tf.while_loop, tf.map_fn or a tf.function, "
+            "inside a recursive function. Call it in the body of the recursive function itself, in "
+            "kerasrec.while_loop or in kerasrec.map_fn." + at_this_line()
+        )
+    if tracer is None:
+        raise TraceError(
+            f"{name} was called outside a recursive function. Use it in the body of a function "
+            "decorated with @kerasrec.recursive." + at_this_line()
+        )
+    return tracer
+
+
+def active_tracer() -> Tracer | None:
+    """Returns the tracer of the function that is being traced, if its graph is being built now."""
+    stack = getattr(_active, "stack", [])
+    if stack and tf.compat.v1.get_default_graph() is stack[-1].graph:
+        return stack[-1]
+    return None
+
+
+def run_traced(
+    function: Callable[..., Any],
+    specs: Sequence[tf.TensorSpec],
+    are_numbers: Sequence[bool],
+    resolve_call: Callable[..., Any],
+    kind_outside: Callable[[tf.Tensor], Kind],
+    outside: Outside,
+) -> tuple[Tracer, Any]:
+    """Runs `function` on placeholders of the given specs; returns the tracer and its result."""
+    outcome: dict[str, Any] = {}
+
+    def run_python_function(*parameters: tf.Tensor) -> None:  # `source.py` knows it by name.
+        graph = tf.compat.v1.get_default_graph()
+        tracer = Tracer(graph, parameters, are_numbers, resolve_call, kind_outside, outside)
+        _traced_graphs.add(tracer.graph)
+        stack = _active.__dict__.setdefault("stack", [])
+        stack.append(tracer)
+        try:
+            with (
+                loops_over_rows_end(graph),
+                no_losses_in(graph),
+                unseen_by_op_callbacks(are_unseen=False),
+            ):
+                outcome["result"] = function(tracer, *parameters)
+        finally:
+            stack.pop()
+        outcome["tracer"] = tracer
+
+    # In eager mode, this pauses tapes: under a persistent one, TensorFlow wraps loops in functions.
+    with tf.init_scope() if tf.executing_eagerly() else contextlib.nullcontext():
+        concrete = tf.function(run_python_function, autograph=False).get_concrete_function(*specs)
+    outcome["tracer"].concrete = concrete
+    return outcome["tracer"], outcome["result"]

@@ -1,0 +1,4 @@
+"""Training under every strategy; losses and metrics for trees; an optimizer per layer.
+
+The package stands alone: it imports neither the compiler nor the layers.
+"""

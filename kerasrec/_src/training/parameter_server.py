@@ -1,0 +1,193 @@
+"""Runs steps under `ParameterServerStrategy`: a coordinator, its workers and their servers."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from kerasrec._src.sparse_gradients import Gradients, with_rows_once
+from kerasrec._src.training import replica
+from kerasrec._src.training.accumulation import Accumulation, accumulates
+from kerasrec._src.training.batches import Batches, part_of
+from kerasrec._src.training.left_on_servers import LeftOnServers
+
+
+class Coordinated:
+    """Runs a model's steps on the workers of a cluster, from its coordinator.
+
+    The coordinator reads the data and sends each worker its part of a batch. The workers leave
+    gradients and predictions on the servers; then the coordinator takes the step with all of them.
+    So a step is the same with any number of workers. A part that runs twice, because its worker was
+    lost, counts once, except for what a layer changes as it runs, as `BatchNormalization` does.
+
+    Args:
+        model: A compiled model that was made in the scope of a `ParameterServerStrategy`.
+        batches: The batches that the model will get.
+
+    Attributes:
+        data: Whole batches, as `train` and `test` take them: the coordinator reads them.
+        step: The variable that counts the steps of an epoch, as a part of each step.
+        accumulation: Adds up gradients; None if each step moves weights.
+    """
+
+    def __init__(self, model: keras.Model, batches: Batches):
+        self._model = model
+        self._strategy = model.distribute_strategy
+        self._coordinator = _coordinator_of(self._strategy)
+        self._num_workers = _num_workers()
+        with self._strategy.scope():
+            replica.create_variables(model, batches.spec)
+            self.step = tf.Variable(0, trainable=False, dtype=tf.int64)
+            accumulation = Accumulation(model) if accumulates(model) else None
+        self.accumulation = accumulation
+        self.data = batches.whole
+        self._part_spec = keras.tree.map_structure(
+            lambda of: tf.TensorSpec([None, *of.shape[1:]], of.dtype), batches.spec
+        )
+        self._move = self._training(lambda of: replica.move(model, of, accumulation))
+        self._add = self._training(accumulation.add) if accumulation else self._move
+        self.test = self._in_parts(self._leave_predictions, self._note)
+
+    @property
+    def can_save_alone(self) -> bool:
+        """Whether a checkpoint after any step is whole."""
+        return True
+
+    def train(self, batch: Any) -> None:
+        """Takes a step with a batch."""
+        if self.accumulation is None or self.accumulation.moves_weights():
+            self._move(batch)
+        else:
+            self._add(batch)
+
+    def metrics(self) -> dict[str, Any]:
+        """Returns the loss and metrics so far."""
+        return self._model.get_metrics_result()
+
+    def _training(self, use: Callable[[Gradients], None]) -> Callable[[Any], None]:
+        """A function that takes a step of training; `use` gets the gradients of a whole batch."""
+
+        def collect(parts: Sequence[Any]) -> None:
+            shares = _shares(parts)
+            gradients = zip(*(gradients for gradients, _ in parts), strict=True)
+            use(with_rows_once(_mean(of, shares) for of in gradients))
+            self._note(parts)
+            self.step.assign_add(1)
+
+        return self._in_parts(self._leave_gradients, collect)
+
+    def _in_parts(
+        self, leave: Callable[..., Any], collect: Callable[..., Any]
+    ) -> Callable[[Any], None]:
+        """A function that takes a step with a batch."""
+        left = LeftOnServers(self._num_workers)
+        signature = [tf.TensorSpec([], tf.int32), self._part_spec, tf.TensorSpec([], tf.float32)]
+        on_part = self._replicated(
+            lambda number, data, counts: left.leave(number, leave(data, counts)), signature
+        )
+        # The coordinator does this, so that no step is taken twice when a worker is lost.
+        together = self._replicated(lambda: collect(left.collect()), [])
+
+        def step(batch: Any) -> None:
+            for number, (data, counts) in enumerate(self._parts(batch)):
+                arguments = (tf.constant(number), data, tf.constant(counts))
+                self._coordinator.schedule(on_part, arguments)
+            self._coordinator.join()
+            together()
+
+        return step
+
+    def _parts(self, batch: Any) -> list[tuple[Any, float]]:
+        """A part of a batch for each worker, and its weight.
+
+        A worker without examples gets one row, of weight 0.
+        """
+        parts = [part_of(batch, number, self._num_workers) for number in range(self._num_workers)]
+        no_part = tf.nest.map_structure(lambda of: of[:1], batch)
+        return [(part, 1.0) if len(tf.nest.flatten(part)[0]) else (no_part, 0.0) for part in parts]
+
+    def _leave_gradients(self, data: Any, counts: tf.Tensor) -> Any:
+        """The gradients of `_forward`'s loss, and its values to leave."""
+        weights = self._model.trainable_weights
+        with tf.GradientTape() as tape:
+            loss, left = self._forward(data, counts, training=True)
+            loss = self._model.optimizer.scale_loss(loss)
+        return with_rows_once(tape.gradient(loss, weights)), left
+
+    def _leave_predictions(self, data: Any, counts: tf.Tensor) -> Any:
+        """The values that `_forward` leaves, without gradients."""
+        return [], self._forward(data, counts, training=False)[1]
+
+    def _forward(self, data: Any, counts: tf.Tensor, training: bool) -> tuple[tf.Tensor, Any]:
+        """A part's loss; and to leave: this loss, the size of its mean, and the predictions."""
+        model = self._model
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+        y_pred = replica.predicted(model, x, training)
+        loss = replica.loss_of(model, x, y, y_pred, sample_weight, training)
+        divisor = replica.divisor(model, x, y, y_pred) * counts
+        rows = tf.cast(counts, tf.int32) * tf.shape(keras.tree.flatten(x)[0])[0]
+        batch = [x, y, y_pred] if sample_weight is None else [x, y, y_pred, sample_weight]
+        batch = tf.nest.map_structure(lambda of: of[:rows], batch)
+        return loss, (tf.cast(loss, tf.float32), divisor, batch)
+
+    def _note(self, parts: Sequence[Any]) -> None:
+        """Updates loss and metrics with a whole batch."""
+        losses, _, batches = zip(*(left for _, left in parts), strict=True)
+        loss = _mean(losses, _shares(parts))
+        batch = tf.nest.map_structure(lambda *of: tf.concat(of, 0), *batches)
+        number = replica.num_examples(batch[0])
+        replica.track(self._model, loss, number, number)
+        self._model.compute_metrics(*batch)
+
+    def _replicated(
+        self, function: Callable[..., Any], signature: Sequence[Any]
+    ) -> Callable[..., Any]:
+        return tf.function(
+            lambda *args: self._strategy.run(function, args), signature, autograph=False
+        )
+
+
+@functools.cache
+def _coordinator_of(
+    strategy: tf.distribute.ParameterServerStrategy,
+) -> tf.distribute.coordinator.ClusterCoordinator:
+    """A strategy's coordinator, which is never deleted.
+
+    TensorFlow's coordinator stops its cluster when it is deleted: when Python ends, it would wait
+    forever for the thread that looks for lost workers.
+    """
+    coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(coordinator))
+    return coordinator
+
+
+def _num_workers() -> int:
+    """The number of workers in the cluster whose coordinator this process is."""
+    tasks = (device.name.partition("/device")[0] for device in tf.config.list_logical_devices())
+    return len({task for task in tasks if "/job:worker" in task})
+
+
+def _shares(parts: Sequence[Any]) -> list[tf.Tensor]:
+    """The weight of each part in the whole batch; the weights add up to 1."""
+    divisors = [divisor for _, (_, divisor, _) in parts]
+    whole = tf.add_n(divisors)
+    return [replica.part_of_whole(of, whole, 1 / len(divisors)) for of in divisors]
+
+
+def _mean(gradients: Sequence[Any], shares: Sequence[tf.Tensor]) -> Any:
+    """The sum of the parts' gradients times their shares; None if they have none."""
+    first = gradients[0]
+    if first is None:
+        return None
+    if isinstance(first, tf.IndexedSlices):
+        values = [
+            of.values * tf.cast(by, of.dtype) for of, by in zip(gradients, shares, strict=True)
+        ]
+        indices = tf.concat([of.indices for of in gradients], 0)
+        return tf.IndexedSlices(tf.concat(values, 0), indices, first.dense_shape)
+    return tf.add_n([of * tf.cast(by, of.dtype) for of, by in zip(gradients, shares, strict=True)])

@@ -1,0 +1,174 @@
+"""With `memo=True`: arguments that are keys of calls, and arguments that all calls share.
+
+Calls of one root token are one call if their integers, bools and strings are equal; these arguments
+are their keys. Any other argument, such as a float or a vector, must come unchanged from the root.
+So it is not passed to the calls. Instead, it becomes a table with a row for each root token. All
+tokens share the table, and each token carries the number of its root. If a body takes an entry out
+of its row by `tf.gather(x, i, batch_dims=1)`, the entry is read from the table directly, and the
+row is not copied for each token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import tensorflow as tf
+
+from kerasrec._src.errors import TraceError
+from kerasrec._src.graph.graph import FunctionGraph, FunctionGraphs
+from kerasrec._src.graph.nodes import Merge, Parameter, Primitive, Repeat, Switch
+from kerasrec._src.graph.types import Kind, Type
+from kerasrec._src.graph.values import Node, Region, Source, Value
+from kerasrec._src.graph.writer import GraphWriter
+from kerasrec._src.trace.source import at
+from kerasrec._src.transform.primitives import PrimitiveWriter
+
+PerRoot: TypeAlias = dict[Parameter, int]
+"""The PARAMETERs with one value for all calls of a root, each with its place among the arguments of
+the program."""
+
+_VARIES = -1
+
+
+def is_key(node: Parameter) -> bool:
+    """Whether an argument is part of a call's key: one integer, bool or string for each token."""
+    found = node.types[0]
+    return not node.is_carried and found.shape == () and not found.is_differentiable
+
+
+def per_root_of(graphs: FunctionGraphs) -> PerRoot:
+    """Returns the arguments, other than keys, that are the same for all calls of a root token.
+
+    Raises:
+        TraceError: If an argument is neither a key nor the same for all calls.
+    """
+    entry = graphs.functions[graphs.entry]
+    found = {node: place for place, node in enumerate(entry.parameters) if not _tells_apart(node)}
+    varies: dict[Parameter, Source | None] = {}
+    before: dict[Parameter, int] = {}
+    while before != found:
+        before = dict(found)
+        for function in graphs:
+            for call in function.call_sites:
+                parameters = graphs.functions[call.callee].parameters
+                for value, node in zip(call.inputs, parameters, strict=True):
+                    origin = _parameter_of(value)
+                    place = _VARIES if origin is None else found.get(origin)
+                    if place is None or _tells_apart(node):
+                        continue
+                    if found.setdefault(node, place) != place:
+                        found[node] = _VARIES
+                    if found[node] == _VARIES:
+                        varies.setdefault(node, call.source)
+    for function in graphs:
+        for node in function.parameters:
+            if node in varies:
+                raise _not_the_same(graphs.entry, function, node, varies[node])
+    return found
+
+
+def _tells_apart(node: Parameter) -> bool:
+    """Whether each token has its own value of an argument: a key, or a value that tokens carry."""
+    return node.is_carried or is_key(node)
+
+
+def _parameter_of(value: Value) -> Parameter | None:
+    """The argument that a value always equals; None if it may be anything else."""
+    node = value.node
+    if isinstance(node, Merge):
+        found = {_parameter_of(item) for item in node.inputs}
+        return found.pop() if len(found) == 1 else None
+    if isinstance(node, Switch | Repeat) or node.op == "Identity":
+        return _parameter_of(node.inputs[0])
+    return node if isinstance(node, Parameter) else None
+
+
+def _not_the_same(
+    entry: str, function: FunctionGraph, node: Parameter, source: Source | None
+) -> TraceError:
+    where = at(source)
+    what = f"{node.name!r} ({node.types[0]})"
+    if function.is_loop:
+        return TraceError(
+            f"A kerasrec.while_loop{where} changes {what}, and {entry} has memo=True, where a loop "
+            "counts as a function that calls itself: only integers, bools and strings may change "
+            "from turn to turn. Use tf.while_loop if the loop calls no recursive function; or "
+            "leave out memo=True."
+        )
+    return TraceError(
+        f"{function.name} is called with another {what}{where} than it was given, and {entry} has "
+        "memo=True, which holds for all functions that it calls. There calls are told apart by "
+        "integers, bools and strings, one for each token; floats and vectors must be passed on "
+        "unchanged. Pass the whole tensor, and read what a call needs by an integer, as in "
+        "tf.gather(x, i, batch_dims=1); or leave out memo=True."
+    )
+
+
+def differs_by_root(graphs: FunctionGraphs, per_root: PerRoot) -> TraceError:
+    """Returns the error for `memo="batch"` if the roots have arguments other than keys."""
+    node = next(node for node in graphs.functions[graphs.entry].parameters if node in per_root)
+    return TraceError(
+        f"{graphs.entry} has memo='batch', where equal calls of different root tokens are one, and "
+        f"takes {node.name!r} ({node.types[0]}), of which each root token has its own. Use "
+        "memo=True; or let the function close over it, if it is the same for all."
+    )
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A row of a table, or an entry of that row, for each token of a region.
+
+    Args:
+        table: A SHARED value `[roots, ...]`.
+        indices: TOKEN values of the region or of one around it: the number of the root, then the
+            indices in its row.
+        region: The region whose tokens have the rows.
+        source: The user's line.
+    """
+
+    table: Value
+    indices: tuple[Value, ...]
+    region: Region | None
+    source: Source | None
+
+    def within(self, node: Node, moved: Callable[[Value], Value]) -> tuple[Value, ...] | None:
+        """Returns the indices of a node's outputs in the table; None if it computes anything."""
+        if isinstance(node, Switch | Repeat):
+            return self.indices
+        if not isinstance(node, Primitive) or node.op != "GatherV2":
+            return None
+        _, index, axis = node.inputs
+        is_entry = node.operation.get_attr("batch_dims") == 1 and index.type.shape == ()
+        if is_entry and _constant(axis) == 1:
+            return (*self.indices, moved(index))
+        return None
+
+    def read(self, writer: GraphWriter, primitives: PrimitiveWriter) -> Value:
+        """Adds the nodes that read the rows from the table, and returns the value read."""
+        indices = [writer.into(value, self.region) for value in self.indices]
+        apply, region, source = primitives.apply, self.region, self.source
+        if len(indices) == 1:
+            return apply(tf.gather, [self.table, *indices], region, source)
+        is_long = any(value.type.dtype == tf.int64 for value in indices)
+        dtype = tf.int64 if is_long else tf.int32
+
+        def stacked(*tensors: tf.Tensor) -> tf.Tensor:
+            return tf.stack([tf.cast(item, dtype) for item in tensors], 1)
+
+        places = apply(stacked, indices, region, source)
+        return apply(tf.gather_nd, [self.table, places], region, source)
+
+
+def _constant(value: Value) -> int | None:
+    node = value.node
+    if not isinstance(node, Primitive) or node.op != "Const":
+        return None
+    return int(tf.make_ndarray(node.operation.get_attr("value")))
+
+
+def table_type(node: Parameter) -> Type:
+    """The type of an argument's table: a SHARED tensor with a row for each root."""
+    found = node.types[0]
+    return Type(found.dtype, (None, *(found.shape or ())), Kind.SHARED)

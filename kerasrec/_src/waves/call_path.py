@@ -1,0 +1,96 @@
+"""Finds the tag of a token that a run was not allowed to call, from what the waves have kept.
+
+A wave carries no tags. But the order of its tokens follows from the order of their callers (see
+`schedule/linkage.py`), so a token's place in its wave tells which token called it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import tensorflow as tf
+
+from kerasrec._src.emit.arrays import num_rows
+from kerasrec._src.emit.one_of import one_of
+from kerasrec._src.emit.results import Tensors
+from kerasrec._src.emit.tags import Scalars, walk_up
+from kerasrec._src.graph.graph import CallSite, TaggedGraph
+from kerasrec._src.schedule.instructions import Tokens
+from kerasrec._src.schedule.linkage import Together, alternating
+from kerasrec._src.waves.store import WaveStore
+
+
+def call_path(
+    graph: TaggedGraph, store: WaveStore, wave: tf.Tensor, waiting: dict[str, Tensors]
+) -> tf.Tensor:
+    """Returns the newest labels of the tag of a token that has not been called.
+
+    Args:
+        graph: The program.
+        store: The values that earlier waves have kept.
+        wave: The number of the wave that was not run, an int32 scalar.
+        waiting: For each body, the values that would be passed to this wave.
+
+    Returns:
+        The labels, int32 `[labels]`, the newest first, at most `NUM_LABELS`.
+    """
+    called = [name for name in graph.bodies if graph.sites_to(name)]
+    if not called:
+        return tf.zeros([0], tf.int32)
+
+    def caller_in(depth: tf.Tensor, token: tf.Tensor, name: str) -> Scalars:
+        sites = graph.sites_to(name)
+        place, token_of_caller = _caller_of(sites, store, depth - 1, token)
+        bodies = [called.index(site.caller) if site.caller in called else 0 for site in sites]
+        labels = [site.label for site in sites]
+        return tf.gather(labels, place), tf.gather(bodies, place), token_of_caller
+
+    def caller(depth: tf.Tensor, state: Scalars) -> tuple[tf.Tensor, Scalars]:
+        body, token = state
+        label, *of_caller = one_of(
+            body, [partial(caller_in, depth, token, name) for name in called]
+        )
+        return label, tuple(of_caller)
+
+    widths = tf.stack([num_rows(waiting[name][0]) for name in called])
+    first = tf.cast(tf.argmax(widths > 0), tf.int32)
+    return walk_up(wave, (first, tf.constant(0)), caller)
+
+
+def _caller_of(
+    sites: Sequence[CallSite], store: WaveStore, wave: tf.Tensor, token: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the call site, and the token of its wave, that called a token of the next wave."""
+    groups = alternating(sites)
+    rows = [_rows(group[0], store, wave) for group in groups]
+    if len(groups) == 1:
+        return _caller_in(groups[0], rows[0], token)
+    sizes = tf.constant([len(group) for group in groups])
+    counts = [
+        store.load(Tokens(group[0].caller or ""), wave) if found is None else tf.size(found)
+        for group, found in zip(groups, rows, strict=True)
+    ]
+    ends = tf.cumsum(tf.stack(counts) * sizes)
+    place = tf.reduce_sum(tf.cast(ends <= token, tf.int32))
+    inside = token - tf.gather(tf.concat([[0], ends], 0), place)
+    pairs = zip(groups, rows, strict=True)
+    site, caller = one_of(place, [partial(_caller_in, *pair, inside) for pair in pairs])
+    return tf.gather(tf.cumsum(sizes, exclusive=True), place) + site, caller
+
+
+def _caller_in(
+    group: Together, rows: tf.Tensor | None, token: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Returns the call site of a group, and the token of its body, that called a token."""
+    row = token // len(group)
+    return token % len(group), row if rows is None else tf.gather(rows, row)
+
+
+def _rows(site: CallSite, store: WaveStore, wave: tf.Tensor) -> tf.Tensor | None:
+    """Returns the places in the body of the tokens that call; None for all tokens of the body."""
+    rows = None
+    for item in site.region.path() if site.region else ():
+        inner = store.load(item, wave)
+        rows = inner if rows is None else tf.gather(rows, inner)
+    return rows

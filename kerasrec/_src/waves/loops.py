@@ -1,0 +1,281 @@
+"""A loop of a schedule as a `tf.while_loop` over waves.
+
+A wave is all tokens of one depth. Since every body makes at most one round of calls, the waves of a
+program form a line: wave w calls wave w + 1, which contains the tokens of all call sites. So the
+recursion over tokens is a linear recursion over waves. Loops are made of stock ops, and TensorFlow
+removes those that a run does not need.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from kerasrec._src.emit.arrays import array_of, num_rows, one_tensor
+from kerasrec._src.emit.barriers import apart
+from kerasrec._src.emit.limits import Limits
+from kerasrec._src.emit.passed import empty
+from kerasrec._src.emit.results import Tensors
+from kerasrec._src.emit.sums import Sums
+from kerasrec._src.graph.graph import CallSite, TaggedGraph, present
+from kerasrec._src.graph.nodes import Accumulate
+from kerasrec._src.graph.values import Node, Value
+from kerasrec._src.half_precision import in_float32
+from kerasrec._src.schedule.instructions import Reduce, Returned, Save, Tokens
+from kerasrec._src.schedule.linkage import alternating
+from kerasrec._src.schedule.schedule import Schedule
+from kerasrec._src.schedule.sections import Direction, Loop
+from kerasrec._src.waves.registers import WaveRegisters
+from kerasrec._src.waves.store import WaveStore
+
+Carry = dict[str, Tensors]
+
+
+class State(NamedTuple):
+    """The state of a loop when it reaches a wave.
+
+    Args:
+        wave: The number of the wave, an int32 scalar.
+        carry: For each body, the values passed to the wave: arguments for its tokens, or in a loop
+            that goes up, results of the tokens that it has called.
+        arrays: The values that the waves so far have saved.
+        totals: The sums that they have added up, in float32 where the values are half-precision.
+        memory: The bits of `bytes_kept`, int32 `[2]`, since a loop carries int32 on the host, and
+            int64 on a GPU.
+    """
+
+    wave: tf.Tensor
+    carry: Carry
+    arrays: list[tf.TensorArray]
+    totals: Tensors
+    memory: Tensors
+
+    @property
+    def bytes_kept(self) -> Tensors:
+        """The bytes kept so far, an int64 scalar; an empty list except in the first loop."""
+        return [tf.bitcast(bits, tf.int64) for bits in self.memory]
+
+    @property
+    def width(self) -> tf.Tensor:
+        """The number of tokens that have been called and wait for this wave."""
+        return tf.add_n([num_rows(tensors[0]) for tensors in self.carry.values()])
+
+
+@dataclass
+class LoopRun:
+    """Runs a loop.
+
+    Args:
+        schedule: The program's schedule.
+        loop: The loop.
+        shared: The tensors of SHARED values.
+        limits: The bounds on depth, width and memory.
+        store: The values that other segments have saved; takes those that the loop saves.
+        num_waves: The number of waves, an int32 scalar; None in the first loop.
+    """
+
+    schedule: Schedule
+    loop: Loop
+    shared: dict[Value, tf.Tensor]
+    limits: Limits
+    store: WaveStore
+    num_waves: tf.Tensor | None
+
+    @property
+    def graph(self) -> TaggedGraph:
+        """The program."""
+        return self.schedule.graph
+
+    def run(self, given: Tensors | None, sums: Sums) -> State:
+        """Runs the loop; returns its final state.
+
+        Args:
+            given: The values that the outside passes to the entry.
+            sums: Takes the values that are added up wave by wave.
+        """
+        start, invariants = self._start(given)
+        end: State = tf.while_loop(
+            lambda *variables: self._goes_on(State(*variables)),
+            lambda *variables: self._turn(State(*variables)),
+            start,
+            shape_invariants=invariants,
+            parallel_iterations=1,
+            name=f"stage_{self.loop.stage}_loop",
+        )
+        for (_, save), array in zip(self._all(Save), end.arrays, strict=True):
+            self.store.keep(save.item, array)
+        for (_, one), total in zip(self._all(Reduce), end.totals, strict=True):
+            if isinstance(one.node, Accumulate):
+                sums.accumulate(one.node, total)
+        return end
+
+    @property
+    def _is_first(self) -> bool:
+        return self.loop.direction is Direction.CALLS
+
+    @property
+    def _is_up(self) -> bool:
+        return self.loop.direction is Direction.UP
+
+    def _all(self, kind: type) -> list[tuple[str, Any]]:
+        """The instructions of a kind, each with the body that runs it."""
+        return [
+            (segment.body, one)
+            for segment in self.loop.segments
+            for one in segment.instructions
+            if isinstance(one, kind)
+        ]
+
+    def _carried(self) -> dict[str, list[Node]]:
+        """The nodes whose values a wave passes to the next."""
+        sweeps = {name: body.sweeps[self.loop.sweep] for name, body in self.graph.bodies.items()}
+        return {
+            name: present(sweep.outputs if self._is_up else sweep.parameters)
+            for name, sweep in sweeps.items()
+        }
+
+    def _start(self, given: Tensors | None) -> tuple[State, State]:
+        """Returns the state before the first wave, and the shapes of states at all waves."""
+        carried = self._carried()
+        carry = self._first_carry({name: empty(nodes) for name, nodes in carried.items()}, given)
+        types = [one.node.inputs[0].type for _, one in self._all(Reduce)]
+        wave = tf.constant(0)
+        if self._is_up and self.num_waves is not None:
+            wave = self.num_waves - 1
+        start = State(
+            wave,
+            carry,
+            [array_of(_spec(save), self.num_waves) for _, save in self._all(Save)],
+            [in_float32(tf.zeros(item.shape or (), item.dtype)) for item in types],
+            [tf.constant([0, 0])] if self._is_first else [],
+        )
+        invariants = State(
+            tf.TensorShape([]),
+            {name: [node.types[0].tensor_shape() for node in carried[name]] for name in carry},
+            [tf.TensorShape(None)] * len(start.arrays),
+            [item.tensor_shape() for item in types],
+            [tf.TensorShape([2])] * len(start.memory),
+        )
+        return start, invariants
+
+    def _first_carry(self, carry: Carry, given: Tensors | None) -> Carry:
+        """Returns the values passed to the first wave; `carry` has values without tokens."""
+        return carry if given is None else {**carry, self.graph.entry: given}
+
+    def _goes_on(self, state: State) -> tf.Tensor:
+        if self._is_first:
+            waiting = state.width
+            return (waiting > 0) & self.limits.allow(state.wave, waiting, *state.bytes_kept)
+        return state.wave >= 0 if self._is_up else state.wave < self.num_waves
+
+    def _turn(self, state: State) -> State:
+        """Runs all segments on the wave that the loop has reached."""
+        state = state._replace(
+            carry={name: apart(tensors) for name, tensors in state.carry.items()}
+        )
+        found = {
+            segment.body: WaveRegisters(
+                self.graph, segment.body, self.shared, self.store, state.wave
+            )
+            for segment in self.loop.segments
+        }
+        if self._is_up:
+            self._run_up(found, state)
+            carry = self._returned(found, state)
+        else:
+            before = self._give(found, state)
+            for segment in self.loop.segments:
+                found[segment.body].run(segment.instructions)
+            carry = self._passed_on(found, before, state)
+        saves = zip(self._all(Save), state.arrays, strict=True)
+        reduced = [found[name].get(one.node.inputs[0]) for name, one in self._all(Reduce)]
+        return State(
+            state.wave + (-1 if self._is_up else 1),
+            carry,
+            [array.write(state.wave, found[name].get(save.item)) for (name, save), array in saves],
+            [total + in_float32(more) for total, more in zip(state.totals, reduced, strict=True)],
+            [tf.bitcast(kept + self._bytes_kept(found), tf.int32) for kept in state.bytes_kept],
+        )
+
+    def _give(self, found: dict[str, WaveRegisters], state: State) -> Carry:
+        """Gives a wave the values passed to it; returns the rest of them."""
+        for name, registers in found.items():
+            registers.given = state.carry[name]
+        return {}
+
+    def _run_up(self, found: dict[str, WaveRegisters], state: State) -> None:
+        """Runs the segments of a wave in a loop that goes up.
+
+        Instructions before the last `Returned` run first: they tell how returned values are
+        divided.
+        """
+        later = {}
+        for segment in self.loop.segments:
+            ones = segment.instructions
+            places = [at for at, one in enumerate(ones) if isinstance(one, Returned)]
+            head = [one for one in ones[: max(places, default=0)] if not isinstance(one, Returned)]
+            found[segment.body].run(head)
+            later[segment.body] = [one for one in ones if one not in head]
+        self._hand_back(found, state)
+        for name, rest in later.items():
+            found[name].run(rest)
+
+    def _hand_back(self, found: dict[str, WaveRegisters], state: State) -> None:
+        """Divides the results of bodies among the call sites that called them."""
+        returned = {one.sites[0].label: (found[name], one) for name, one in self._all(Returned)}
+        for callee, tensors in state.carry.items():
+            groups = [returned[group[0].label] for group in self._groups(callee)]
+            if len(groups) > 1 and tensors:
+                sizes = [
+                    registers.get(one.divides) * len(one.sites)
+                    for registers, one in groups
+                    if one.divides
+                ]
+                pieces = [tf.split(tensor, sizes) for tensor in tensors]
+            else:
+                pieces = [[tensor] * len(groups) for tensor in tensors]
+            for place, (registers, one) in enumerate(groups):
+                registers.returns[one] = [piece[place] for piece in pieces]
+
+    def _returned(self, found: dict[str, WaveRegisters], state: State) -> Carry:
+        """The results that a wave returns to the wave of its callers."""
+        return {name: registers.results for name, registers in found.items()}
+
+    def _passed_on(self, found: dict[str, WaveRegisters], before: Carry, state: State) -> Carry:
+        """The values that a wave passes to the next."""
+        return {name: self._passed(name, found) for name in self.graph.bodies}
+
+    def _passed(self, callee: str, found: dict[str, WaveRegisters]) -> Tensors:
+        """The values that all call sites pass to a body, `[tokens, ...]` each."""
+        sent = {
+            one.sites[0].label: tensors
+            for registers in found.values()
+            for one, tensors in registers.sent.items()
+        }
+        columns = [sent[group[0].label] for group in self._groups(callee)]
+        if not columns:
+            return empty(self._carried()[callee])
+        return [one_tensor(tensors) for tensors in zip(*columns, strict=True)]
+
+    def _groups(self, callee: str) -> list[tuple[CallSite, ...]]:
+        return alternating(self.graph.sites_to(callee))
+
+    def _bytes_kept(self, found: dict[str, WaveRegisters]) -> tf.Tensor:
+        """The least number of bytes that a wave keeps for the backward pass, an int64 scalar."""
+        return tf.add_n(
+            [
+                tf.cast(registers.get(Tokens(name)), tf.int64) * self.schedule.bytes_kept(name)
+                for name, registers in found.items()
+            ]
+        )
+
+
+def _spec(save: Save) -> tf.TensorSpec:
+    """The spec of the values that a wave saves."""
+    if isinstance(save.item, Tokens):
+        return tf.TensorSpec([], tf.int32)
+    if isinstance(save.item, Value):
+        return save.item.type.tensor_spec()
+    return tf.TensorSpec([None], tf.int32)

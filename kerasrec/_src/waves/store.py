@@ -1,0 +1,121 @@
+"""The values that segments save for each other.
+
+If a loop computes a value for a wave and another segment reads it, the value is an element of a
+`tf.TensorArray`, under the number of the wave. Within one body, this number represents the tags of
+all tokens of the wave. So a residual is read under its tag, and no large tensor is copied in a
+loop. A value that is computed for the tokens of all waves is one tensor, in the order of the waves.
+It is divided for loops that read it.
+"""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from kerasrec._src import host
+from kerasrec._src.emit.arrays import OF_ROWS, Slices, divided, joined
+from kerasrec._src.graph.values import Region
+from kerasrec._src.schedule.instructions import Item, Save, Tokens, region_of
+
+
+class WaveStore:
+    """Saved items: the elements of waves, and tensors for the tokens of all waves."""
+
+    def __init__(self) -> None:
+        self._waves: dict[Item, tf.TensorArray | Slices] = {}
+        self._all_tokens: dict[Item, tf.Tensor] = {}
+        self._sizes: dict[Tokens, tf.Tensor] = {}
+        self._lengths: dict[Item, tf.Tensor] = {}
+        self._ends_of_waves: dict[Tokens, tf.Tensor] = {}
+        self._wave_of_tokens: dict[Tokens, tf.Tensor] = {}
+
+    def copy(self) -> WaveStore:
+        """Returns a store that begins with the content of this one."""
+        other = WaveStore()
+        for name, found in vars(self).items():
+            setattr(other, name, dict(found))
+        return other
+
+    def keep(self, item: Item, array: tf.TensorArray) -> None:
+        """Takes over an array that a loop has filled."""
+        self._waves[item] = array
+        if isinstance(item, Tokens):
+            self._sizes[item] = array.stack()
+
+    def put(self, save: Save, tensor: tf.Tensor, body: str) -> None:
+        """Keeps a value computed for the tokens of all waves, and divides it if loops read it.
+
+        Args:
+            save: The instruction that saves the item.
+            tensor: The item.
+            body: The body of the item.
+        """
+        item = save.item
+        self._all_tokens[item] = tensor
+        if not save.divided or isinstance(item, Tokens):
+            return
+        tokens = Tokens(body, region_of(item))
+        if isinstance(item, Region):
+            sizes, inside = self.sizes(tokens), Tokens(body, item)
+            first = tf.gather(self._ends(tokens) - sizes, self._waves_of(inside))
+            self._waves[item] = _divided(tensor - first, self.sizes(inside))
+        else:
+            shape = item.type.tensor_shape()
+            self._waves[item] = _divided(tensor, self.sizes(tokens), shape)
+
+    def load(self, item: Item, wave: tf.Tensor | None) -> tf.Tensor:
+        """Returns an item for one wave, or for the tokens of all waves if `wave` is None."""
+        if wave is not None:
+            if isinstance(item, Tokens):
+                return tf.gather(self.sizes(item), wave)
+            return self._waves[item].read(wave)
+        if item not in self._all_tokens:
+            if isinstance(item, Tokens):
+                self._all_tokens[item] = tf.reduce_sum(self.sizes(item))
+            else:
+                self._all_tokens[item], self._lengths[item] = joined(self._waves[item])
+        return self._all_tokens[item]
+
+    def measure(self, tokens: Tokens, item: Item) -> None:
+        """Records the number of a body's tokens in each wave, from a value that has been loaded."""
+        self._sizes[tokens] = self._lengths[item]
+
+    def sizes(self, tokens: Tokens) -> tf.Tensor:
+        """Returns the number of tokens in each wave, int32 `[waves]`."""
+        if tokens not in self._sizes:
+            if tokens in self._all_tokens:  # There are no waves.
+                self._sizes[tokens] = tf.reshape(self._all_tokens[tokens], [1])
+            elif isinstance(tokens.region, Region):
+                outer = self.sizes(Tokens(tokens.body, tokens.region.parent))
+                waves = self._waves_of(tokens)
+                self._sizes[tokens] = tf.math.unsorted_segment_sum(
+                    tf.ones_like(waves), waves, tf.size(outer)
+                )
+        return self._sizes[tokens]
+
+    def _ends(self, tokens: Tokens) -> tf.Tensor:
+        """For each wave, the number of tokens up to its last one, int32 `[waves]`."""
+        if tokens not in self._ends_of_waves:
+            self._ends_of_waves[tokens] = tf.cumsum(self.sizes(tokens))
+        return self._ends_of_waves[tokens]
+
+    def _waves_of(self, tokens: Tokens) -> tf.Tensor:
+        """The wave of each token of a region or a body, int32 `[tokens]`."""
+        if tokens not in self._wave_of_tokens:
+            region = tokens.region
+            if tokens in self._sizes or region is None:
+                every = tf.range(tf.reduce_sum(self.sizes(tokens)))
+                found = tf.searchsorted(self._ends(tokens), every, side="right")
+            else:
+                outer = self._waves_of(Tokens(tokens.body, region.parent))
+                found = tf.gather(outer, self._all_tokens[region])
+            self._wave_of_tokens[tokens] = found
+        return self._wave_of_tokens[tokens]
+
+
+def _divided(
+    tensor: tf.Tensor, sizes: tf.Tensor, shape: tf.TensorShape = OF_ROWS
+) -> tf.TensorArray | Slices:
+    """Divides rows among the waves, in a form that loops can read without a copy to the host."""
+    if host.has_gpu() and tensor.dtype == tf.int32:
+        return Slices(tensor, sizes)
+    return divided(tensor, sizes, shape)
