@@ -1,7 +1,7 @@
 """Imports Keras and TensorFlow, or says what is wrong if Keras would not run on TensorFlow.
 
-`kerasrec/_src/__init__.py` imports this first. Keras with another backend fails later, if at all, with
-an error that names a package which nobody needs.
+The package imports this first. Keras with another backend fails later, if at all, with an error
+that names a package which nobody needs.
 """
 
 from __future__ import annotations
