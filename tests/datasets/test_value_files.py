@@ -9,11 +9,11 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
+from kerasrec._src.datasets import value_files
 from kerasrec._src.datasets.value_files import VALUES_IN_MEMORY
 from kerasrec.datasets import (
     MalformedFileError,
     value_file_batches,
-    value_files,
     write_tree_files,
     write_value_files,
 )
