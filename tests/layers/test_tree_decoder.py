@@ -379,7 +379,7 @@ def test_saving_with_a_layer_for_growth(tmp_path, has_layer):
     growth = keras.Sequential(layers) if has_layer else None
     cell = TopDownTreeLSTMCell(UNITS, arity=4)
     options = {"max_depth": 4, "dropout": 0.2, "engine": "waves"}
-    layer = TreeDecoder(cell, NUM_TOKENS, DIM, growth, "left_right", **options)
+    layer = TreeDecoder(cell, NUM_TOKENS, DIM, growth=growth, follows="left_right", **options)
     tokens = keras.Input([None], dtype="int32")
     children = keras.Input([None, 4], dtype="int32")
     model = keras.Model([tokens, children], layer(tokens, children))
@@ -478,9 +478,9 @@ def test_bad_use(layer):
         with pytest.raises(ValueError, match=r"`follows` must be .* 5 rows of slots from 0 to 3"):
             TreeDecoder(cell, NUM_TOKENS, DIM, follows=follows)
     with pytest.raises(ValueError, match="`growth` must be a Keras layer, received 'dense'"):
-        TreeDecoder(cell, NUM_TOKENS, DIM, "dense")
+        TreeDecoder(cell, NUM_TOKENS, DIM, growth="dense")
     with pytest.raises(ValueError, match="`growth` must give a logit for each of 4 slots"):
-        TreeDecoder(cell, NUM_TOKENS, DIM, keras.layers.Dense(3)).build((1, 1), (1, 1, 4))
+        TreeDecoder(cell, NUM_TOKENS, DIM, growth=keras.layers.Dense(3)).build((1, 1), (1, 1, 4))
     with pytest.raises(ValueError, match="computes in float16 and its cell in float32"):
         TreeDecoder(cell, NUM_TOKENS, DIM, dtype="mixed_float16")
     with pytest.raises(ValueError, match=r"`roots` must be integers .* received float32"):

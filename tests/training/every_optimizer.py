@@ -72,8 +72,10 @@ def of_trees(table=keras.layers.Embedding):
     tables = Sum(lambda name: table(NUM_WORDS, 3, "normal", name=name), name="tables")
     outputs = keras.layers.Concatenate()(
         [
-            TreeRNN(3, True, name="one")(tables(tokens), children),
-            TreeRNN(3, True, embedding=tables, inner_inputs=False, name="other")(tokens, children),
+            TreeRNN(3, return_sequences=True, name="one")(tables(tokens), children),
+            TreeRNN(3, return_sequences=True, embedding=tables, inner_inputs=False, name="other")(
+                tokens, children
+            ),
         ]
     )
     logits = Sum(

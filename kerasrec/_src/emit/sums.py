@@ -12,6 +12,7 @@ from kerasrec._src.emit.results import Tensors
 from kerasrec._src.graph.nodes import Accumulate, Collect, keys_of
 from kerasrec._src.graph.values import Value
 from kerasrec._src.half_precision import in_float32, is_half
+from kerasrec._src.private import in_xla
 from kerasrec._src.sparse_gradients import must_be_dense, rows_once
 
 
@@ -89,12 +90,16 @@ class Sums:
     def gradients(
         self, shared: dict[Value, tf.Tensor]
     ) -> dict[Value, tf.Tensor | tf.IndexedSlices]:
-        """Returns the gradient of each SHARED value; it is sparse if all its parts are.
+        """Returns the gradient of each SHARED value.
 
-        A sparse gradient has each row once; see `rows_once`. In half precision it is never sparse,
-        since TensorFlow would add equal rows up in half precision.
+        That of a variable is sparse if all its parts are, and then has each row once; see
+        `rows_once`. That of another tensor, which TensorFlow would make dense, is dense. So is one
+        in half precision, since TensorFlow would add equal rows up in half precision.
         """
-        return {value: _total(parts, shared[value]) for value, parts in self.parts.items()}
+        return {
+            value: _total(parts, shared[value], in_xla() or value.node.op == "ReadVariableOp")
+            for value, parts in self.parts.items()
+        }
 
 
 def _rows_by_index(values: Tensors, index: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
@@ -118,11 +123,11 @@ def _rows_by_index(values: Tensors, index: tf.Tensor, size: tf.Tensor) -> tf.Ten
 
 
 def _total(
-    parts: Sequence[tf.Tensor | tf.IndexedSlices], value: tf.Tensor
+    parts: Sequence[tf.Tensor | tf.IndexedSlices], value: tf.Tensor, may_be_sparse: bool
 ) -> tf.Tensor | tf.IndexedSlices:
     shape = tf.shape(value)
     is_sparse = all(isinstance(part, tf.IndexedSlices) for part in parts)
-    if is_sparse and not is_half(value) and not must_be_dense():
+    if is_sparse and may_be_sparse and not is_half(value) and not must_be_dense():
         return rows_once(
             tf.IndexedSlices(
                 tf.concat([part.values for part in parts], 0),
