@@ -126,15 +126,12 @@ def _total(
     parts: Sequence[tf.Tensor | tf.IndexedSlices], value: tf.Tensor, may_be_sparse: bool
 ) -> tf.Tensor | tf.IndexedSlices:
     shape = tf.shape(value)
-    is_sparse = all(isinstance(part, tf.IndexedSlices) for part in parts)
-    if is_sparse and may_be_sparse and not is_half(value) and not must_be_dense():
-        return rows_once(
-            tf.IndexedSlices(
-                tf.concat([part.values for part in parts], 0),
-                tf.concat([tf.cast(part.indices, tf.int32) for part in parts], 0),
-                shape,
-            )
-        )
+    if all(isinstance(part, tf.IndexedSlices) for part in parts):
+        rows = tf.concat([in_float32(part.values) for part in parts], 0)
+        indices = tf.concat([tf.cast(part.indices, tf.int32) for part in parts], 0)
+        if may_be_sparse and not is_half(value) and not must_be_dense():
+            return rows_once(tf.IndexedSlices(rows, indices, shape))
+        parts = [tf.math.unsorted_segment_sum(rows, indices, shape[0])]
     dense = [
         tf.math.unsorted_segment_sum(in_float32(part.values), part.indices, shape[0])
         if isinstance(part, tf.IndexedSlices)
