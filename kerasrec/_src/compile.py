@@ -41,7 +41,7 @@ def compile_function(
 ) -> Compiled:
     """Takes a function through all stages; each returns a value that can be printed."""
     engines = options.of_engines()
-    if op_callbacks():  # What debugging tools put beside ops runs by waves alone.
+    if op_callbacks():  # Only waves run the ops that debugging tools add.
         engines.engine = "auto"
     # XLA gives other results for some numbers than TensorFlow's kernels, so each op must be seen.
     traced = trace(function, signature, for_blocks=engines.engine == "compiled")

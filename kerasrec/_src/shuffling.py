@@ -7,7 +7,7 @@ def shuffled_when_read(dataset: tf.data.Dataset) -> tf.data.Dataset:
     """Returns the same elements; their next order is drawn when a pass reads its first element.
 
     `Dataset.shuffle` draws an order for each iterator that is made, and Keras' `fit` makes two for
-    each epoch, of which it reads one. So one seed would give other batches in other training loops.
+    each epoch, of which it reads one. One seed would then give each training loop other batches.
     """
     found = tf.data.Dataset.range(1).flat_map(lambda _: dataset)
     number = tf.get_static_value(dataset.cardinality())

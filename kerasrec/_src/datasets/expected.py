@@ -41,7 +41,7 @@ def index_of(value: Any) -> int | None:
 
 
 def expect_word(word: str) -> None:
-    """Raises ValueError for text that is no word of any file.
+    """Raises ValueError for text that cannot be a word in a file.
 
     Args:
         word: The word.

@@ -38,7 +38,7 @@ class BracketedText(TextLayer):
             `( (S ...))`, it is left out; around several it is the root. Without labels,
             `((a film) (works well))`, each word is a tree node, and so is each bracket around
             several. By default labels that may be words are an error, as in `(OK computer)`; see
-            `kerasrec.datasets.read_brackets`. So give it for a model that is to be served.
+            `kerasrec.datasets.read_brackets`. Give it for a model that is to be served.
         **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
 
     Call arguments:

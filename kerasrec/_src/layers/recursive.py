@@ -519,7 +519,7 @@ def refuse_mask(name: str, mask: Any) -> None:
 def _check_mask(mask: tf.Tensor, is_node: tf.Tensor) -> None:
     """Fails, when the graph runs, if the mask of `x` has a node that is not called.
 
-    The layer needs no mask, but one that says that a node is no padding knows more than `children`.
+    The layer needs no mask, but a mask that keeps a node knows more than `children`.
     """
     lost = tf.cast(mask, tf.bool) & ~is_node
     check(

@@ -52,7 +52,7 @@ class TopDownDecoder(keras.layers.Layer):
 
     Calling a decoder gives the log-likelihood of given trees, and `generate` grows trees from the
     same distribution. Its bounds, `follows` and `max_depth`, are part of it: where no child may
-    grow, the slot is empty with probability 1, whatever its logit. So the probabilities of all
+    grow, the slot is empty with probability 1, whatever its logit, and the probabilities of all
     trees within the bounds add up to 1. A tree outside them has probability 0, and scoring it
     raises an error.
 
