@@ -1,38 +1,41 @@
 """Treebanks as `tf.data.Dataset`: read, index, encode, check, batch, and word vectors for them."""
 
-from kerasrec._src.datasets.batching import tree_batches, tree_pair_batches
-from kerasrec._src.datasets.brackets import read_brackets
-from kerasrec._src.datasets.checking import check_tree
-from kerasrec._src.datasets.child_rows import ChildRows
-from kerasrec._src.datasets.conllu import read_conllu
-from kerasrec._src.datasets.dependency_encoding import encode_dependencies
-from kerasrec._src.datasets.dependency_tree import DependencyTree
-from kerasrec._src.datasets.embedding import coverage, embedding_matrix, word_embedding
-from kerasrec._src.datasets.encoding import EncodedTree, decode_tree, encode_tree
-from kerasrec._src.datasets.few_shapes import few_shapes
-from kerasrec._src.datasets.file_batching import tree_file_batches
-from kerasrec._src.datasets.first_child import decode_first_child, encode_first_child
-from kerasrec._src.datasets.general_encoding import encode
-from kerasrec._src.datasets.heads import dependencies_from_heads
-from kerasrec._src.datasets.left_right import decode_left_right, encode_left_right
-from kerasrec._src.datasets.listops import read_listops
-from kerasrec._src.datasets.loading import Treebank, load_treebank, treebank_of
-from kerasrec._src.datasets.newick import NewickTree, parse_newick, read_newick
-from kerasrec._src.datasets.parsers import constituents_from_parser, dependencies_from_parser
-from kerasrec._src.datasets.plotting import plot_tree
-from kerasrec._src.datasets.problems import MalformedFileError, MalformedFileWarning
-from kerasrec._src.datasets.reshaping import binarize, collapse_unary
-from kerasrec._src.datasets.sick import SentencePair, read_sick
-from kerasrec._src.datasets.text_tree import text_tree
-from kerasrec._src.datasets.tree_files import write_tree_files
-from kerasrec._src.datasets.tree_order import TreeOrder
-from kerasrec._src.datasets.treebank import read_tree, read_treebank
-from kerasrec._src.datasets.value_file_batching import value_file_batches
-from kerasrec._src.datasets.value_files import write_value_files
-from kerasrec._src.datasets.vectors import WordVectors, read_vectors
-from kerasrec._src.datasets.vocabulary import Vocabulary
-from kerasrec._src.datasets.walk import nodes_of
-from kerasrec._src.datasets.word_trees import batch_word_trees
+from kerasrec._src.datasets.batch.batching import tree_batches, tree_pair_batches
+from kerasrec._src.datasets.batch.few_shapes import few_shapes
+from kerasrec._src.datasets.batch.tree_order import TreeOrder
+from kerasrec._src.datasets.batch.word_trees import batch_word_trees
+from kerasrec._src.datasets.encode.checking import check_tree
+from kerasrec._src.datasets.encode.child_rows import ChildRows
+from kerasrec._src.datasets.encode.dependencies import encode_dependencies
+from kerasrec._src.datasets.encode.embedding import coverage, embedding_matrix, word_embedding
+from kerasrec._src.datasets.encode.first_child import decode_first_child, encode_first_child
+from kerasrec._src.datasets.encode.left_right import decode_left_right, encode_left_right
+from kerasrec._src.datasets.encode.objects import encode
+from kerasrec._src.datasets.encode.sentences import EncodedTree, decode_tree, encode_tree
+from kerasrec._src.datasets.encode.vocabulary import Vocabulary
+from kerasrec._src.datasets.encode.walk import nodes_of
+from kerasrec._src.datasets.files.tree_batching import tree_file_batches
+from kerasrec._src.datasets.files.tree_files import write_tree_files
+from kerasrec._src.datasets.files.value_batching import value_file_batches
+from kerasrec._src.datasets.files.value_files import write_value_files
+from kerasrec._src.datasets.readers.brackets import read_brackets
+from kerasrec._src.datasets.readers.conllu import read_conllu
+from kerasrec._src.datasets.readers.listops import read_listops
+from kerasrec._src.datasets.readers.newick import NewickTree, parse_newick, read_newick
+from kerasrec._src.datasets.readers.parsers import (
+    constituents_from_parser,
+    dependencies_from_parser,
+)
+from kerasrec._src.datasets.readers.problems import MalformedFileError, MalformedFileWarning
+from kerasrec._src.datasets.readers.sick import SentencePair, read_sick
+from kerasrec._src.datasets.readers.sst import read_tree, read_treebank
+from kerasrec._src.datasets.readers.vectors import WordVectors, read_vectors
+from kerasrec._src.datasets.treebank import Treebank, load_treebank, treebank_of
+from kerasrec._src.datasets.trees.dependency import DependencyTree
+from kerasrec._src.datasets.trees.heads import dependencies_from_heads
+from kerasrec._src.datasets.trees.plotting import plot_tree
+from kerasrec._src.datasets.trees.reshaping import binarize, collapse_unary
+from kerasrec._src.datasets.trees.text_tree import text_tree
 
 __all__ = [
     "ChildRows",

@@ -1,172 +1,70 @@
-import os
-
 import pytest
 from nltk import Tree
 
-from kerasrec.datasets import (
-    MalformedFileError,
-    MalformedFileWarning,
-    Vocabulary,
-    load_treebank,
-    read_tree,
-    read_treebank,
-)
-from tests.datasets.helpers import check_cuts
+from kerasrec.datasets import DependencyTree, read_tree, text_tree, treebank_of
 
 
-def test_reads_labels_and_words():
-    tree = read_tree("(3 (2 It) (4 (2 's) (4 (3 very) (4 good))))\n")
-    assert [node.label() for node in tree.subtrees()] == [3, 2, 4, 2, 4, 3, 4]
-    assert tree.leaves() == ["It", "'s", "very", "good"]
-
-
-def test_keeps_no_break_space_and_brackets_and_unescapes():
-    tree = read_tree("(2 (2 8\u00a01\\/2) (2 (2 -LRB-) (2 \\*\\*)))")
-    assert tree.leaves() == ["8\u00a01/2", "-LRB-", "**"]
-
-
-def test_a_tree_may_follow_a_byte_order_mark():
-    assert read_tree("\ufeff(3 (2 It) (2 works))\r\n").label() == 3
-    with pytest.raises(ValueError, match="is not an integer"):
-        read_tree("(\ufeff3 film)")
-
-
-def test_skips_blank_lines(tmp_path):
-    path = tmp_path / "trees.txt"
-    path.write_text("\n(2 film)\n\n  \n(3 good)\n")
-    assert [tree.leaves() for tree in read_treebank(path)] == [["film"], ["good"]]
-
-
-@pytest.mark.parametrize(
-    ("line", "reason"),
-    [
-        ("(2 (2 a) (2 b)", r"unbalanced brackets: 3 '\(' but 2 '\)'"),
-        ("(2 a)(2 b)", r"not one bracketed tree: '\(' after the tree"),
-        ("(2 a) b", "not one bracketed tree: 'b' after the tree"),
-        (")2 a(", "not one bracketed tree"),
-        ("good", "not one bracketed tree"),
-        ("()", r"empty tree '\(\)'"),
-        ("(2 (2 a) ())", r"empty tree '\(\)'"),
-        ("(2)", r"holds 0 word\(s\) and 0 tree\(s\)"),
-        ("((2 a) (2 b))", "has no label"),
-        ("(good)", "label 'good' .* is not an integer"),
-        ("(NP (2 a) (2 b))", "label 'NP' .* is not an integer"),
-        ("(2.0 a)", "label '2.0' .* is not an integer"),
-        ("(5 a)", r"label 5 .* out of range; expected 0 to 4 \(num_classes=5\)"),
-        ("(-1 a)", "label -1 .* out of range"),
-        ("(2 (2 a))", r"holds 0 word\(s\) and 1 tree\(s\).* Binarize"),
-        ("(2 a b)", r"holds 2 word\(s\) and 0 tree\(s\).* Binarize"),
-        ("(2 (2 a) b)", r"holds 1 word\(s\) and 1 tree\(s\): a word beside a tree"),
-        ("(2 (2 a) (2 b) (2 c))", r"holds 0 word\(s\) and 3 tree\(s\)"),
-    ],
-)
-def test_names_line_and_reason(tmp_path, line, reason):
-    path = tmp_path / "trees.txt"
-    path.write_text(f"(2 film)\n{line}\n")
-    with pytest.raises(ValueError, match=rf"trees\.txt:2: .*{reason}"):
-        read_treebank(path)
-
-
-def test_lists_the_first_ten_malformed_lines(tmp_path):
-    path = tmp_path / "trees.txt"
-    path.write_text("(9 film)\n" * 13)
-    with pytest.raises(ValueError, match=r"13 malformed line\(s\)") as error:
-        read_treebank(path)
-    assert str(error.value).count("trees.txt:") == 10
-    assert "... and 3 more; the attribute problems has all" in str(error.value)
-    assert [problem.split(":")[1] for problem in error.value.problems] == [
-        str(number) for number in range(1, 14)
-    ]
-
-
-def test_skips_malformed_lines_with_a_warning(tmp_path):
-    path = tmp_path / "trees.txt"
-    path.write_bytes(b"(2 film)\n(9 film)\n(2 caf\xe9)\n(3 gem)\n(2 (2 cut")
-    with pytest.warns(MalformedFileWarning, match=r"3 malformed line\(s\), left out") as seen:
-        trees = read_treebank(path, strict=False)
-    assert trees == [Tree(2, ["film"]), Tree(3, ["gem"])]
-    assert seen[0].filename == __file__
-    assert [problem.removeprefix(f"{path}:")[:8] for problem in seen[0].message.problems] == [
-        "2: label",
-        "3: byte ",
-        "5: unbal",
-    ]
-
-
-def test_a_file_cut_off_is_not_half_read(tmp_path):
-    text = "(3 (2 It) (3 works))\n(2 é)\n"
-    check_cuts(read_treebank, tmp_path / "trees.txt", text, [20, 27])
-
-
-def test_an_empty_file_is_a_problem(tmp_path):
-    path = tmp_path / "trees.txt"
-    path.write_text("\n")
-    with pytest.raises(ValueError, match=r"trees\.txt:1: the file holds no tree"):
-        read_treebank(path)
-
-
-def test_height_is_no_limit():
-    line = "(2 (2 a) " * 10_000 + "(2 a)" + ")" * 10_000
-    assert len(Vocabulary.from_trees([read_tree(line)])) == 3
-
-
-def test_other_numbers_of_classes():
-    assert read_tree("(1 film)", num_classes=2).label() == 1
-    with pytest.raises(ValueError, match="expected 0 to 1"):
-        read_tree("(2 film)", num_classes=2)
-
-
-def test_missing_file_says_what_to_pass(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"No treebank file at .*absent"):
-        read_treebank(tmp_path / "absent.txt")
-
-
-def test_loads_a_directory_with_the_words_asked_for(tmp_path):
-    (tmp_path / "train.txt").write_text("(3 (2 A) (3 gem))\n(2 A)\n")
-    (tmp_path / "dev.txt").write_text("(1 Dull)\n")
-    (tmp_path / "test.txt").write_text("(2 film)\n")
-    treebank = load_treebank(tmp_path)
-    assert (len(treebank.train), len(treebank.dev), len(treebank.test)) == (2, 1, 1)
-    assert treebank.vocabulary.words[2:] == ["a", "gem"]
-    assert treebank.encoded("dev")[0].tokens.tolist() == [1]
-    assert len(treebank.batches("train", 1)) == 2
-    everything = load_treebank(tmp_path, False, vocabulary_splits=("train", "dev", "test"))
-    assert everything.vocabulary.words[2:] == ["A", "Dull", "film", "gem"]
-    assert load_treebank(tmp_path, min_count=2).vocabulary.words[2:] == ["a"]
-    with pytest.raises(ValueError, match="No split 'valid'; expected one of train, dev, test"):
-        treebank.encoded("valid")
-
-
-def test_names_the_malformed_lines_of_all_three_files(tmp_path):
-    for split in ("train", "dev", "test"):
-        (tmp_path / f"{split}.txt").write_text("(2 film)\n(2)\n")
-    with pytest.raises(MalformedFileError, match=r"3 malformed line\(s\)") as error:
-        load_treebank(tmp_path)
-    assert [problem.split(": ")[0] for problem in error.value.problems] == [
-        f"{tmp_path / split}.txt:2" for split in ("train", "dev", "test")
-    ]
-    with pytest.warns(MalformedFileWarning, match="3 malformed") as seen:
-        treebank = load_treebank(tmp_path, strict=False)
-    assert seen[0].filename == __file__
-    assert treebank.train == treebank.dev == treebank.test == [Tree(2, ["film"])]
-
-
-def test_load_treebank_rejects_unknown_splits():
-    with pytest.raises(ValueError, match=r"\('valid',\); expected some of train, dev, test"):
-        load_treebank("anywhere", vocabulary_splits=("valid",))
-
-
-@pytest.mark.skipif("KERASREC_SST" not in os.environ, reason="KERASREC_SST names no SST directory")
-def test_stanford_sentiment_treebank():
-    treebank = load_treebank(os.environ["KERASREC_SST"])
-    assert (len(treebank.train), len(treebank.dev), len(treebank.test)) == (8544, 1101, 2210)
-    assert sum(len(tree.tokens) for tree in treebank.encoded("train")) == 318_582
-    roots = [tree.label() for tree in treebank.test]
-    assert [roots.count(label) for label in range(5)] == [279, 633, 389, 510, 399]
-    leaves = [tree.leaves() for tree in treebank.train + treebank.dev + treebank.test]
-    assert max(map(len, leaves)) == 56
-    assert sum("\u00a0" in word for tree in treebank.train for word in tree.leaves()) == 3
-    assert sum((tree.tokens > 0).sum() for tree in treebank.encoded("train")) == sum(
-        map(len, leaves[:8544])
+def test_trees_in_memory_become_batches():
+    treebank = treebank_of(
+        [text_tree("A fine film", label=1)], dev=[text_tree("dull", label=0)], num_classes=2
     )
-    assert sum(len(batch[1]) for batch in treebank.batches("train", 25, shuffle=True)) == 8544
+    assert treebank.vocabulary.words[2:] == ["a", "film", "fine"]
+    ((tokens, children), labels) = next(iter(treebank.batches("train", 1)))
+    assert tokens.numpy().tolist() == [[0, 0, 2, 4, 3]]
+    assert children.shape == [1, 5, 2]
+    assert labels.numpy().tolist() == [[1, -1, -1, -1, -1]]
+    assert treebank.encoded("dev")[0].tokens.tolist() == [1]
+    assert treebank.test == []
+
+
+def test_wide_trees_and_text_labels():
+    tree = Tree("NP", [Tree("X", [word]) for word in "abc"])
+    treebank = treebank_of(iter([tree]), arity=3, num_classes=2, labels={"NP": 1, "X": 0})
+    (encoded,) = treebank.encoded("train")
+    assert encoded.children[0].tolist() == [1, 2, 3]
+    assert encoded.labels.tolist() == [1, 0, 0, 0]
+
+
+def test_dependency_trees_with_and_without_labels():
+    alone = DependencyTree(["a", "dull", "film"], [2, 2, -1])
+    with_labels = (DependencyTree(["fine", "film"], [1, -1]), ["good", None])
+    treebank = treebank_of(
+        [alone, with_labels, Tree("bad", ["dull"])], labels={"good": 1, "bad": 0}
+    )
+    assert treebank.vocabulary.words[2:] == ["dull", "film", "a", "fine"]
+    encoded = treebank.encoded("train")
+    assert encoded[0].tokens.tolist() == [3, 4, 2]
+    assert encoded[0].children.tolist() == [[1, 2], [-1, -1], [-1, -1]]
+    assert [tree.labels.tolist() for tree in encoded] == [[-1] * 3, [-1, 1], [0]]
+    ((tokens, children), labels) = next(iter(treebank.batches("train", 3)))
+    assert tokens.shape == labels.shape == [3, 3]
+    assert children.shape == [3, 3, 2]
+
+
+def test_labels_of_words_are_checked():
+    sentence = DependencyTree(["a"], [-1])
+    pairs = [(sentence, [5]), (sentence, [0.5]), (sentence, [0, 1])]
+    reasons = ["Label 5 of tree node 0", "Label 0.5 of word 0 'a'", r"2 label\(s\)"]
+    for pair, reason in zip(pairs, reasons, strict=True):
+        with pytest.raises(ValueError, match=rf"train\[0\]: {reason}"):
+            treebank_of([pair]).encoded("train")
+    with pytest.raises(ValueError, match=r"train\[0\]: Label 'NP' of word 0 is not in labels"):
+        treebank_of([(sentence, ["NP"])], labels={"S": 0}).encoded("train")
+
+
+def test_names_the_tree_that_cannot_be_encoded():
+    good = Tree(0, ["a"])
+    treebank = treebank_of([good], [good, Tree(5, ["a"])], [good, Tree("NP", ["a"])])
+    with pytest.raises(ValueError, match=r"dev\[1\]: Label 5 of tree node 0 .* out of range"):
+        treebank.encoded("dev")
+    with pytest.raises(ValueError, match=r"test\[1\]: Label 'NP' of tree node 0 .* as labels"):
+        treebank.encoded("test")
+
+
+def test_rejects_unknown_splits():
+    trees = [read_tree("(3 (2 It) (4 works))")] * 100
+    with pytest.raises(ValueError, match=r"No split \[.*\]; expected one of") as error:
+        treebank_of(trees).batches(trees, 2)
+    assert len(str(error.value)) < 400
+    with pytest.raises(ValueError, match="expected some of train, dev, test"):
+        treebank_of([], vocabulary_splits=())

@@ -1,145 +1,326 @@
-"""The reader of bracketed treebanks in the format of the Stanford Sentiment Treebank (SST).
-
-One binary tree on each line, with an integer label on every tree node and the words as leaves:
-
-    (3 (2 It) (4 (2 's) (4 (3 very) (4 good))))
-
-Words and escapes are as in `kerasrec.datasets.brackets`.
-
-Source: Socher et al. 2013, Recursive Deep Models for Semantic Compositionality Over a Sentiment
-Treebank, https://nlp.stanford.edu/sentiment/.
-"""
+"""A treebank of three splits, from files or from memory, ready to train on."""
 
 import functools
 import os
-import re
+import reprlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Literal, TypeAlias, get_args, overload
 
+import tensorflow as tf
 from nltk import Tree
 
-from kerasrec._src.datasets.brackets import UnlabeledError, parse_brackets, shown
-from kerasrec._src.datasets.problems import add_problem, text_of
-from kerasrec._src.datasets.reading import Format, NumberedLines, read_files
-from kerasrec._src.datasets.traversal import preorder
+from kerasrec._src.datasets.batch.batching import tree_batches
+from kerasrec._src.datasets.batch.tree_order import TreeOrder
+from kerasrec._src.datasets.encode.classes import class_of
+from kerasrec._src.datasets.encode.dependencies import encode_dependencies
+from kerasrec._src.datasets.encode.sentences import EncodedTree, encode_tree
+from kerasrec._src.datasets.encode.vocabulary import Vocabulary
+from kerasrec._src.datasets.expected import expect_several
+from kerasrec._src.datasets.readers.files import expect_files
+from kerasrec._src.datasets.readers.problems import report
+from kerasrec._src.datasets.readers.reading import gather_files, other_reader
+from kerasrec._src.datasets.readers.sst import format_of, gather_trees
+from kerasrec._src.datasets.trees.dependency import DependencyTree
 
-ENDINGS = [".txt", ".ptb"]
-OTHERS = "read_brackets reads trees with other labels, and with has_labels=False without any"
+Split: TypeAlias = Literal["train", "dev", "test"]
+SPLITS: tuple[Split, ...] = get_args(Split)
+# A dependency tree comes alone, or with a label for each of its words.
+LabelledTree: TypeAlias = Tree | DependencyTree | tuple[DependencyTree, Sequence[Any]]
 
 
-def read_treebank(
-    path: str | os.PathLike[str], num_classes: int = 5, strict: bool = True, *, verbose: int = 0
-) -> list[Tree]:
-    """Reads a file of bracketed binary trees with an integer label on every tree node.
+@dataclass(frozen=True)
+class Treebank:
+    """Three lists of labeled trees and a vocabulary.
+
+    Attributes:
+        train: Trees to train on: `nltk.Tree` objects; dependency trees; or pairs of a dependency
+            tree and a label for each of its words, as from `dependencies_from_heads`.
+        dev: Trees to choose settings by.
+        test: Trees to report results on.
+        vocabulary: The vocabulary that gives words their tokens.
+        num_classes: The number of classes, which are integers from 0 to `num_classes - 1`.
+        arity: The number of slots for the children of a tree node. A dependency tree has as many as
+            it needs.
+        labels: The class of each label; `None` if labels are classes.
+    """
+
+    train: Sequence[LabelledTree]
+    dev: Sequence[LabelledTree]
+    test: Sequence[LabelledTree]
+    vocabulary: Vocabulary
+    num_classes: int = 5
+    arity: int = 2
+    labels: Mapping[Any, int] | None = None
+
+    def __repr__(self) -> str:
+        sizes = ", ".join(f"{len(getattr(self, split)):,} {split}" for split in SPLITS)
+        return (
+            f"<Treebank: {sizes} trees, {len(self.vocabulary):,} words, {self.num_classes} classes>"
+        )
+
+    @functools.cached_property
+    def _encoded(self) -> dict[str, list[EncodedTree]]:
+        return {}
+
+    def encoded(self, split: Split) -> list[EncodedTree]:
+        """Returns a split's trees as arrays, in their order.
+
+        Args:
+            split: `"train"`, `"dev"` or `"test"`.
+
+        Raises:
+            ValueError: If there is no such split, or if a tree cannot be encoded (see `encode_tree`
+                and `encode_dependencies`) or has a class out of range; the message says which.
+        """
+        if split not in SPLITS:
+            raise ValueError(
+                f"No split {reprlib.repr(split)}; expected one of {', '.join(SPLITS)}."
+            )
+        if split not in self._encoded:
+            self._encoded[split] = [
+                self._encode(tree, f"{split}[{index}]")
+                for index, tree in enumerate(getattr(self, split))
+            ]
+        return self._encoded[split]
+
+    def _encode(self, tree: LabelledTree, name: str) -> EncodedTree:
+        try:
+            encoded = self._arrays(*_with_labels(tree))
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from error
+        # Batching checks the rest.
+        node = int(encoded.labels.argmax())
+        if encoded.labels[node] >= self.num_classes:
+            raise ValueError(
+                f"{name}: Label {encoded.labels[node]} of tree node {node} (preorder) is out of "
+                f"range; expected 0 to {self.num_classes - 1} (num_classes={self.num_classes})."
+            )
+        return encoded
+
+    def _arrays(self, tree: Tree | DependencyTree, labels: Sequence[Any] | None) -> EncodedTree:
+        if not isinstance(tree, DependencyTree):
+            return encode_tree(tree, self.vocabulary, self.arity, self.labels)
+        if labels is not None and self.labels is not None:
+            labels = [
+                class_of(label, self.labels, f"word {place}") for place, label in enumerate(labels)
+            ]
+        return encode_dependencies(tree, self.vocabulary, labels)
+
+    @overload
+    def batches(
+        self,
+        split: Split,
+        batch_size: int,
+        shuffle: bool = ...,
+        seed: int | None = ...,
+        bucket_by_size: bool = ...,
+        drop_remainder: bool = ...,
+        return_order: Literal[False] = ...,
+        ragged: bool = ...,
+    ) -> tf.data.Dataset: ...
+
+    @overload
+    def batches(
+        self,
+        split: Split,
+        batch_size: int,
+        shuffle: bool = ...,
+        seed: int | None = ...,
+        bucket_by_size: bool = ...,
+        drop_remainder: bool = ...,
+        *,
+        return_order: Literal[True],
+        ragged: bool = ...,
+    ) -> tuple[tf.data.Dataset, TreeOrder]: ...
+
+    @overload
+    def batches(
+        self,
+        split: Split,
+        batch_size: int,
+        shuffle: bool = ...,
+        seed: int | None = ...,
+        bucket_by_size: bool = ...,
+        drop_remainder: bool = ...,
+        return_order: bool = ...,
+        ragged: bool = ...,
+    ) -> tf.data.Dataset | tuple[tf.data.Dataset, TreeOrder]: ...
+
+    def batches(
+        self,
+        split: Split,
+        batch_size: int,
+        shuffle: bool = False,
+        seed: int | None = None,
+        bucket_by_size: bool = False,
+        drop_remainder: bool = False,
+        return_order: bool = False,
+        ragged: bool = False,
+    ) -> tf.data.Dataset | tuple[tf.data.Dataset, TreeOrder]:
+        """Batches a split: calls `tree_batches` with `encoded(split)`; see there.
+
+        Trees come in the order of the split, unless `shuffle` or `bucket_by_size` is given.
+
+        Args:
+            split: `"train"`, `"dev"` or `"test"`.
+            batch_size: The number of trees in a batch.
+            shuffle: Whether trees come in a different order each epoch.
+            seed: The seed of the shuffling, which makes it the same in each run.
+            bucket_by_size: Whether trees of similar size come together, which saves padding.
+            drop_remainder: Whether a last batch with fewer trees is left out.
+            return_order: Whether to return a `TreeOrder` as well, which puts predictions back
+                into the order of the split.
+            ragged: Whether batches are ragged instead of padded.
+
+        Returns:
+            A `tf.data.Dataset` of `((tokens, children), labels)`, all int32: `[batch, nodes]`,
+            `[batch, nodes, arity]` and `[batch, nodes]`. With `ragged`, nodes and children are
+            ragged dimensions. With `return_order`, a pair: the dataset and a `TreeOrder`.
+
+        Example:
+
+        >>> batches, order = treebank.batches("dev", 64, bucket_by_size=True, return_order=True)
+        >>> logits = order.restore(model.predict(batches))  # logits[i] belongs to treebank.dev[i]
+        """
+        return tree_batches(
+            self.encoded(split),
+            batch_size,
+            shuffle,
+            seed,
+            bucket_by_size,
+            drop_remainder,
+            return_order=return_order,
+            ragged=ragged,
+        )
+
+
+def embedded_treebank() -> Path:
+    """The path of the treebank that comes with kerasrec: in the package, or beside it."""
+    installed = Path(__file__).parent / "embedded"
+    return installed if installed.exists() else Path(__file__).parents[3] / "data" / "treebank"
+
+
+def load_treebank(
+    directory: str | os.PathLike[str] | None = None,
+    lowercase: bool = True,
+    min_count: int = 1,
+    vocabulary_splits: Sequence[Split] = ("train",),
+    num_classes: int = 5,
+    strict: bool = True,
+    *,
+    verbose: int = 0,
+) -> Treebank:
+    """Reads `train.txt`, `dev.txt` and `test.txt` of a directory and gathers their vocabulary.
 
     Args:
-        path: A UTF-8 text file with one tree on each line. Blank lines are skipped. A directory
-            stands for the files in it, and in its directories, that end in `.txt` or `.ptb`; a
-            pattern such as `"trees/*.txt"` stands for the files that match.
-        num_classes: The number of classes: labels are integers from 0 to `num_classes - 1`; SST has
-            5.
+        directory: The directory of the three files, which are in the format of `read_treebank`. In
+            place of `train.txt` there may be a directory `train` of files, and so on. A pattern
+            such as `"trees/{split}/*.txt"`, with `{split}` for the name of the split, finds them
+            elsewhere. By default the treebank that comes with kerasrec: 5,500 made-up sentences of
+            film criticism, each phrase labeled from 0 (very bad) to 4 (very good).
+        lowercase: Whether words are lowercased.
+        min_count: The number of times that a word must occur in `vocabulary_splits` to be known.
+        vocabulary_splits: The splits whose words the vocabulary contains. Words of dev and test are
+            useful only with pretrained vectors: then pass `("train", "dev", "test")`.
+        num_classes: The number of classes: labels are integers from 0 to `num_classes - 1`.
         strict: Whether malformed lines raise an error; otherwise they are left out, and a
             `MalformedFileWarning` says which and why.
-        verbose: 1 for a progress bar, 0 for none.
+        verbose: 1 for a progress bar for each split, 0 for none.
 
     Returns:
-        An `nltk.Tree` for each line. Labels are `int`; a tree node has either one word (`str`) or
-        two trees below it.
+        A `Treebank`.
 
     Raises:
-        FileNotFoundError: If there is no file at `path`.
-        MalformedFileError: If `strict`, and a line is malformed (see `read_tree`), there is none,
-            or bytes are not UTF-8. The error is a `ValueError` whose `problems` name every
-            malformed line with file, line number and reason.
+        FileNotFoundError: If a file is missing.
+        MalformedFileError: If `strict`, and a file is malformed (see `read_treebank`); its
+            `problems` are those of all three files.
+        ValueError: If `vocabulary_splits` names no split.
     """
-    gather = functools.partial(gather_trees, num_classes)
-    return read_files(path, gather, format_of(num_classes), strict, verbose)
-
-
-def format_of(num_classes: int) -> Format:
-    """The expected format of files."""
-    expected = (
-        f"one binary tree a line with labels 0 to {num_classes - 1}, such as '(3 (2 It) (3 works))'"
+    _check_splits(vocabulary_splits)
+    places = _places(directory)
+    form, gather = format_of(num_classes), functools.partial(gather_trees, num_classes)
+    problems: list[str] = []
+    train, dev, test = (gather_files(one, gather, form, problems, verbose) for one in places)
+    hints = [other_reader(place, form, problems) for place in places]
+    report(problems, form.expected + next(filter(None, hints), ""), strict)
+    return treebank_of(
+        train, dev, test, lowercase, min_count, vocabulary_splits, num_classes=num_classes
     )
-    return Format("read_treebank", ENDINGS, "tree", expected)
 
 
-def gather_trees(
-    num_classes: int, path: Path, lines: NumberedLines, problems: list[str]
-) -> list[Tree]:
-    """Reads what can be read, and adds the problems, `file:line: reason` each."""
-    trees: list[tuple[int, Tree]] = []
-    num_unlabeled = 0
-    for number, line in lines:
-        if not line.strip():
-            continue
-        try:
-            trees.append((number, read_tree(text_of(line), num_classes)))
-        except ValueError as error:
-            num_unlabeled += isinstance(error, UnlabeledError)
-            add_problem(problems, path, number, error)
-    if num_unlabeled > len(trees) and all(len(tree) == 1 for _, tree in trees):
-        # Of a file without labels, only sentences of a digit and a word can be read.
-        for number, tree in trees:
-            reason = f"{tree.label()} may be a word, since most trees have no such labels; {OTHERS}"
-            add_problem(problems, path, number, reason)
-        return []
-    return [tree for _, tree in trees]
+def _places(directory: str | os.PathLike[str] | None) -> list[Path]:
+    """A path, as for `read_treebank`, for each split."""
+    if directory is not None and "{split}" in os.fspath(directory):
+        return [Path(os.fspath(directory).replace("{split}", split)) for split in SPLITS]
+    folder = embedded_treebank() if directory is None else Path(directory)
+    names = [
+        split if not file.exists() and (folder / split).is_dir() else file.name
+        for split, file in ((split, folder / f"{split}.txt") for split in SPLITS)
+    ]
+    expect_files(folder, names, "load_treebank", "To read one file, call read_treebank.")
+    return [folder / name for name in names]
 
 
-def read_tree(text: str, num_classes: int = 5) -> Tree:
-    """Reads one bracketed binary tree with an integer label on every tree node.
+def treebank_of(
+    train: Iterable[LabelledTree],
+    dev: Iterable[LabelledTree] = (),
+    test: Iterable[LabelledTree] = (),
+    lowercase: bool = True,
+    min_count: int = 1,
+    vocabulary_splits: Sequence[Split] = ("train",),
+    num_classes: int = 5,
+    arity: int = 2,
+    labels: Mapping[Any, int] | None = None,
+) -> Treebank:
+    """Makes a treebank from trees in memory, and gathers their vocabulary.
 
     Args:
-        text: The tree, such as `"(3 (2 It) (3 works))"`.
-        num_classes: The number of classes: labels are integers from 0 to `num_classes - 1`.
+        train: Trees to train on: `nltk.Tree` objects, as for `encode_tree`; dependency trees; or
+            pairs of a dependency tree and a label for each of its words, as from
+            `dependencies_from_heads`.
+        dev: Trees to choose settings by.
+        test: Trees to report results on.
+        lowercase: Whether words are lowercased.
+        min_count: The number of times that a word must occur in `vocabulary_splits` to be known.
+        vocabulary_splits: The splits whose words the vocabulary contains, as for `load_treebank`.
+        num_classes: The number of classes, which are integers from 0 to `num_classes - 1`.
+        arity: The number of slots for the children of a tree node. A dependency tree has as many as
+            it needs.
+        labels: The class of each label; by default labels are classes.
 
     Returns:
-        An `nltk.Tree` with `int` labels; a tree node has either one word or two trees below it.
+        A `Treebank`.
 
     Raises:
-        ValueError: If brackets do not match, the tree is empty, a tree node has no label, a label
-            is not an integer or out of range, or a tree node has neither one word nor two trees
-            below it.
+        ValueError: If `vocabulary_splits` names no split, if a tree is something else, or if one
+            tree is passed where a list of trees is expected.
     """
-    tree = parse_brackets(text.strip(" \t\r\n\ufeff"))
-    for node, _, _ in preorder(tree):
-        node.set_label(_read_label(node, num_classes))
-        _check_arity(node)
-    return tree
+    _check_splits(vocabulary_splits)
+    splits = dict(zip(SPLITS, (train, dev, test), strict=True))
+    for split in SPLITS:
+        expect_several(split, splits[split])
+    trees = {split: list(splits[split]) for split in SPLITS}
+    vocabulary = Vocabulary.from_trees(
+        (_with_labels(tree)[0] for split in vocabulary_splits for tree in trees[split]),
+        lowercase,
+        min_count,
+    )
+    return Treebank(
+        trees["train"], trees["dev"], trees["test"], vocabulary, num_classes, arity, labels
+    )
 
 
-def _read_label(node: Tree, num_classes: int) -> int:
-    label = node.label()
-    if not label:
-        if not len(node):
-            raise ValueError("empty tree '()'; expected a label and a word, such as '(2 film)'")
-        raise UnlabeledError(
-            f"tree node {shown(node)} has no label; expected one after its '('; {OTHERS}"
-        )
-    if not re.fullmatch(r"[+-]?[0-9]+", label):
-        raise UnlabeledError(
-            f"label '{label}' of tree node {shown(node)} is not an integer; {OTHERS}"
-        )
-    if not 0 <= int(label) < num_classes:
+def _with_labels(tree: LabelledTree) -> tuple[Tree | DependencyTree, Sequence[Any] | None]:
+    if isinstance(tree, tuple) and len(tree) == 2 and isinstance(tree[0], DependencyTree):
+        return tree
+    return tree, None
+
+
+def _check_splits(vocabulary_splits: Sequence[Split]) -> None:
+    unknown = [split for split in vocabulary_splits if split not in SPLITS]
+    if unknown or not vocabulary_splits:
         raise ValueError(
-            f"label {label} of tree node {shown(node)} is out of range; expected 0 to "
-            f"{num_classes - 1} (num_classes={num_classes})"
-        )
-    return int(label)
-
-
-def _check_arity(node: Tree) -> None:
-    words = sum(isinstance(child, str) for child in node)
-    trees = len(node) - words
-    if words and trees:
-        raise ValueError(
-            f"tree node {shown(node)} holds {words} word(s) and {trees} tree(s): a word beside a "
-            "tree; expected one word or two trees. Put the word into a labeled bracket of its own"
-        )
-    if (words, trees) not in ((1, 0), (0, 2)):
-        raise ValueError(
-            f"tree node {shown(node)} holds {words} word(s) and {trees} tree(s); expected one "
-            "word or two trees. Binarize the tree: nest children in pairs, each pair and each "
-            "word in a separate labeled bracket, and collapse tree nodes with a single child. "
-            "read_brackets reads trees as they are"
+            f"vocabulary_splits is {vocabulary_splits!r}; expected some of {', '.join(SPLITS)}."
         )

@@ -1,0 +1,1 @@
+"""From encoded trees in memory to batches."""

@@ -1,0 +1,291 @@
+"""From encoded trees to padded or ragged batches.
+
+The trees lie one after another in a few arrays, and a batch is one gather from each. The order of
+an epoch is a dataset of indices. So none of this runs in Python once training starts, and the
+dataset can be sharded, saved and distributed.
+"""
+
+import reprlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, overload
+
+import numpy as np
+import tensorflow as tf
+from numpy.typing import ArrayLike
+
+from kerasrec._src.autograph import not_converted
+from kerasrec._src.datasets.batch.tree_order import TreeOrder
+from kerasrec._src.datasets.batch.tree_store import TreeStore
+from kerasrec._src.datasets.encode.checking import check_alike, check_nth_tree
+from kerasrec._src.datasets.encode.sentences import EncodedTree, TreeArrays
+from kerasrec._src.datasets.expected import expect_batch_size, expect_several
+from kerasrec._src.datasets.stored_range import is_no_int32, is_too_large
+from kerasrec._src.shuffling import shuffled_when_read
+
+# Wide enough that a chunk of SST sorted by size leaves little padding, and narrow enough that the
+# trees of a batch differ from one epoch to the next.
+BATCHES_PER_CHUNK = 32
+
+
+@overload
+def tree_batches(
+    encoded_trees: Sequence[TreeArrays],
+    batch_size: int,
+    shuffle: bool = ...,
+    seed: int | None = ...,
+    bucket_by_size: bool = ...,
+    drop_remainder: bool = ...,
+    arity: int | None = ...,
+    return_order: Literal[False] = ...,
+    ragged: bool = ...,
+) -> tf.data.Dataset: ...
+
+
+@overload
+def tree_batches(
+    encoded_trees: Sequence[TreeArrays],
+    batch_size: int,
+    shuffle: bool = ...,
+    seed: int | None = ...,
+    bucket_by_size: bool = ...,
+    drop_remainder: bool = ...,
+    arity: int | None = ...,
+    *,
+    return_order: Literal[True],
+    ragged: bool = ...,
+) -> tuple[tf.data.Dataset, TreeOrder]: ...
+
+
+@overload
+def tree_batches(
+    encoded_trees: Sequence[TreeArrays],
+    batch_size: int,
+    shuffle: bool = ...,
+    seed: int | None = ...,
+    bucket_by_size: bool = ...,
+    drop_remainder: bool = ...,
+    arity: int | None = ...,
+    return_order: bool = ...,
+    ragged: bool = ...,
+) -> tf.data.Dataset | tuple[tf.data.Dataset, TreeOrder]: ...
+
+
+def tree_batches(
+    encoded_trees: Sequence[TreeArrays],
+    batch_size: int,
+    shuffle: bool = False,
+    seed: int | None = None,
+    bucket_by_size: bool = False,
+    drop_remainder: bool = False,
+    arity: int | None = None,
+    return_order: bool = False,
+    ragged: bool = False,
+) -> tf.data.Dataset | tuple[tf.data.Dataset, TreeOrder]:
+    """Batches trees, padded to the largest of their batch, or ragged.
+
+    Trees keep their order, unless `shuffle` or `bucket_by_size` is given. Every tree comes exactly
+    once in an epoch. The dataset knows its number of batches.
+
+    For pairs of trees, see `tree_pair_batches`. Two datasets with the same number of trees, made
+    with the same arguments, may be zipped, too: the trees of a pair stay together. With `shuffle`
+    this holds if both have the same `seed` and are only ever read together, since each pass over a
+    dataset shuffles it again. It does not hold with `bucket_by_size`, since each dataset is sorted
+    by its own sizes.
+
+    Args:
+        encoded_trees: Trees from `encode`, `encode_tree` and `encode_dependencies`; or other tuples
+            `(tokens, children, labels)`. See `check_tree`.
+        batch_size: The number of trees in a batch.
+        shuffle: Whether trees come in a different order each epoch.
+        seed: The seed of the shuffling, which makes it the same in each run (together with
+            TensorFlow's global seed, if that is set).
+        bucket_by_size: Whether trees of similar size come together, which saves padding. Without
+            `shuffle` the trees then come in order of size.
+        drop_remainder: Whether a last batch with fewer trees is left out.
+        arity: The number of slots for the children of a tree node, so that several datasets get the
+            same shape; by default the largest number of children in a tree.
+        return_order: Whether to return a `TreeOrder` as well, which puts predictions back into the
+            order of `encoded_trees`.
+        ragged: Whether batches are ragged. They then take memory only for their tree nodes and
+            children, however much their numbers differ from tree to tree.
+
+    Returns:
+        A `tf.data.Dataset` of `((tokens, children), labels)`: int32 `[batch, nodes]`, padded with
+        0; int32 `[batch, nodes, arity]`, padded with -1; int32 `[batch, nodes]`, padded with -1.
+        Ids are int32 `[batch, nodes, ids]`, features are float32 `[batch, nodes, features]`, and
+        trees with both become `((ids, features, children), labels)`. Labels that are floats are
+        float32, padded with NaN; train on them with `kerasrec.training.TreeSquaredError`, since
+        losses of Keras and all weights would become NaN. Labels of trees are `[batch]`. With
+        `ragged`, nodes and children are ragged dimensions: `tf.RaggedTensor` `[batch, (nodes)]`,
+        `[batch, (nodes), (children)]` and `[batch, (nodes)]`. With `return_order`, a pair: the
+        dataset and a `TreeOrder`.
+
+    Raises:
+        ValueError: If there are no trees, a tree is malformed (see `check_tree`), of another kind
+            than the first, or has more slots for children than `arity`, or no batch would come out;
+            or if `return_order` is given together with `shuffle` or `drop_remainder`.
+
+    Example:
+
+    >>> batches, order = tree_batches(trees, 64, bucket_by_size=True, return_order=True)
+    >>> logits = order.restore(model.predict(batches))  # logits[i] belongs to trees[i]
+    """
+    if return_order and (shuffle or drop_remainder):
+        reason = (
+            "shuffle=True draws another order in each epoch"
+            if shuffle
+            else "drop_remainder=True leaves out trees, which would have no predictions"
+        )
+        raise ValueError(
+            f"return_order=True, but {reason}. Make the batches to predict on without it: they "
+            "keep the order by default, and bucket_by_size=True saves padding."
+        )
+    check_trees(encoded_trees, arity)
+    store = TreeStore(encoded_trees, arity, ragged)
+    batches, order = _batches(
+        store.sizes, store.batch, batch_size, shuffle, seed, bucket_by_size, drop_remainder
+    )
+    return (batches, TreeOrder(order)) if return_order else batches
+
+
+def tree_pair_batches(
+    left: Sequence[TreeArrays],
+    right: Sequence[TreeArrays],
+    labels: ArrayLike,
+    batch_size: int,
+    shuffle: bool = False,
+    seed: int | None = None,
+    bucket_by_size: bool = False,
+    drop_remainder: bool = False,
+    arity: int | None = None,
+    ragged: bool = False,
+) -> tf.data.Dataset:
+    """Batches pairs of trees, which stay together however they are shuffled and sorted.
+
+    The other arguments are those of `tree_batches`; the size of a pair is that of both trees.
+
+    Args:
+        left: The first tree of each pair, as for `tree_batches`. The trees' own labels are not
+            read.
+        right: The second tree of each pair.
+        labels: Numbers `[pairs, ...]`, one or several for each pair: a class, a score, or a
+            distribution over scores.
+        batch_size: The number of pairs in a batch.
+        shuffle: Whether pairs come in a different order each epoch.
+        seed: The seed of the shuffling, which makes it the same in each run.
+        bucket_by_size: Whether pairs of similar size come together.
+        drop_remainder: Whether a last batch with fewer pairs is left out.
+        arity: The number of slots for the children of a tree node.
+        ragged: Whether batches are ragged instead of padded.
+
+    Returns:
+        A `tf.data.Dataset` of `((tokens, children, tokens, children), labels)`, the left tree
+        before the right one.
+
+    Raises:
+        ValueError: As for `tree_batches`, or if the numbers of left trees, right trees and labels
+            differ, or if a label is not a number, or does not fit into int32 or float32.
+
+    Example:
+
+    >>> trees = [(np.array([2]), np.array([[-1]]), 0), (np.array([3]), np.array([[-1]]), 0)]
+    >>> pairs = kerasrec.datasets.tree_pair_batches(trees, trees[::-1], [4.5, 1.0], batch_size=2)
+    >>> (left, _, right, _), scores = next(iter(pairs))
+    >>> left.numpy().ravel(), right.numpy().ravel(), scores.numpy()
+    (array([2, 3], dtype=int32), array([3, 2], dtype=int32), array([4.5, 1. ], dtype=float32))
+    """
+    given = np.asarray(labels)
+    if not len(left) == len(right) == len(given):
+        raise ValueError(
+            f"left has {len(left)} trees, right {len(right)}, and labels {len(given)}; expected as "
+            "many of each, one for each pair."
+        )
+    if given.dtype.kind not in "iuf":
+        raise ValueError(
+            f"labels holds values of the type {given.dtype}; expected numbers, one or several for "
+            "each pair, such as 1 for True."
+        )
+    wrong = np.argwhere(is_too_large(given) | is_no_int32(given))
+    if len(wrong):
+        raise ValueError(
+            f"labels[{wrong[0, 0]}] holds {given[tuple(wrong[0])]}; expected integers of int32, or "
+            "floats that float32 has."
+        )
+    for trees in (left, right):
+        check_trees(trees, arity)
+    stores = [TreeStore(trees, arity, ragged) for trees in (left, right)]
+    with tf.device("CPU:0"):
+        is_float = np.issubdtype(given.dtype, np.floating)
+        all_labels = tf.constant(given.astype(np.float32 if is_float else np.int32))
+
+    def pair(pairs: tf.Tensor) -> tuple[tuple[Any, ...], tf.Tensor]:
+        (first, _), (second, _) = (store.batch(pairs) for store in stores)
+        return (*first, *second), tf.gather(all_labels, pairs)
+
+    sizes = stores[0].sizes + stores[1].sizes
+    batches, _ = _batches(sizes, pair, batch_size, shuffle, seed, bucket_by_size, drop_remainder)
+    return batches
+
+
+def check_trees(encoded_trees: Sequence[TreeArrays], arity: int | None) -> None:
+    """Checks that there are trees, that each is well formed, and that all are of one kind."""
+    expect_several("encoded_trees", encoded_trees)
+    if isinstance(encoded_trees, EncodedTree):
+        raise ValueError("encoded_trees is one tree; expected a list of trees. Pass [tree].")
+    if not hasattr(encoded_trees, "__getitem__") or isinstance(encoded_trees, Mapping):
+        raise ValueError(
+            f"encoded_trees is {reprlib.repr(encoded_trees)}; expected a list of trees. Make a "
+            "list of what gives them one by one: list(...)."
+        )
+    if not len(encoded_trees):
+        raise ValueError("encoded_trees is empty; expected at least one tree.")
+    former: Sequence[Any] = encoded_trees[0]
+    for index, tree in enumerate(encoded_trees):
+        check_nth_tree(index, tree, arity, ". Pass arity={} or more, or None.")
+        former = check_alike(index, tree, former)
+
+
+def _batches(
+    sizes: np.ndarray,
+    gather: Callable[[tf.Tensor], Any],
+    batch_size: int,
+    shuffle: bool,
+    seed: int | None,
+    bucket_by_size: bool,
+    drop_remainder: bool,
+) -> tuple[tf.data.Dataset, np.ndarray]:
+    """A dataset of the results of `gather` for indices, and their order if it is not shuffled."""
+    num_trees = len(sizes)
+    expect_batch_size(batch_size)
+    num_batches = num_trees // batch_size if drop_remainder else -(-num_trees // batch_size)
+    if not num_batches:
+        raise ValueError(
+            f"drop_remainder=True leaves no batch of {num_trees} trees with "
+            f"batch_size={batch_size}. Pass a smaller batch_size or drop_remainder=False."
+        )
+    order = np.argsort(sizes, kind="stable") if bucket_by_size else np.arange(num_trees)
+    trees = tf.data.Dataset.from_tensor_slices(order)
+    if shuffle:
+        trees = tf.data.Dataset.range(num_trees)
+        trees = trees.shuffle(num_trees, seed, reshuffle_each_iteration=True)
+        if bucket_by_size:
+            trees = trees.batch(BATCHES_PER_CHUNK * batch_size).map(_sort_by(sizes)).unbatch()
+    batches = trees.batch(batch_size, drop_remainder=drop_remainder)
+    if shuffle and bucket_by_size:
+        batches = batches.shuffle(num_batches, seed, reshuffle_each_iteration=True)
+    if shuffle:
+        batches = shuffled_when_read(batches)
+    batches = batches.map(not_converted(gather), num_parallel_calls=tf.data.AUTOTUNE)
+    batches = batches.apply(tf.data.experimental.assert_cardinality(num_batches))
+    return batches.prefetch(tf.data.AUTOTUNE), order
+
+
+def _sort_by(sizes: np.ndarray) -> Callable[[tf.Tensor], tf.Tensor]:
+    with tf.device("CPU:0"):
+        all_sizes = tf.constant(sizes)
+
+    @not_converted
+    def sort(trees: tf.Tensor) -> tf.Tensor:
+        return tf.gather(trees, tf.argsort(tf.gather(all_sizes, trees), stable=True))
+
+    return sort

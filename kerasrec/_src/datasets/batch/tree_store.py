@@ -1,0 +1,130 @@
+"""Trees one after another in flat arrays, from which a batch is gathered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from kerasrec._src.datasets.encode.checking import as_floats, inputs_of
+from kerasrec._src.datasets.encode.child_rows import ChildRows
+from kerasrec._src.datasets.encode.sentences import EncodedTree, TreeArrays
+
+
+class TreeStore:
+    """Encoded trees, which have been checked, as a few tensors.
+
+    Args:
+        encoded_trees: One or more trees, whose arrays are of the same kinds.
+        arity: The number of slots for the children of a tree node in padded batches; None for as
+            many as needed.
+        ragged: Whether batches are ragged instead of padded.
+
+    Attributes:
+        sizes: The number of nodes of each tree, int64 `[trees]`.
+    """
+
+    def __init__(
+        self, encoded_trees: Sequence[TreeArrays], arity: int | None, ragged: bool
+    ) -> None:
+        if ragged:
+            encoded_trees = [without_padding(tree) for tree in encoded_trees]
+        tokens, children, labels = zip(*encoded_trees, strict=True)
+        inputs = list(zip(*map(inputs_of, tokens), strict=True))
+        rows = [ChildRows.of(of) for of in children]
+        self._labels_trees = np.ndim(labels[0]) == 0
+        self.sizes = np.array([len(of) for of in rows], np.int64)
+        self._is_ragged = ragged
+        if any(np.issubdtype(np.asarray(of).dtype, np.floating) for of in labels):
+            labels = tuple(map(as_floats, labels))
+        with tf.device("CPU:0"):
+            self._inputs = [tf.constant(_joined(column)) for column in inputs]
+            self._labels = tf.constant(
+                _as_numbers(np.array(labels)) if self._labels_trees else _joined(labels, -1)
+            )
+            self._sizes = tf.constant(self.sizes)
+            self._starts = tf.constant(np.cumsum(self.sizes) - self.sizes)
+            self._padding_row = tf.constant(self.sizes.sum())
+            self._children = _ragged(rows) if ragged else tf.constant(_table(rows, arity))
+
+    def batch(self, trees: tf.Tensor) -> tuple[tuple[Any, ...], Any]:
+        """Gathers trees.
+
+        Args:
+            trees: The numbers of the trees, int64 `[batch]`.
+
+        Returns:
+            The inputs (one tensor or two) and the children; and the labels.
+        """
+        rows = self._ragged_rows(trees) if self._is_ragged else self._padded_rows(trees)
+
+        def gathered(column: Any) -> Any:
+            if not self._is_ragged:
+                return tf.gather(column, rows)
+            return rows.with_values(tf.gather(column, rows.values))
+
+        inputs = tuple(map(gathered, (*self._inputs, self._children)))
+        if self._labels_trees:
+            return inputs, tf.gather(self._labels, trees)
+        return inputs, gathered(self._labels)
+
+    def _padded_rows(self, trees: tf.Tensor) -> tf.Tensor:
+        """The rows of the trees' nodes, int64 `[batch, nodes]`; padding is the last row."""
+        sizes = tf.gather(self._sizes, trees)[:, None]
+        nodes = tf.range(tf.reduce_max(sizes))[None, :]
+        starts = tf.gather(self._starts, trees)[:, None]
+        return tf.where(nodes < sizes, starts + nodes, self._padding_row)
+
+    def _ragged_rows(self, trees: tf.Tensor) -> tf.RaggedTensor:
+        """The same without padding, `[batch, (nodes)]`."""
+        starts = tf.gather(self._starts, trees)
+        return tf.ragged.range(starts, starts + tf.gather(self._sizes, trees))
+
+
+def without_padding(tree: TreeArrays) -> EncodedTree:
+    """A tree, which has been checked, without padding, since each node in ragged rows is read.
+
+    Args:
+        tree: The tree, whose padding comes last.
+
+    Returns:
+        The tree; its tokens are a tuple of arrays, and its children `ChildRows`.
+    """
+    rows, labels = ChildRows.of(tree[1]), np.asarray(tree[2])
+    size = 1 + max(0, rows.values.max(initial=0))
+    splits = rows.splits[: size + 1]
+    return EncodedTree(
+        tuple(of[:size] for of in inputs_of(tree[0])),
+        ChildRows(rows.values[: splits[-1]], splits),
+        labels[:size] if labels.ndim else labels,
+    )
+
+
+def _as_numbers(array: np.ndarray) -> np.ndarray:
+    return array.astype(np.float32 if np.issubdtype(array.dtype, np.floating) else np.int32)
+
+
+def _joined(arrays: Sequence[Any], padding: int = 0) -> np.ndarray:
+    """Joins arrays `[nodes, ...]`, with a row of padding at the end; NaN for labels of floats."""
+    array = np.concatenate([np.asarray(of) for of in arrays])
+    array = _as_numbers(array)
+    fill = np.nan if padding and array.dtype == np.float32 else padding
+    return np.concatenate([array, np.full((1, *array.shape[1:]), fill, array.dtype)])
+
+
+def _ragged(rows: Sequence[ChildRows]) -> tf.RaggedTensor:
+    values = np.concatenate([of.values for of in rows]).astype(np.int32)
+    lengths = np.concatenate([of.lengths for of in rows])
+    return tf.RaggedTensor.from_row_lengths(values, lengths, validate=False)
+
+
+def _table(rows: Sequence[ChildRows], arity: int | None) -> np.ndarray:
+    arity = max(of.most for of in rows) if arity is None else arity
+    table = np.full((sum(map(len, rows)) + 1, arity), -1, np.int32)
+    start = 0
+    for of in rows:
+        table[start : start + len(of)] = of.table(arity)
+        start += len(of)
+    return table

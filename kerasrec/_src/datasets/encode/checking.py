@@ -1,0 +1,278 @@
+"""The check that arrays form a tree."""
+
+import reprlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from nltk import Tree
+from numpy.typing import ArrayLike
+
+from kerasrec._src.datasets.encode.child_rows import ChildRows
+from kerasrec._src.datasets.stored_range import is_too_large
+from kerasrec._src.int_range import LARGEST
+
+
+def check_tree(
+    tokens: Any,
+    children: Any,
+    labels: ArrayLike | None = None,
+    num_classes: int | None = None,
+) -> None:
+    """Checks that arrays form one tree with tree node 0 as its root, padding (if any) at the end.
+
+    Padding is a tree node with token 0, no children and label -1 to which nothing points.
+
+    Args:
+        tokens: Integers `[nodes]` or `[nodes, ids]`, from 0 to the largest int32; floats
+            `[nodes, features]`; or a tuple of two such arrays.
+        children: Integers `[nodes, arity]`, -1 = no child; or a row of integers for each tree node,
+            as from `encode`.
+        labels: Integers `[nodes]`, up to the largest int32; -1 = none. Or floats `[nodes]`, NaN =
+            none; or one number, the label of the tree.
+        num_classes: The number of classes. If it is given, labels must be less.
+
+    Raises:
+        ValueError: If shapes or types do not fit; if the tree is empty; if a child, a token or a
+            label is out of range, or a number not finite; if tree node 0 is not the root; if a tree
+            node has two parents, is in a cycle, or cannot be reached from tree node 0. The message
+            names the tree node.
+    """
+    arrays = inputs_of(tokens)
+    rows = ChildRows.of(children)
+    for array in arrays:
+        _check_inputs(array, len(rows))
+    has_child = np.zeros(len(rows), bool)
+    has_child[rows.parents[rows.values != -1]] = True
+    is_zero = np.all([np.all(of.reshape(len(of), -1) == 0, axis=1) for of in arrays], axis=0)
+    is_words = arrays[0].ndim == 1 or not len(arrays[0])
+    if not len(rows) or (is_words and is_zero[0] and not has_child[0]):
+        raise ValueError(
+            "Empty tree: expected at least tree node 0 (the root), with a word (a token other "
+            "than 0) or children."
+        )
+    has_label = _checked_labels(labels, len(rows), num_classes)
+    parents = _parents(rows)
+    reached = _reached(parents)
+    is_blank = is_zero & ~has_child & ~has_label
+    last = np.flatnonzero(reached)[-1]
+    lost = np.flatnonzero(~reached & (~is_blank | (np.arange(len(rows)) < last)))
+    if len(lost):
+        _raise_unreached(int(lost[0]), parents)
+
+
+def inputs_of(tokens: Any) -> tuple[np.ndarray, ...]:
+    """The arrays that tree nodes read: one array, or ids and features.
+
+    Args:
+        tokens: An array, or a tuple of arrays.
+    """
+    are_several = isinstance(tokens, tuple) and any(np.ndim(of) for of in tokens)
+    return tuple(map(np.asarray, tokens)) if are_several else (np.asarray(tokens),)
+
+
+def _check_inputs(array: np.ndarray, nodes: int) -> None:
+    is_integer = np.issubdtype(array.dtype, np.integer) or not array.size
+    is_float = np.issubdtype(array.dtype, np.floating) and array.ndim == 2
+    if not (is_integer and array.ndim in (1, 2)) and not is_float:
+        raise ValueError(
+            f"tokens is {array.dtype} {list(array.shape)}; expected integers [nodes] or "
+            "[nodes, ids], or floats [nodes, features]: one tree, without a batch axis."
+        )
+    if len(array) != nodes:
+        raise ValueError(
+            f"tokens has {len(array)} tree nodes but children has {nodes}; expected "
+            "tokens [nodes] and children [nodes, arity] with the same number of nodes."
+        )
+    if not array.size:
+        return
+    if is_float:
+        wrong = np.flatnonzero((~np.isfinite(array) | is_too_large(array)).any(axis=1))
+        if len(wrong):
+            raise ValueError(
+                f"A feature of tree node {wrong[0]} is not a finite number, as float32 has them."
+            )
+    elif array.min() < 0:
+        node = int(np.argwhere(array < 0)[0, 0])
+        raise ValueError(f"Token {array[node].min()} of tree node {node} is negative.")
+    elif array.max() > LARGEST:
+        node = int(np.argwhere(array > LARGEST)[0, 0])
+        raise ValueError(
+            f"Token {array[node].max()} of tree node {node} is too large; expected at most "
+            f"{LARGEST}, the largest of int32."
+        )
+
+
+def _checked_labels(labels: ArrayLike | None, nodes: int, num_classes: int | None) -> np.ndarray:
+    """Returns whether each node has a label, bool `[nodes]`; a tree's label belongs to no node."""
+    if labels is None:
+        return np.zeros(nodes, bool)
+    array = np.asarray(labels)
+    is_float = np.issubdtype(array.dtype, np.floating) and array.size > 0
+    if array.ndim > 1 or not (is_float or np.issubdtype(array.dtype, np.integer) or not array.size):
+        raise ValueError(
+            f"labels is {array.dtype} {list(array.shape)}; expected integers or floats [nodes], or "
+            "one number for the tree: one tree, without a batch axis."
+        )
+    if array.ndim and len(array) != nodes:
+        raise ValueError(f"labels has {len(array)} tree nodes but tokens has {nodes}.")
+    flat = array.reshape(-1)
+    if is_float:
+        wrong = np.flatnonzero(np.isinf(flat) | is_too_large(flat))
+        expected = "a finite number, as float32 has them, or NaN for none"
+    else:
+        last = LARGEST if num_classes is None else num_classes - 1
+        wrong = np.flatnonzero((flat < -1) | (flat > last))
+        expected = f"0 to {last}, or -1 for none"
+    if len(wrong):
+        of = f"tree node {wrong[0]}" if array.ndim else "the tree"
+        raise ValueError(f"Label {flat[wrong[0]]} of {of} is out of range; expected {expected}.")
+    if not array.ndim:
+        return np.zeros(nodes, bool)
+    return ~np.isnan(flat) if is_float else flat != -1
+
+
+def _parents(rows: ChildRows) -> np.ndarray:
+    """Returns each tree node's parent `[nodes]`, -1 for none; raises if a node has two."""
+    nodes, above, below = len(rows), rows.parents, rows.values
+    wrong = np.flatnonzero((below < -1) | (below >= nodes))
+    if len(wrong):
+        node = above[wrong[0]]
+        raise ValueError(
+            f"Child {wrong[0] - rows.splits[node]} of tree node {node} is {below[wrong[0]]}, out "
+            f"of range; expected a tree node from 1 to {nodes - 1}, or -1 for no child."
+        )
+    above, below = above[below >= 0], below[below >= 0]
+    if (below == 0).any():
+        raise ValueError(
+            f"Tree node 0 must be the root, but it is a child of tree node "
+            f"{above[below == 0][0]}. Number the tree nodes so that the root comes first."
+        )
+    shared = np.flatnonzero(np.bincount(below, minlength=nodes) > 1)
+    if len(shared):
+        raise ValueError(
+            f"Tree node {shared[0]} is a child of tree nodes "
+            f"{' and '.join(map(str, above[below == shared[0]]))}; a tree node has one parent. "
+            "Give each parent a copy."
+        )
+    parents = np.full(nodes, -1)
+    parents[below] = above
+    return parents
+
+
+def _reached(parents: np.ndarray) -> np.ndarray:
+    """Whether each tree node is the root, or has the root among its ancestors; bool `[nodes]`.
+
+    Each step follows parents twice as far as the one before.
+    """
+    above = np.where(parents < 0, np.arange(len(parents)), parents)
+    for _ in range(len(parents).bit_length()):
+        above = above[above]
+    return above == 0
+
+
+def _raise_unreached(node: int, parents: np.ndarray) -> None:
+    path = {node: 0}  # The place of each tree node on the way up.
+    above = node
+    while parents[above] >= 0:
+        above = int(parents[above])
+        if above in path:
+            cycle = [*list(path)[path[above] :], above]
+            raise ValueError(
+                f"Tree nodes {' -> '.join(map(str, reversed(cycle)))} form a cycle; expected a "
+                "tree, whose every path of children ends."
+            )
+        path[above] = len(path)
+    raise ValueError(
+        f"Tree node {node} cannot be reached from tree node 0, the root. Make it a child of "
+        "another tree node; padding (token 0, no children, label -1) comes after the last tree "
+        "node only."
+    )
+
+
+def check_nth_tree(index: int, tree: Sequence[Any], arity: int | None, hint: str) -> None:
+    """Checks one of several encoded trees, and that it has no more slots than `arity`.
+
+    Args:
+        index: The tree's place among them.
+        tree: The tree's tokens, children and labels.
+        arity: The number of slots for children; `None` for as many as the tree has.
+        hint: What to do if there are too few slots; `{}` stands for the number that the tree needs.
+
+    Raises:
+        ValueError: If it is not an encoded tree, is malformed (see `check_tree`) or has more slots;
+            the message says which.
+    """
+    if isinstance(tree, Tree | Mapping | str) or not hasattr(tree, "__len__") or len(tree) != 3:
+        raise ValueError(
+            f"encoded_trees[{index}] is {reprlib.repr(tree)} (type {type(tree).__name__}); "
+            "expected (tokens, children, labels), as encode_tree, encode_dependencies and encode "
+            "make it of a tree."
+        )
+    tokens, children, labels = tree
+    try:
+        check_tree(tokens, children, labels)
+    except ValueError as error:
+        raise ValueError(f"encoded_trees[{index}]: {error}") from error
+    slots = ChildRows.of(children).most
+    if arity is not None and slots > arity:
+        raise ValueError(
+            f"encoded_trees[{index}] has {slots} slots for children, but arity is {arity}"
+            f"{hint.format(slots)}"
+        )
+
+
+def check_alike(index: int, tree: Sequence[Any], former: Sequence[Any]) -> Sequence[Any]:
+    """Checks that one of several encoded trees has arrays of the same kinds as those before.
+
+    Args:
+        index: The tree's place among them.
+        tree: The tree's tokens, children and labels, which have been checked.
+        former: The arrays of a former tree, one with labels if there was any.
+
+    Returns:
+        The arrays to compare the next tree with. A tree without labels may be of any kind of
+        labels.
+
+    Raises:
+        ValueError: If one tree has other inputs than the other, or another kind of labels.
+    """
+    mine, others = (is_labeled(of[2]) for of in (tree, former))
+    kinds = [("tokens", _kind_of_inputs)]
+    if (mine and others) or np.ndim(tree[2]) != np.ndim(former[2]):
+        kinds.append(("labels", _kind_of_labels))
+    for of, kind in kinds:
+        if kind(tree) != kind(former):
+            raise ValueError(
+                f"encoded_trees[{index}] has {of} of the kind {kind(tree)}, but trees before it of "
+                f"the kind {kind(former)}; expected the same for all trees."
+            )
+    return tree if mine and not others else former
+
+
+def is_labeled(labels: Any) -> bool:
+    """Whether a tree has any label, or float labels, whose kind is known even without any."""
+    array = np.asarray(labels)
+    return bool(np.issubdtype(array.dtype, np.floating) or np.any(array != -1))
+
+
+def as_floats(labels: Any) -> np.ndarray:
+    """Labels of a tree among others with float labels, which may have none itself; float32."""
+    array = np.asarray(labels)
+    is_float = np.issubdtype(array.dtype, np.floating)
+    return np.asarray(array if is_float else np.full_like(array, np.nan, np.float32), np.float32)
+
+
+def _kind_of_inputs(tree: Sequence[Any]) -> str:
+    kinds = [
+        f"{'float' if np.issubdtype(of.dtype, np.floating) else 'int'} "
+        f"[{', '.join(['nodes', *map(str, of.shape[1:])])}]"
+        for of in inputs_of(tree[0])
+    ]
+    return " and ".join(kinds)
+
+
+def _kind_of_labels(tree: Sequence[Any]) -> str:
+    labels = np.asarray(tree[2])
+    dtype = "float" if np.issubdtype(labels.dtype, np.floating) else "int"
+    return f"{dtype} {'[nodes]' if labels.ndim else '(of the tree)'}"

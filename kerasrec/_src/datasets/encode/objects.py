@@ -1,0 +1,258 @@
+"""From trees of any Python objects to arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+
+from kerasrec._src.datasets.encode.child_rows import ChildRows
+from kerasrec._src.datasets.encode.classes import class_of
+from kerasrec._src.datasets.encode.sentences import EncodedTree
+from kerasrec._src.datasets.encode.vocabulary import Vocabulary, expect_vocabulary
+from kerasrec._src.datasets.encode.walk import Walk, short
+from kerasrec._src.datasets.expected import index_of
+from kerasrec._src.int_range import LARGEST
+from kerasrec._src.utf8 import is_utf8
+
+Node = TypeVar("Node")
+
+
+def encode(
+    root: Node,
+    *,
+    children_of: Callable[[Node], Iterable[Node]],
+    token_of: Callable[[Node], str | int | Sequence[int] | None] | None = None,
+    features_of: Callable[[Node], Sequence[float] | np.ndarray | None] | None = None,
+    label_of: Callable[[Node], float | None] | None = None,
+    vocabulary: Vocabulary | None = None,
+    labels: Literal["nodes", "root"] = "nodes",
+    arity: int | None = None,
+) -> EncodedTree:
+    """Turns a tree of any Python objects into arrays for tree layers, its nodes in preorder.
+
+    Functions describe the tree, so it may consist of anything: of a user's own class, of lists and
+    dicts that come from JSON, of nodes of `ast` or `xml.etree`. It may have any height.
+
+    Each place in a tree is a tree node. An object that stands at two places is an error, since a
+    tree layer would read two copies of it; but strings, numbers, tuples and None are values, and
+    may be repeated.
+
+    Args:
+        root: Any object.
+        children_of: Returns a node's children: a list of nodes, in their order, empty for a leaf.
+        token_of: Returns a node's token: a word, which is looked up in `vocabulary`; an integer, 0
+            or more; several integers, as many for each node; or None, which is 0. The first token
+            that is not None decides which of these.
+        features_of: Returns a node's vector of features, as many for each node; None is zeros.
+            `token_of`, `features_of` or both must be given.
+        label_of: Returns a label: a class, an integer from 0 or text that reads as one, as for
+            `encode_tree`; or a number, a float; None where a node has no label. By default no node
+            has one.
+        vocabulary: The vocabulary that gives words their tokens.
+        labels: The things that have labels. `"nodes"`: each node may have one. `"root"`: `label_of`
+            is called for the root alone, and the tree has its label.
+        arity: The number of slots for the children of a node; then `children_of` may return None
+            for a slot without a child. By default there may be any number of children.
+
+    Returns:
+        An `EncodedTree`, which `tree_batches`, `tree_pair_batches`, `write_tree_files` and
+        `check_tree` accept:
+
+        - `tokens`: int32 `[nodes]`, or `[nodes, ids]` if there are several integers; float32
+          `[nodes, features]` without `token_of`; with both a tuple of the two.
+        - `children`: `ChildRows`, a row of node numbers for each node; with `arity` int32 `[nodes,
+          arity]`, -1 = no child.
+        - `labels`: int32 `[nodes]`, -1 = none, or float32 `[nodes]`, NaN = none; with
+          `labels="root"` one number, int32 or float32 `[]`. `kerasrec.training.TreeSquaredError`
+          and `TreeCrossentropy` leave out nodes without a label; losses of Keras do not.
+
+    Raises:
+        ValueError: If a function returns anything other than described above, such as an empty
+            word, a vector of another length or with an entry that is not a finite number, or a
+            class that is not an integer; if a node is found twice, in a cycle or below two parents;
+            or if the root has neither a token nor features nor children. The message has the path
+            of the node, such as `root/child 2/child 0`.
+        Exception: Any exception that a function raises, with a note that has the path of the node.
+
+    Example:
+
+    >>> formula = {"op": "+", "args": [{"op": "x"}, {"op": "y"}]}
+    >>> tree = kerasrec.datasets.encode(
+    ...     formula,
+    ...     children_of=lambda node: node.get("args", []),
+    ...     token_of=lambda node: " +xy".index(node["op"]),
+    ... )
+    >>> tree.tokens, tree.children
+    (array([1, 2, 3], dtype=int32), [[1, 2], [], []])
+    """
+    if token_of is None and features_of is None:
+        raise ValueError("Give token_of, features_of or both: what tree nodes read.")
+    if labels not in ("nodes", "root"):
+        raise ValueError(f'labels is {labels!r}; expected "nodes" or "root".')
+    if vocabulary is not None:
+        expect_vocabulary(vocabulary)
+    walk = Walk(root, children_of, arity)
+    tokens = _Tokens(walk, vocabulary) if token_of else None
+    features = _Features(walk) if features_of else None
+    found = _Labels(walk)
+    for place, _ in enumerate(walk):
+        if tokens is not None and token_of is not None:
+            tokens.add(walk.ask("token_of", token_of, place))
+        if features is not None and features_of is not None:
+            features.add(walk.ask("features_of", features_of, place))
+        if label_of is not None and (labels == "nodes" or place == 0):
+            found.add(walk.ask("label_of", label_of, place))
+    inputs = [column.array() for column in (tokens, features) if column is not None]
+    num_nodes = len(walk.nodes)
+    if num_nodes == 1 and features is None and not np.any(inputs[0]):
+        raise ValueError("root has neither a token nor children; expected a tree of something.")
+    return EncodedTree(
+        inputs[0] if len(inputs) == 1 else tuple(inputs),
+        _children(walk, arity),
+        found.array(num_nodes) if labels == "nodes" else found.array(1)[0],
+    )
+
+
+def _children(walk: Walk, arity: int | None) -> Any:
+    if arity is None:
+        return ChildRows.from_parents(walk.parents)  # In preorder, the children of a node ascend.
+    table = np.full((len(walk.nodes), arity), -1, np.int32)
+    table[walk.parents[1:], walk.slots[1:]] = np.arange(1, len(walk.nodes))
+    return table
+
+
+class _Column:
+    """The results of a function for each visited node.
+
+    Args:
+        walk: Says where the last visited node stands.
+    """
+
+    def __init__(self, walk: Walk) -> None:
+        self._walk = walk
+        self._values: list[Any] = []
+
+    def _fail(self, what: str, value: Any, expected: str) -> ValueError:
+        place = self._walk.path(len(self._walk.nodes) - 1)
+        return ValueError(f"The {what} of {place} is {short(value)}; expected {expected}.")
+
+
+class _Tokens(_Column):
+    def __init__(self, walk: Walk, vocabulary: Vocabulary | None) -> None:
+        super().__init__(walk)
+        self._vocabulary = vocabulary
+        self._kind: Any = None  # str, int, or how many integers
+
+    def add(self, token: Any) -> None:
+        """Takes the token of the last visited node."""
+        if token is None:
+            self._values.append(None)
+            return
+        if isinstance(token, str):
+            kind: Any = str
+            if self._vocabulary is None:
+                raise self._fail("token", token, "an integer, since no vocabulary= is given")
+            if not token or not is_utf8(token):
+                raise self._fail(
+                    "token", token, "text that UTF-8 can encode and that is not empty; None is none"
+                )
+            value: Any = token
+        elif isinstance(token, tuple | list | np.ndarray) and np.ndim(token) == 1:
+            kind, value = len(token), [self._integer(one, token) for one in token]
+        else:
+            kind, value = int, self._integer(token, token)
+        self._kind = kind if self._kind is None else self._kind
+        if kind != self._kind:
+            raise self._fail("token", token, f"{self._name()}, as the tokens before")
+        self._values.append(value)
+
+    def _integer(self, number: Any, token: Any) -> int:
+        found = index_of(number)
+        if found is None or not 0 <= found <= LARGEST:
+            raise self._fail(
+                "token", token, f"a word, an integer from 0 to {LARGEST}, several of them, or None"
+            )
+        return found
+
+    def _name(self) -> str:
+        if self._kind is str:
+            return "a word"
+        return "an integer" if self._kind is int else f"{self._kind} integers"
+
+    def array(self) -> np.ndarray:
+        """Returns the tokens, int32 `[nodes]` or `[nodes, ids]`."""
+        if self._kind is str and self._vocabulary is not None:
+            words = [value for value in self._values if value is not None]
+            tokens = np.zeros(len(self._values), np.int32)
+            tokens[[value is not None for value in self._values]] = self._vocabulary.encode(words)
+            return tokens
+        none: Any = 0 if self._kind in (int, None) else [0] * self._kind
+        return np.array([none if value is None else value for value in self._values], np.int32)
+
+
+class _Features(_Column):
+    _size: int | None = None
+
+    def add(self, features: Any) -> None:
+        """Takes the features of the last visited node."""
+        if features is None:
+            self._values.append(None)
+            return
+        what = "vector of features"
+        expected = "a list of numbers" if self._size is None else f"{self._size} numbers, as before"
+        try:
+            array = np.asarray(features)
+            # NumPy makes numbers of texts, and of truth values beside numbers.
+            entries = features if isinstance(features, list | tuple) else array.ravel()[:1]
+            entries = array.ravel() if array.dtype == object else entries
+            are_others = any(isinstance(one, str | bytes | bool | np.bool_) for one in entries)
+            with np.errstate(over="ignore"):
+                vector = array.astype(np.float32)
+        except (TypeError, ValueError) as error:
+            raise self._fail(what, features, expected) from error
+        if are_others or vector.ndim != 1 or self._size not in (None, len(vector)):
+            raise self._fail(what, features, expected)
+        if not np.isfinite(vector).all():
+            raise self._fail(what, features, "finite numbers")
+        self._size = len(vector)
+        self._values.append(vector)
+
+    def array(self) -> np.ndarray:
+        """Returns the features, float32 `[nodes, features]`."""
+        if self._size is None:
+            raise ValueError("features_of gives None for all nodes; expected a vector for some.")
+        none = np.zeros(self._size, np.float32)
+        return np.stack([none if value is None else value for value in self._values])
+
+
+class _Labels(_Column):
+    _is_float: bool | None = None
+
+    def add(self, label: Any) -> None:
+        """Takes the label of the last visited node."""
+        if label is None:
+            self._values.append(None)
+            return
+        is_float = isinstance(label, float | np.floating)
+        self._is_float = is_float if self._is_float is None else self._is_float
+        if self._is_float:
+            with np.errstate(over="ignore"):
+                number = np.float32(label) if is_float or index_of(label) is not None else np.inf
+            if not np.isfinite(number):
+                raise self._fail("label", label, "a finite number, or None for none")
+            self._values.append(number)
+            return
+        try:
+            self._values.append(class_of(label, None, "a node"))
+        except ValueError:
+            expected = f"a class, an integer from 0 to {LARGEST}, or None for none"
+            raise self._fail("label", label, expected) from None
+
+    def array(self, num_nodes: int) -> np.ndarray:
+        """Returns the labels, int32 or float32 `[num_nodes]`."""
+        none = np.nan if self._is_float else -1
+        values = [none if value is None else value for value in self._values]
+        values += [none] * (num_nodes - len(values))
+        return np.array(values, np.float32 if self._is_float else np.int32)

@@ -1,0 +1,145 @@
+"""From trees to arrays and back."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+from nltk import Tree
+
+from kerasrec._src.datasets.encode.checking import check_tree
+from kerasrec._src.datasets.encode.child_rows import ChildRows
+from kerasrec._src.datasets.encode.classes import class_of
+from kerasrec._src.datasets.encode.vocabulary import Vocabulary, expect_vocabulary
+from kerasrec._src.datasets.expected import expect_word_at
+from kerasrec._src.datasets.trees.traversal import preorder
+from kerasrec._src.short_repr import short_repr
+
+# Tokens, children and labels: an `EncodedTree`, or a tuple like it.
+TreeArrays: TypeAlias = tuple[Any, Any, Any]
+
+
+class EncodedTree(NamedTuple):
+    """A tree as arrays; tree node 0 is the root.
+
+    Attributes:
+        tokens: Each tree node's word in the vocabulary, int32 `[nodes]`; 0 where it has none, as
+            the inner tree nodes of a constituency tree. `encode` returns other inputs here, too.
+        children: The tree nodes below each one, int32 `[nodes, arity]`; -1 = no child. `encode`
+            returns a row of any length for each tree node.
+        labels: The labels, int32 `[nodes]`; -1 = none. `encode` returns floats, or one label of the
+            tree, too.
+    """
+
+    tokens: Any
+    children: Any
+    labels: Any
+
+    def __repr__(self) -> str:
+        return short_repr(self, self._asdict())
+
+
+def encode_tree(
+    tree: Tree,
+    vocabulary: Vocabulary,
+    arity: int = 2,
+    labels: Mapping[Any, int] | None = None,
+) -> EncodedTree:
+    """Turns a constituency tree into arrays, its nodes in preorder.
+
+    In preorder the root is tree node 0, parents come before their children, and leaves come in the
+    order of the sentence: `tokens[tokens > 0]` is the sentence. The tree may have any height.
+
+    Args:
+        tree: An `nltk.Tree` whose nodes have one word, or 1 to `arity` trees, below them.
+        vocabulary: The vocabulary that gives words their tokens.
+        arity: The number of slots for the children of a tree node; if it has fewer children, the
+            last slots stay empty.
+        labels: The class of each label. By default labels are integers, or text that reads as one;
+            -1 stands for no label, and so do `None`, empty text, and text that ends in `|`, which
+            `binarize` makes, unless they are in `labels`.
+
+    Returns:
+        An `EncodedTree`.
+
+    Raises:
+        ValueError: If `tree` is something else; if a tree node contains anything else, such as an
+            empty word, or its label is not an integer and not in `labels`; or if a class is not an
+            integer.
+    """
+    expect_vocabulary(vocabulary)
+    words: dict[int, str] = {}
+    children: list[list[int]] = []
+    classes: list[int] = []
+    for index, (node, parent, slot) in enumerate(preorder(tree)):
+        is_leaf = len(node) == 1 and isinstance(node[0], str)
+        is_inner = 1 <= len(node) <= arity and all(isinstance(child, Tree) for child in node)
+        if is_leaf:
+            expect_word_at(f"The word of tree node {index} (preorder)", node[0])
+            words[index] = node[0]
+        elif not is_inner:
+            raise ValueError(
+                f"Tree node {index} (label {node.label()!r}, preorder) holds "
+                f"{_problem_of_children(node, arity)}"
+            )
+        children.append([-1] * arity)
+        classes.append(class_of(node.label(), labels, f"tree node {index} (preorder)"))
+        if parent >= 0:
+            children[parent][slot] = index
+    tokens = np.zeros(len(classes), np.int32)
+    tokens[list(words)] = vocabulary.encode(words.values())
+    return EncodedTree(tokens, np.array(children, np.int32), np.array(classes, np.int32))
+
+
+def _problem_of_children(node: Tree, arity: int) -> str:
+    """Says what is wrong with the content of a tree node, and how to mend it."""
+    expected = f"expected one word (str), or 1 to {arity} trees (nltk.Tree)"
+    words = sum(isinstance(child, str) for child in node)
+    trees = sum(isinstance(child, Tree) for child in node)
+    if words and words + trees == len(node):
+        beside = f"beside {trees} tree(s)" if trees else "beside each other"
+        return f"{words} word(s) {beside}; {expected}. Put each word into a tree node of its own."
+    if trees == len(node) > arity:
+        return (
+            f"{trees} child(ren); {expected}. Binarize the tree first (see binarize), or pass a "
+            f"larger arity, here and to the layer; child-sum layers (ChildSumTreeLSTM) take any: "
+            f"for this tree node arity={trees}."
+        )
+    return f"{len(node)} child(ren); {expected}."
+
+
+def decode_tree(encoded: TreeArrays, vocabulary: Vocabulary) -> Tree:
+    """Turns arrays back into a constituency tree.
+
+    Args:
+        encoded: An `EncodedTree`, or a tuple like it, with any arity and any order of tree nodes
+            after the root; padding at the end is dropped.
+        vocabulary: The vocabulary that gives tokens their words; unknown words come back as
+            `"<unk>"`.
+
+    Returns:
+        An `nltk.Tree` with `int` labels, `None` where the label is -1.
+
+    Raises:
+        ValueError: If the arrays do not form a tree (see `check_tree`), a token is out of range, or
+            a tree node has both a word and children, as in dependency trees.
+    """
+    tokens, labels = np.asarray(encoded[0]), np.asarray(encoded[2])
+    check_tree(tokens, encoded[1], labels)
+    rows = ChildRows.of(encoded[1])
+    children = rows.table(rows.most)
+    if tokens.max() >= len(vocabulary):
+        raise ValueError(
+            f"Token {tokens.max()} of tree node {tokens.argmax()} is out of range: the vocabulary "
+            f"has {len(vocabulary)} entries. Pass the vocabulary that the tree was encoded with."
+        )
+    both = np.flatnonzero((tokens > 0) & (children >= 0).any(axis=1))
+    if len(both):
+        raise ValueError(
+            f"Tree node {both[0]} has both a word and children; expected a constituency tree, "
+            "whose inner tree nodes have the token 0."
+        )
+    nodes = [Tree(None if label < 0 else label, []) for label in labels.tolist()]
+    for node, token, row in zip(nodes, tokens.tolist(), children.tolist(), strict=True):
+        below = [nodes[child] for child in row if child >= 0]
+        node.extend(below or [vocabulary.words[token]])
+    return nodes[0]

@@ -1,0 +1,194 @@
+"""Words and their integers."""
+
+import os
+import reprlib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+from nltk import Tree
+
+from kerasrec._src.datasets.expected import (
+    expect,
+    expect_several,
+    expect_word,
+    expect_word_at,
+    expect_words,
+)
+from kerasrec._src.datasets.readers.problems import MalformedFileError
+from kerasrec._src.datasets.trees.dependency import DependencyTree
+from kerasrec._src.datasets.trees.traversal import preorder
+
+PADDING = "<pad>"
+UNKNOWN = "<unk>"
+
+
+class Vocabulary:
+    """Maps words to int32 tokens: 0 is padding (and inner tree nodes), 1 is the unknown word.
+
+    Args:
+        words: The known words, which get the tokens 2, 3, ... in this order.
+        lowercase: Whether words are lowercased before they are looked up (and stored).
+
+    Attributes:
+        words: The list of all entries: `words[token]` is the token's word; the first two are
+            `"<pad>"` and `"<unk>"`.
+        lowercase: The argument `lowercase`.
+
+    Raises:
+        ValueError: If a word is not a `str`, is empty, contains a line break or an unpaired
+            surrogate, is `"<pad>"` or `"<unk>"`, or occurs twice (after lowercasing, if that is
+            on); or if `words` is one text, or a dict of tokens.
+    """
+
+    def __init__(self, words: Iterable[str], lowercase: bool = True) -> None:
+        expect_words(words)
+        # A Counter has numbers, too, but they are not tokens.
+        of_words = words.values() if isinstance(words, Mapping) else ()
+        if not isinstance(words, Counter) and any(isinstance(of, int) for of in of_words):
+            raise ValueError(
+                f"words is {reprlib.repr(words)}; expected a list of words. Their tokens are 2, 3, "
+                "... in this order, not the values of a dict: pass list(words)."
+            )
+        self.lowercase = lowercase
+        self.words = [PADDING, UNKNOWN]
+        self._tokens: dict[str, int] = {}
+        for word in words:
+            word = self._checked(word)
+            if "\n" in word or word in (PADDING, UNKNOWN):
+                raise ValueError(
+                    f"A vocabulary cannot hold the word {word!r}: expected words that hold no line "
+                    f"break, and differ from '{PADDING}' and '{UNKNOWN}', which it adds itself."
+                )
+            if word in self._tokens:
+                raise ValueError(
+                    f"The word {word!r} occurs twice (lowercase={lowercase}). Pass each word once."
+                )
+            self._tokens[word] = len(self.words)
+            self.words.append(word)
+
+    @classmethod
+    def from_trees(
+        cls, trees: Iterable[Tree | DependencyTree], lowercase: bool = True, min_count: int = 1
+    ) -> "Vocabulary":
+        """Gathers the words of trees: the most frequent first, ties in alphabetical order.
+
+        Args:
+            trees: `nltk.Tree` objects with words as leaves, or dependency trees.
+            lowercase: Whether words are lowercased.
+            min_count: The number of times that a word must occur to be known.
+
+        Returns:
+            A `Vocabulary`.
+
+        Raises:
+            ValueError: If a tree is something else, has a word that is empty or contains an
+                unpaired surrogate, or `trees` is one tree.
+        """
+        expect_several("trees", trees)
+        counts: Counter[str] = Counter()
+        for number, tree in enumerate(trees):
+            for word in _words(tree):
+                expect_word_at(f"A word of tree {number}", word)
+                counts[word.lower() if lowercase else word] += 1
+        for reserved in (PADDING, UNKNOWN):
+            counts.pop(reserved, None)
+        kept = [word for word, count in counts.items() if count >= min_count]
+        return cls(sorted(kept, key=lambda word: (-counts[word], word)), lowercase)
+
+    def encode(self, words: Iterable[str]) -> np.ndarray:
+        """Looks words up.
+
+        Args:
+            words: Any number of words.
+
+        Returns:
+            Their tokens, int32 `[words]`; 1 for words that are not in the vocabulary.
+
+        Raises:
+            ValueError: If a word is not a `str`, is empty or contains an unpaired surrogate, or if
+                `words` is a `str`.
+        """
+        expect_words(words)
+        tokens = []
+        for place, word in enumerate(words):
+            token = self._tokens.get(self._normal(word)) if isinstance(word, str) else None
+            if token is None:
+                expect_word_at(f"Word {place}", word)
+            tokens.append(1 if token is None else token)
+        return np.array(tokens, np.int32)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes a UTF-8 text file: `lowercase=...` on the first line, then one entry a line."""
+        lines = [f"lowercase={self.lowercase}", *self.words]
+        Path(path).write_bytes("".join(f"{line}\n" for line in lines).encode("utf-8"))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Vocabulary":
+        """Reads the file that `save` wrote.
+
+        Args:
+            path: The file.
+
+        Returns:
+            A `Vocabulary` with the same words, tokens and lowercasing.
+
+        Raises:
+            FileNotFoundError: If there is no file at `path`.
+            MalformedFileError: If `save` did not write the file: it has other first lines, is not
+                UTF-8, or contains a word that a vocabulary cannot contain.
+        """
+        content = Path(path).read_bytes()
+        try:
+            lines = content.decode("utf-8").removesuffix("\n").split("\n")
+            settings = {"lowercase=True": True, "lowercase=False": False}
+            if lines[0] not in settings or lines[1:3] != [PADDING, UNKNOWN]:
+                raise ValueError(
+                    f"expected the lines 'lowercase=True' (or False), '{PADDING}' and '{UNKNOWN}' "
+                    f"at its start, found {reprlib.repr(lines[:3])}"
+                )
+            return cls(lines[3:], settings[lines[0]])
+        except ValueError as error:
+            raise MalformedFileError(
+                f"'{path}' is not a saved vocabulary: {str(error).rstrip('.')}. Write it with "
+                "Vocabulary.save."
+            ) from error
+
+    def __repr__(self) -> str:
+        return f"<Vocabulary of {len(self):,} words>"
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __contains__(self, word: str) -> bool:
+        return self._normal(word) in self._tokens
+
+    def _checked(self, word: str) -> str:
+        """A word as it is stored, checked."""
+        word = self._normal(word)
+        try:
+            expect_word(word)
+        except ValueError as error:
+            raise ValueError(
+                f"A vocabulary cannot hold the word {word!r}: {error}. Pass text that is not empty "
+                "and that UTF-8 can encode."
+            ) from None
+        return word
+
+    def _normal(self, word: str) -> str:
+        expect("A word", word, str, "Pass words as text.")
+        return word.lower() if self.lowercase else word
+
+
+def _words(tree: Tree | DependencyTree) -> Iterable[str]:
+    if isinstance(tree, DependencyTree):
+        return tree.words
+    return (child for node, _, _ in preorder(tree) for child in node if isinstance(child, str))
+
+
+def expect_vocabulary(vocabulary: object) -> None:
+    """Raises ValueError if an argument has no `encode`, as a `Vocabulary` has."""
+    if not hasattr(vocabulary, "encode") or isinstance(vocabulary, str):
+        mend = "Make one of a list of words: Vocabulary(words)."
+        expect("vocabulary", vocabulary, Vocabulary, mend)

@@ -1,0 +1,162 @@
+"""Walks over trees of any Python objects, without recursion, so that trees may have any height."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+from kerasrec._src.datasets.encode.notes import add_note
+
+Node = TypeVar("Node")
+
+# Equal values may be one object, wherever they stand: each place is a tree node of its own.
+_VALUES = (str, bytes, int, float, complex, tuple, frozenset, type(None))
+
+
+class Walk:
+    """The nodes of a tree in preorder: the root first, then each child's tree, left to right.
+
+    Args:
+        root: Any object.
+        children_of: Returns a node's children, a list of nodes.
+        arity: The largest number of children of a node, some of which may be None, for no child;
+            None for any number, all of which must be nodes.
+
+    Attributes:
+        nodes: The visited nodes, in order; so that they live, and no two have the same `id`.
+        parents: The place in `nodes` of each visited node's parent; -1 for the root.
+        slots: The place of each visited node among its parent's children; -1 for the root.
+    """
+
+    def __init__(
+        self, root: Any, children_of: Callable[[Any], Iterable[Any]], arity: int | None = None
+    ) -> None:
+        self.nodes: list[Any] = []
+        self.parents: list[int] = []
+        self.slots: list[int] = []
+        self._children_of = children_of
+        self._arity = arity
+        self._waiting: list[tuple[Any, int, int]] = [(root, -1, -1)]
+
+    def __iter__(self) -> Iterator[Any]:
+        """Visits the nodes.
+
+        Raises:
+            ValueError: If `children_of` returns anything other than a list of nodes, or too many;
+                or if a node is found twice.
+            Exception: Any exception that `children_of` raises, with a note that names the node.
+        """
+        seen: dict[int, int] = {}
+        while self._waiting:
+            node, parent, slot = self._waiting.pop()
+            place = len(self.nodes)
+            self.nodes.append(node)
+            self.parents.append(parent)
+            self.slots.append(slot)
+            if not isinstance(node, _VALUES):
+                before = seen.setdefault(id(node), place)
+                if before != place:
+                    self._raise_twice(before, place)
+            yield node
+            self._waiting += [
+                (child, place, number)
+                for number, child in reversed(list(enumerate(self._checked(place))))
+                if self._arity is None or child is not None
+            ]
+
+    def path(self, place: int) -> str:
+        """Returns where a visited node stands, as `root/child 2/child 0`."""
+        steps = []
+        while place > 0:
+            steps.append(f"child {self.slots[place]}")
+            place = self.parents[place]
+        return "/".join(["root", *reversed(steps)])
+
+    def ask(self, name: str, function: Callable[[Any], Any], place: int) -> Any:
+        """Returns the result of a user's function for a visited node.
+
+        Args:
+            name: The user's name for the function.
+            function: A function of a node.
+            place: The place of the node in `nodes`.
+
+        Raises:
+            Exception: Any exception that the function raises, with a note that names the node.
+        """
+        try:
+            return function(self.nodes[place])
+        except Exception as error:
+            add_note(error, f"{name} raised this at {self.path(place)}.")
+            raise
+
+    def _checked(self, place: int) -> list[Any]:
+        given = self.ask("children_of", self._children_of, place)
+        if isinstance(given, str | bytes | dict) or not isinstance(given, Iterable):
+            hint = {
+                dict: " Give list(node.values()).",
+                type(None): " Give [] where there are none.",
+            }
+            raise ValueError(
+                f"children_of gives {short(given)} for {self.path(place)}; expected a list of "
+                f"nodes.{hint.get(type(given), '')}"
+            )
+        children = self.ask("children_of", lambda _: list(given), place)  # It may be a generator.
+        if self._arity is None and any(child is None for child in children):
+            empty = next(slot for slot, child in enumerate(children) if child is None)
+            raise ValueError(
+                f"Child {empty} of {self.path(place)} is None. Leave it out, or pass arity=, with "
+                "which None is a slot without a child."
+            )
+        if self._arity is not None and len(children) > self._arity:
+            raise ValueError(
+                f"{self.path(place)} has {len(children)} children, but arity is {self._arity}. "
+                f"Pass arity={len(children)} or more, or None for any number."
+            )
+        return children
+
+    def _raise_twice(self, before: int, place: int) -> None:
+        first, again = self.path(before), self.path(place)
+        above = self.parents[place]
+        while above > before:
+            above = self.parents[above]
+        if above == before:
+            raise ValueError(
+                f"{again} is the same node as {first}, which stands above it: nodes form a cycle. "
+                "Expected a tree, whose every path of children ends."
+            )
+        raise ValueError(
+            f"{again} is the same node as {first}; a node of a tree has one parent. Give each "
+            "parent a copy."
+        )
+
+
+def nodes_of(root: Node, children_of: Callable[[Node], Iterable[Node]]) -> Iterator[Node]:
+    """Visits the nodes of a tree of Python objects, in the order in which `encode` numbers them.
+
+    Trees may have any height. See `encode` for what counts as a tree.
+
+    Args:
+        root: Any object.
+        children_of: Returns a node's children, a list of nodes.
+
+    Yields:
+        The root, then each child's tree, left to right.
+
+    Raises:
+        ValueError: If `children_of` returns something else, or a node is found twice.
+        Exception: Any exception that `children_of` raises, with a note that names the node.
+
+    Example:
+
+    >>> formula = ["+", "x", ["*", "x", "y"]]
+    >>> children = lambda node: node[1:] if isinstance(node, list) else []
+    >>> [node[0] for node in kerasrec.datasets.nodes_of(formula, children)]
+    ['+', 'x', '*', 'x', 'y']
+    """
+    return iter(Walk(root, children_of))
+
+
+def short(value: Any) -> str:
+    """The form in which an error shows a value."""
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,1 @@
+"""Text of one format to trees, or to word vectors."""

@@ -1,0 +1,206 @@
+"""The reader of dependency treebanks in CoNLL-U, the format of Universal Dependencies.
+
+`nltk.parse.dependencygraph` is not used, because it detects neither cycles nor wrong ids, accepts
+any number of columns, and reports no line numbers.
+
+Source of the format: https://universaldependencies.org/format.html.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from kerasrec._src.datasets.readers.problems import add_problem, text_of
+from kerasrec._src.datasets.readers.reading import Format, NumberedLines, read_files
+from kerasrec._src.datasets.trees.dependency import DependencyTree, problem_of_heads
+
+NUM_COLUMNS = 10
+UNKNOWN = "_"
+NumberedLine = tuple[int, bytes]
+FORMAT = Format(
+    "read_conllu",
+    [".conllu"],
+    "sentence",
+    "sentences in CoNLL-U, a line of ten columns for each word",
+)
+
+
+class _Word(NamedTuple):
+    number: int  # of its line
+    form: str
+    upos: str
+    head: int
+    relation: str
+
+
+class _MultiwordToken(NamedTuple):
+    number: int  # of its line
+    first: int
+    last: int
+
+
+def read_conllu(
+    path: str | os.PathLike[str], strict: bool = True, *, verbose: int = 0
+) -> list[DependencyTree]:
+    """Reads a file of dependency trees in CoNLL-U.
+
+    Words are those of the syntax: *don't* is *do* and *n't*, so the line of a multiword token
+    (`1-2`) is skipped, as is the line of an empty node (`8.1`). `_`, which stands for an unknown
+    part of speech or relation, becomes `""`; if all of a sentence are unknown, the list is empty.
+
+    Args:
+        path: A UTF-8 text file: a line of ten columns, separated by tabs, for each word; comments
+            (`# sent_id = ...`) before the words; a blank line after each sentence. A directory
+            stands for the files `*.conllu` in it and in its directories; a pattern such as
+            `"ud/*/*-dev.conllu"` stands for the files that match.
+        strict: Whether malformed sentences raise an error; otherwise they are left out, and a
+            `MalformedFileWarning` says which and why.
+        verbose: 1 for a progress bar, 0 for none.
+
+    Returns:
+        A `DependencyTree` for each sentence; a sentence without a `sent_id` is called `file:line`.
+
+    Raises:
+        FileNotFoundError: If there is no file at `path`.
+        MalformedFileError: If `strict`, and a line does not have ten columns, has an unexpected id
+            or a head that is not a word of the sentence; multiword tokens overlap, or end after the
+            last word; a sentence has no root, several roots, or a cycle; no blank line follows the
+            last sentence, so that it may be cut off; there is no sentence; or bytes are not UTF-8.
+            The error is a `ValueError` whose `problems` name every malformed line with file, line
+            number and reason.
+    """
+    return read_files(path, _gather, FORMAT, strict, verbose)
+
+
+def _gather(path: Path, numbered: NumberedLines, problems: list[str]) -> list[DependencyTree]:
+    trees: list[DependencyTree] = []
+    for lines in _sentences(numbered):
+        tree, reasons = _read_sentence(lines, f"{path}:{lines[0][0]}")
+        if tree and not reasons:
+            trees.append(tree)
+        for number, reason in reasons:
+            add_problem(problems, path, number, reason)
+    return trees
+
+
+def _sentences(numbered: NumberedLines) -> Iterator[list[NumberedLine]]:
+    """Yields each sentence's lines and the blank line that closes it."""
+    sentence: list[NumberedLine] = []
+    for number, line in numbered:
+        if sentence or line.strip():
+            sentence.append((number, line))
+        if sentence and not line.strip():
+            yield sentence
+            sentence = []
+    if sentence:
+        yield sentence
+
+
+def _read_sentence(
+    lines: Sequence[NumberedLine], sent_id: str
+) -> tuple[DependencyTree | None, list[tuple[int, str]]]:
+    """Returns a sentence's tree, if it is one, and its problems: line number and reason."""
+    words: list[_Word] = []
+    token: _MultiwordToken | None = None
+    problems = []
+    expected_id = 1
+    for number, line in lines:
+        try:
+            text = text_of(line)
+            if not text.strip():
+                continue
+            if text.startswith("#") and expected_id == 1:
+                name, _, value = text[1:].partition("=")
+                sent_id = value.strip() if name.strip() == "sent_id" else sent_id
+                continue
+            word_id = text.partition("\t")[0]
+            word_expected, expected_id = expected_id, _id_after(word_id, expected_id)
+            read = _read_line(number, text, word_expected, token.last if token else 0)
+            if isinstance(read, _Word):
+                words.append(read)
+            elif read:
+                token = read
+        except ValueError as error:
+            problems.append((number, str(error)))
+    # Of tokens that do not overlap, only the last can end too late.
+    if token and token.last >= expected_id:
+        problems.append(
+            (
+                token.number,
+                f"id '{token.first}-{token.last}' of a multiword token; the sentence has "
+                f"{expected_id - 1} word(s)",
+            )
+        )
+    last_number, last_line = lines[-1]
+    if last_line.strip():
+        problems.append((last_number, "no blank line after the last sentence; it may be cut off"))
+    if not words and not problems:
+        problems.append((lines[0][0], "comments without a sentence"))
+    if problems:
+        return None, problems
+    forms, heads = [word.form for word in words], [word.head - 1 for word in words]
+    problem = problem_of_heads(forms, heads, first=1)
+    if problem:
+        return None, [(words[problem[0]].number, problem[1])]
+    upos = _known([word.upos for word in words])
+    relations = _known([word.relation for word in words])
+    return DependencyTree(forms, heads, upos, relations, sent_id), []
+
+
+def _known(column: Sequence[str]) -> list[str]:
+    values = ["" if value == UNKNOWN else value for value in column]
+    return values if any(values) else []
+
+
+def _id_after(word_id: str, expected: int) -> int:
+    """Returns the next word's id, even after a wrong one, so that one mistake is one problem."""
+    if re.fullmatch("[0-9]+", word_id):
+        return int(word_id) + 1
+    return expected if re.fullmatch(r"[0-9]+[-.][0-9]+", word_id) else expected + 1
+
+
+def _read_line(
+    number: int, text: str, expected_id: int, covered: int
+) -> _Word | _MultiwordToken | None:
+    """Reads one line; for an empty node it returns `None`.
+
+    Args:
+        number: The line's number.
+        text: The line.
+        expected_id: The id of the next word.
+        covered: The last word of the last multiword token, 0 for none.
+    """
+    columns = text.split("\t")
+    if len(columns) != NUM_COLUMNS:
+        raise ValueError(
+            f"{len(columns)} column(s) where {NUM_COLUMNS}, separated by tabs, are expected"
+        )
+    word_id, form, _, upos, _, _, head, relation, _, _ = columns
+    if not form:
+        raise ValueError("column 2, the word, is empty")
+    token = re.fullmatch("([0-9]+)-([0-9]+)", word_id)
+    empty = re.fullmatch(r"([0-9]+)\.[0-9]+", word_id)
+    if token:
+        first, last = int(token[1]), int(token[2])
+        if first != expected_id or last <= first:
+            raise ValueError(
+                f"id '{word_id}' of a multiword token; expected it before its first word, here "
+                f"'{expected_id}-' and a later word"
+            )
+        if first <= covered:
+            raise ValueError(
+                f"id '{word_id}' of a multiword token; word {first} is part of one that ends with "
+                f"word {covered} already"
+            )
+        return _MultiwordToken(number, first, last)
+    if empty:
+        if int(empty[1]) != expected_id - 1:
+            raise ValueError(f"id '{word_id}' of an empty node; expected '{expected_id - 1}.1'")
+        return None
+    if word_id != str(expected_id):
+        raise ValueError(f"id '{word_id}'; expected {expected_id}, the words counted from 1")
+    if not re.fullmatch("[0-9]+", head):
+        raise ValueError(f"head '{head}' (column 7); expected the id of a word, or 0 for the root")
+    return _Word(number, form, upos, int(head), relation)

@@ -1,0 +1,179 @@
+"""Reads all files of a reader: progress, and one report of what is malformed in any of them."""
+
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import keras
+
+from kerasrec._src.datasets.readers.files import files_of
+from kerasrec._src.datasets.readers.problems import (
+    MalformedFileError,
+    add_problem,
+    numbered_lines,
+    report,
+)
+
+Found = TypeVar("Found")
+NumberedLines = Iterator[tuple[int, bytes]]
+# Makes trees of a file's lines, and adds what is malformed to the problems.
+Gather = Callable[[Path, NumberedLines, list[str]], list[Found]]
+LOOKED_AT = 10  # files of a directory, to see which reader they are for
+STEP = 2**18  # bytes between two looks at the clock
+# The form of the first line in other formats, and what reads them.
+LOOKS = {
+    "read_listops": rb"[0-9]+\t.*\[[A-Z]+ |Source\tTarget",
+    "read_conllu": rb"# *(sent_id|text|newdoc|global\.columns)\b|[0-9]+(-[0-9]+)?\t([^\t]*\t){8}",
+    "read_newick": rb"(\[[^\]]*\] *)?\(+'?[^ (),:]+'?[,:]",
+    "read_treebank": rb"\( *[0-9]+ +[^ )]",
+    "read_brackets": rb"\( *(\( *)?[A-Z]",
+}
+
+
+class Format(NamedTuple):
+    """The expectations of a reader.
+
+    Attributes:
+        reader: The reader's name.
+        endings: The endings of its files' names.
+        thing: The content of a file, such as `"tree"`.
+        expected: The same for messages, with an example.
+    """
+
+    reader: str
+    endings: Sequence[str]
+    thing: str
+    expected: str
+
+
+class Bar:
+    """Keras' progress bar over bytes, or none.
+
+    Args:
+        files: The files to read.
+        verbose: 0 for none.
+    """
+
+    def __init__(self, files: Sequence[Path], verbose: int) -> None:
+        self._read = self._shown = 0
+        total = sum(file.stat().st_size for file in files if file.is_file())
+        self._bar = (
+            keras.utils.Progbar(total, verbose=verbose, unit_name="byte")
+            if verbose and total
+            else None
+        )
+
+    def over(self, file: Path) -> NumberedLines:
+        """The numbered lines of a file, while the bar moves."""
+        before = self._read
+        for number, line in numbered_lines(file):
+            yield number, line
+            self._read += len(line) + 1
+            if self._bar is not None and self._read >= self._shown + STEP:
+                self._shown = self._read
+                self._bar.update(min(self._read, self._bar.target - 1))
+        self._read = before + file.stat().st_size
+
+    def close(self) -> None:
+        """Moves the bar to its end."""
+        if self._bar is not None:
+            self._bar.update(self._bar.target, finalize=True)
+
+
+def read_files(
+    path: str | os.PathLike[str],
+    gather: Gather[Found],
+    form: Format,
+    strict: bool,
+    verbose: int,
+) -> list[Found]:
+    """Reads a file, a directory of files, or those that match a pattern, for a reader.
+
+    Args:
+        path: A path, as for `files_of`.
+        gather: Makes trees of a file's lines.
+        form: The expected format.
+        strict: Whether malformed trees are an error; otherwise they are left out.
+        verbose: 1 for a progress bar.
+
+    Returns:
+        The results of `gather` for all files, in alphabetical order of their names.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        MalformedFileError: If `strict`, and any file is malformed.
+    """
+    problems: list[str] = []
+    found = gather_files(path, gather, form, problems, verbose)
+    report(problems, form.expected + other_reader(path, form, problems), strict, stacklevel=4)
+    return found
+
+
+def gather_files(
+    path: str | os.PathLike[str],
+    gather: Gather[Found],
+    form: Format,
+    problems: list[str],
+    verbose: int = 0,
+) -> list[Found]:
+    """Reads what can be read, as `read_files` does, and adds to the problems."""
+    files = _files_of(path, form)
+    bar = Bar(files, verbose)
+    found: list[Found] = []
+    for file in files:
+        num_before = len(problems)
+        try:
+            of_file = gather(file, bar.over(file), problems)
+        except MalformedFileError as error:  # It has so many problems that nothing is read.
+            hint = other_reader(path, form, problems)
+            message = f"{error}\n{hint.strip()}" if hint else str(error)
+            raise MalformedFileError(message, error.problems) from None
+        if not of_file and len(problems) == num_before:
+            add_problem(problems, file, 1, f"the file holds no {form.thing}")
+        found += of_file
+    bar.close()
+    return found
+
+
+def other_reader(path: str | os.PathLike[str], form: Format, problems: Sequence[str]) -> str:
+    """Says which other reader the first malformed file is for; empty if there is none."""
+    files = files_of(path, form.endings)
+    file = next((one for one in files if problems and problems[0].startswith(f"{one}:")), None)
+    if file is None:
+        return ""
+    looks = _readers_of(file)
+    if not looks or form.reader in looks:
+        return ""
+    return f" ('{file}' looks like a file for {looks[0]})"
+
+
+def _readers_of(file: Path, may_be_any: bool = False) -> list[str]:
+    """The readers that a file's first line fits.
+
+    Args:
+        file: A file with lines of text.
+        may_be_any: Whether it may be another file, which no reader reads.
+    """
+    try:
+        line = next((line.strip() for _, line in numbered_lines(file) if line.strip()), b"")
+    except (MalformedFileError, OSError):
+        if may_be_any:
+            return []
+        raise
+    return [reader for reader, look in LOOKS.items() if re.match(look, line[:1000])]
+
+
+def _files_of(path: str | os.PathLike[str], form: Format) -> list[Path]:
+    """Calls `files_of`; an error about a directory of other files names their reader."""
+    try:
+        return files_of(path, form.endings)
+    except FileNotFoundError as error:
+        others = sorted(file for file in Path(path).rglob("*") if file.is_file())
+        looks = {file: _readers_of(file, True) for file in others[:LOOKED_AT]}
+        file = next((file for file in looks if looks[file]), None)
+        if file is None:
+            raise
+        reader = form.reader if form.reader in looks[file] else looks[file][0]
+        raise FileNotFoundError(f"{error} '{file}' looks like a file for {reader}.") from None
