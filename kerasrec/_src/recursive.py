@@ -25,7 +25,7 @@ from kerasrec._src.errors import SentenceFirst, TraceError
 from kerasrec._src.function.arguments import Arguments, arguments_of, bind, keyword_only
 from kerasrec._src.function.cache import Cache
 from kerasrec._src.function.methods import Methods, importable_name
-from kerasrec._src.function.run import Runner
+from kerasrec._src.function.runner import Runner
 from kerasrec._src.function.tables import TableRuns
 from kerasrec._src.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec._src.inspect.run_trace import RunTrace

@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec._src.emit.run import ScheduleRun
+from kerasrec._src.emit.schedule_run import ScheduleRun
 from kerasrec._src.graph.interpreter import interpret
 from kerasrec._src.inspect.record import Recorder
 from kerasrec._src.inspect.scopes import names_in

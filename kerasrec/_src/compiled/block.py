@@ -21,9 +21,9 @@ from kerasrec._src.compiled.ops import failing
 from kerasrec._src.compiled.program import Program
 from kerasrec._src.compiled.reductions import axes_of, is_reduction
 from kerasrec._src.compiled.rows import Buffers, Rows, Sizes, beside, put
-from kerasrec._src.emit.exact import fire_alike
 from kerasrec._src.emit.registers import Registers
 from kerasrec._src.emit.results import Tensors
+from kerasrec._src.emit.xla_formulas import fire_alike
 from kerasrec._src.graph.fire import branch_chosen
 from kerasrec._src.graph.graph import CallSite
 from kerasrec._src.graph.nodes import Collect, Leave

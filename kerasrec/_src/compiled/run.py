@@ -23,7 +23,7 @@ from kerasrec._src.compiled.values import Values
 from kerasrec._src.emit.arrays import open_rows
 from kerasrec._src.emit.limits import Limits
 from kerasrec._src.emit.results import Given, Outcome, State, Tensors
-from kerasrec._src.emit.run import ScheduleRun
+from kerasrec._src.emit.schedule_run import ScheduleRun
 from kerasrec._src.graph.values import Value
 from kerasrec._src.host import integers_on_host
 from kerasrec._src.private import not_inlined

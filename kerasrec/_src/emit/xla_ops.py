@@ -1,9 +1,9 @@
 """Ops whose results in XLA are known to be those of TensorFlow's own kernels.
 
 XLA compiles far more ops than are listed here. The listed ops have the same results for each token,
-even for infinities and NaN (`exact.py` ensures this). They also terminate on any numbers: programs
-for XLA compute all branches and choose one, so ops also run on the numbers of a branch that was not
-chosen.
+even for infinities and NaN (`xla_formulas.py` ensures this). They also terminate on any numbers:
+programs for XLA compute all branches and choose one, so ops also run on the numbers of a branch
+that was not chosen.
 """
 
 import tensorflow as tf

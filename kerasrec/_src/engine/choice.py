@@ -23,7 +23,7 @@ from kerasrec._src.engine.scheduled import Scheduled
 from kerasrec._src.errors import TraceError
 from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.graph.values import Value
-from kerasrec._src.scalar.run import ScalarRun, gradient_obstacles, obstacles
+from kerasrec._src.scalar.scalar_run import ScalarRun, gradient_obstacles, obstacles
 from kerasrec._src.schedule.schedule import Schedule
 
 InBlocks: TypeAlias = Callable[[TaggedGraph], tuple[Schedule, Schedule | None]]

@@ -9,10 +9,10 @@ import tensorflow as tf
 from kerasrec._src.emit.limits import Limits
 from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.graph.values import Value
-from kerasrec._src.memo.run import MemoRun
+from kerasrec._src.memo.memo_run import MemoRun
 from kerasrec._src.queues.run import QueueRun
 from kerasrec._src.schedule.schedule import Schedule
-from kerasrec._src.waves.run import WaveRun
+from kerasrec._src.waves.wave_run import WaveRun
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec._src.compile import Compiled
-from kerasrec._src.function.run import Runner
+from kerasrec._src.function.runner import Runner
 from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.graph.nodes import Shared
 from kerasrec._src.private import (

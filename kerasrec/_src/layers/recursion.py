@@ -119,7 +119,7 @@ class Recursion:
         if is_training and is_dense and not (embedding is None or is_table(embedding)):
             warnings.warn(_SEPARATE.format(embedding.name), stacklevel=2)
         key = (*shape, training, is_dense, return_sequences)
-        if in_xla():  # No function of its own, for the reason that `function/run.py` gives.
+        if in_xla():  # No function of its own, for the reason that `function/runner.py` gives.
             return self._run(
                 training, is_dense, return_sequences, [], tuple(initial_states), x, children, drops
             )

@@ -14,13 +14,13 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from kerasrec._src.emit.arrays import array_of, joined, one_tensor, open_rows, rows_where
+from kerasrec._src.emit.empty_waves import empty, no_numbers
 from kerasrec._src.emit.limits import Limits
-from kerasrec._src.emit.passed import empty, no_numbers
 from kerasrec._src.emit.results import Tensors
 from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.graph.nodes import Entrance
 from kerasrec._src.graph.values import Value
-from kerasrec._src.memo.known import KnownCalls, KnownStrings
+from kerasrec._src.memo.call_table import CallTable, StringTable
 from kerasrec._src.schedule.instructions import (
     Effect,
     Instruction,
@@ -120,8 +120,8 @@ class CallFinder:
             for name, body in graph.bodies.items()
         }
         self._is_key = keys
-        self._known = KnownCalls(1 + max(map(sum, keys.values())))
-        self._strings = KnownStrings()
+        self._table = CallTable(1 + max(map(sum, keys.values())))
+        self._strings = StringTable()
         self._bodies = list(graph.bodies)
 
     @property
@@ -141,7 +141,7 @@ class CallFinder:
         graph = self.graph
         copies = self._copies(given)
         given = [tensor[: tf.shape(tensor)[0] // tf.maximum(copies, 1)] for tensor in given]
-        roots, is_new = self._known.number(self._keys(graph.entry, given), tf.constant(0))
+        roots, is_new = self._table.number(self._keys(graph.entry, given), tf.constant(0))
         new = {name: empty(body.parameters) for name, body in graph.bodies.items()}
         numbers = {name: no_numbers() for name in graph.bodies}
         new[graph.entry] = [rows_where(is_new, tensor) for tensor in given]
@@ -217,7 +217,7 @@ class CallFinder:
         sent = self._sent(state)
         keys = [self._keys(group[0].callee, values) for group, (values, _) in sent.items()]
         sizes = tf.stack([tf.shape(item)[0] for item in keys])
-        numbers, is_new = self._known.number(one_tensor(keys), state.count)
+        numbers, is_new = self._table.number(one_tensor(keys), state.count)
         called = tf.split(numbers, sizes)
         are_new = tf.split(is_new, sizes)
         new, new_numbers = {}, {}
@@ -287,7 +287,7 @@ class CallFinder:
             for tensor, tells in zip(arguments, self._is_key[body], strict=True)
             if tells
         ]
-        return self._known.key(self._bodies.index(body), columns)
+        return self._table.key(self._bodies.index(body), columns)
 
 
 def _deciding(segment: Segment) -> list[Instruction]:

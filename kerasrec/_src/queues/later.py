@@ -12,8 +12,8 @@ from functools import partial
 import tensorflow as tf
 
 from kerasrec._src.emit.arrays import array_of, one_tensor, open_rows
-from kerasrec._src.emit.one_of import one_of
 from kerasrec._src.emit.results import State, Tensors
+from kerasrec._src.emit.switch import switch
 from kerasrec._src.errors import GraphError
 from kerasrec._src.graph.values import Value
 from kerasrec._src.queues.block import Block
@@ -67,7 +67,7 @@ class LaterSweep:
             branches = [
                 partial(self._turn, name, place, at, state) for name, place in self.layout.order
             ]
-            return at + step, one_of(self.trace.places.read(at), branches)
+            return at + step, switch(self.trace.places.read(at), branches)
 
         _, end = tf.while_loop(
             lambda at, _: (at >= 0) & (at <= last),

@@ -19,11 +19,11 @@ from functools import partial
 import tensorflow as tf
 
 from kerasrec._src.emit.arrays import joined, num_rows, open_rows
-from kerasrec._src.emit.one_of import one_of
 from kerasrec._src.emit.prepared import tensor_of
 from kerasrec._src.emit.results import State, Tensors
-from kerasrec._src.emit.run import ScheduleRun
+from kerasrec._src.emit.schedule_run import ScheduleRun
 from kerasrec._src.emit.sums import Sums
+from kerasrec._src.emit.switch import switch
 from kerasrec._src.emit.tags import Scalars, walk_up
 from kerasrec._src.graph.graph import present
 from kerasrec._src.graph.values import Region
@@ -136,7 +136,7 @@ class QueueRun(ScheduleRun):
         branches = [
             partial(self._step(name, place).run, state) for name, place in self.layout.order
         ]
-        found: State = one_of(chosen, branches)
+        found: State = switch(chosen, branches)
         return {**found, "step": state["step"] + 1, "last": chosen}
 
     def _step(self, name: str, place: int) -> Step:
@@ -177,7 +177,7 @@ class QueueRun(ScheduleRun):
         def frame(body: tf.Tensor, number: tf.Tensor) -> list[tf.Tensor]:
             rows = [self.store.done[("frame", name)][:, : len(FRAME)] for name in names]
             branches = [partial(tf.gather, found, number) for found in rows]
-            return tf.unstack(one_of(body, branches), len(FRAME))
+            return tf.unstack(switch(body, branches), len(FRAME))
 
         def caller(depth: tf.Tensor, state: Scalars) -> tuple[tf.Tensor, Scalars]:
             of_caller, label, _ = frame(*state)

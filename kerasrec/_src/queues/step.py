@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from kerasrec._src.emit.arrays import num_rows, one_tensor, rows_where
 from kerasrec._src.emit.barriers import apart
-from kerasrec._src.emit.passed import empty
+from kerasrec._src.emit.empty_waves import empty
 from kerasrec._src.emit.results import State, Tensors
 from kerasrec._src.graph.graph import CallSite
 from kerasrec._src.graph.values import Region, Value, each_of

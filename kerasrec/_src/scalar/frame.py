@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from kerasrec._src.emit.exact import fire_exactly
+from kerasrec._src.emit.xla_formulas import fire_exactly
 from kerasrec._src.graph.fire import branch_chosen
 from kerasrec._src.graph.graph import Body, CallSite, TaggedGraph, present
 from kerasrec._src.graph.nodes import Broadcast, Merge, Result, Switch

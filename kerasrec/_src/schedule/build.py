@@ -11,13 +11,13 @@ from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.graph.nodes import Collect
 from kerasrec._src.graph.values import Node
 from kerasrec._src.schedule.check import check_schedule
+from kerasrec._src.schedule.hoist import hoisted
 from kerasrec._src.schedule.instructions import Fire, Instruction, Reduce, Select
-from kerasrec._src.schedule.known_calls import check_no_call_waits, check_nothing_is_drawn
-from kerasrec._src.schedule.link import linked
 from kerasrec._src.schedule.linkage import received, results, returned, sent
-from kerasrec._src.schedule.place import placed
+from kerasrec._src.schedule.loads_and_saves import linked
+from kerasrec._src.schedule.memo_rules import check_no_call_waits, check_nothing_is_drawn
 from kerasrec._src.schedule.places import places_of_program
-from kerasrec._src.schedule.queues import in_queues
+from kerasrec._src.schedule.queue_sections import in_queues
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import AllTokens, Direction, Loop, Section, Segment
 from kerasrec._src.schedule.stages import Stages, rounds_of, stages_of
@@ -59,7 +59,7 @@ def _in_queues(graph: TaggedGraph, is_for_blocks: bool = False) -> Schedule:
     if is_for_blocks:
         by_stage = {key: list(map(_for_blocks, ones)) for key, ones in by_stage.items()}
     sections = tuple(in_queues(places, by_stage))
-    return placed(Schedule(graph, sections, in_blocks=is_for_blocks))
+    return hoisted(Schedule(graph, sections, in_blocks=is_for_blocks))
 
 
 def _for_blocks(one: Instruction) -> Instruction:
@@ -80,7 +80,7 @@ def _in_waves(graph: TaggedGraph) -> Schedule:
     by_stage = _by_stage(stages)
     if stages.calls_nobody:
         return linked(Schedule(graph, tuple(_without_calls(stages, by_stage))))
-    return placed(Schedule(graph, tuple(_with_calls(stages, by_stage))))
+    return hoisted(Schedule(graph, tuple(_with_calls(stages, by_stage))))
 
 
 def build_bounded(graph: TaggedGraph) -> Schedule:

@@ -12,8 +12,8 @@ import tensorflow as tf
 from kerasrec._src.graph.nodes import Primitive, operations
 from kerasrec._src.graph.types import Kind, Type
 from kerasrec._src.graph.values import Node, Value
+from kerasrec._src.schedule.hoist import hoisted
 from kerasrec._src.schedule.instructions import Effect, Fire, Instruction, Item, Reduce, Save
-from kerasrec._src.schedule.place import placed
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.trace.functions import unrepeatable_op
 
@@ -43,7 +43,7 @@ def edited(schedule: Schedule, edits: Edits, prepared: Sequence[Fire] = ()) -> S
         )
         for section in schedule.sections
     )
-    return placed(replace(schedule, sections=sections, prepared=(*schedule.prepared, *prepared)))
+    return hoisted(replace(schedule, sections=sections, prepared=(*schedule.prepared, *prepared)))
 
 
 def readers_of(schedule: Schedule) -> dict[Item, list[Instruction]]:

@@ -12,8 +12,8 @@ from functools import partial
 import tensorflow as tf
 
 from kerasrec._src.emit.arrays import num_rows
-from kerasrec._src.emit.one_of import one_of
 from kerasrec._src.emit.results import Tensors
+from kerasrec._src.emit.switch import switch
 from kerasrec._src.emit.tags import Scalars, walk_up
 from kerasrec._src.graph.graph import CallSite, TaggedGraph
 from kerasrec._src.schedule.instructions import Tokens
@@ -48,7 +48,7 @@ def call_path(
 
     def caller(depth: tf.Tensor, state: Scalars) -> tuple[tf.Tensor, Scalars]:
         body, token = state
-        label, *of_caller = one_of(
+        label, *of_caller = switch(
             body, [partial(caller_in, depth, token, name) for name in called]
         )
         return label, tuple(of_caller)
@@ -75,7 +75,7 @@ def _caller_of(
     place = tf.reduce_sum(tf.cast(ends <= token, tf.int32))
     inside = token - tf.gather(tf.concat([[0], ends], 0), place)
     pairs = zip(groups, rows, strict=True)
-    site, caller = one_of(place, [partial(_caller_in, *pair, inside) for pair in pairs])
+    site, caller = switch(place, [partial(_caller_in, *pair, inside) for pair in pairs])
     return tf.gather(tf.cumsum(sizes, exclusive=True), place) + site, caller
 
 

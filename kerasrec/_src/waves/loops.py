@@ -15,8 +15,8 @@ import tensorflow as tf
 
 from kerasrec._src.emit.arrays import array_of, num_rows, one_tensor
 from kerasrec._src.emit.barriers import apart
+from kerasrec._src.emit.empty_waves import empty
 from kerasrec._src.emit.limits import Limits
-from kerasrec._src.emit.passed import empty
 from kerasrec._src.emit.results import Tensors
 from kerasrec._src.emit.sums import Sums
 from kerasrec._src.graph.graph import CallSite, TaggedGraph, present

@@ -18,10 +18,10 @@ from kerasrec._src.compiled.values import Values
 from kerasrec._src.emit.barriers import with_open_tokens
 from kerasrec._src.emit.prepared import with_prepared
 from kerasrec._src.emit.results import State, Tensors
-from kerasrec._src.emit.run import ScheduleRun
+from kerasrec._src.emit.schedule_run import ScheduleRun
 from kerasrec._src.host import integers_on_host
 from kerasrec._src.memo.calls import CallFinder, Calls
-from kerasrec._src.memo.run import MemoRun
+from kerasrec._src.memo.memo_run import MemoRun
 from kerasrec._src.schedule.linkage import groups_of
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import Direction, Loop

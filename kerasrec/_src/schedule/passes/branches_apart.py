@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from kerasrec._src.graph.values import Region
 from kerasrec._src.schedule.instructions import Fire, Return, Wait, path_of
-from kerasrec._src.schedule.link import linked
+from kerasrec._src.schedule.loads_and_saves import linked
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import Direction, Queues, Segment
 from kerasrec._src.schedule.turns import turns

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from kerasrec._src.schedule.edit import gives_no_floats
 from kerasrec._src.schedule.instructions import Instruction, Measure, Receive, Send, Tokens
-from kerasrec._src.schedule.link import linked
+from kerasrec._src.schedule.loads_and_saves import linked
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import Direction, Loop, Segment
 

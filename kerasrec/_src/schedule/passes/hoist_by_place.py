@@ -14,7 +14,7 @@ from kerasrec._src.schedule.instructions import (
     Wait,
     path_of,
 )
-from kerasrec._src.schedule.link import linked
+from kerasrec._src.schedule.loads_and_saves import linked
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import AllTokens, Queues, Segment
 

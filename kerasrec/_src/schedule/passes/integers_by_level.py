@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from kerasrec._src.schedule.edit import gives_no_floats
 from kerasrec._src.schedule.instructions import Instruction, Item, Tokens
-from kerasrec._src.schedule.link import at_use_of, linked
+from kerasrec._src.schedule.loads_and_saves import at_use_of, linked
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import Loop
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from kerasrec._src.graph.values import Value
 from kerasrec._src.schedule.edit import edited
 from kerasrec._src.schedule.instructions import Fire, Instruction, Item, Save
-from kerasrec._src.schedule.link import at_use_of
+from kerasrec._src.schedule.loads_and_saves import at_use_of
 from kerasrec._src.schedule.schedule import Schedule
 
 # Ops that only move numbers.

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from kerasrec._src.graph.values import Region
 from kerasrec._src.schedule.instructions import Fire, Instruction, Item, path_of
-from kerasrec._src.schedule.link import ROOTS, at_use_of, linked
+from kerasrec._src.schedule.loads_and_saves import ROOTS, at_use_of, linked
 from kerasrec._src.schedule.passes.branches_apart import PRODUCTS
 from kerasrec._src.schedule.passes.hoist_by_place import settled_places
 from kerasrec._src.schedule.schedule import Schedule

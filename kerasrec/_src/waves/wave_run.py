@@ -8,11 +8,11 @@ from functools import partial
 import tensorflow as tf
 
 from kerasrec._src.emit.results import Tensors
-from kerasrec._src.emit.run import ScheduleRun
+from kerasrec._src.emit.schedule_run import ScheduleRun
 from kerasrec._src.emit.sums import Sums
 from kerasrec._src.graph.values import Region
 from kerasrec._src.schedule.instructions import Tokens
-from kerasrec._src.schedule.link import linked
+from kerasrec._src.schedule.loads_and_saves import linked
 from kerasrec._src.schedule.sections import Direction, Loop, Section
 from kerasrec._src.waves.call_path import call_path
 from kerasrec._src.waves.loops import LoopRun, State

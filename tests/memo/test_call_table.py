@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from kerasrec._src.memo import known
-from kerasrec._src.memo.known import KnownCalls
+from kerasrec._src.memo import call_table
+from kerasrec._src.memo.call_table import CallTable
 
 
 @pytest.mark.parametrize("is_mixed", [True, pytest.param(False, marks=pytest.mark.many)])
 def test_numbers(is_mixed, monkeypatch):
     """Also where the column that stands for a key tells none apart."""
     if not is_mixed:
-        monkeypatch.setattr(known, "_mixed", lambda keys: tf.zeros_like(keys[:, 0]))
+        monkeypatch.setattr(call_table, "_mixed", lambda keys: tf.zeros_like(keys[:, 0]))
     rng = np.random.default_rng(0)
-    calls, expected, count = KnownCalls(3), {}, 0
+    calls, expected, count = CallTable(3), {}, 0
     for size in (1, 40, 0, 300, 2):
         columns = rng.integers(-3, 4, [2, size])
         bodies = [0, 1] if size else [0]

@@ -18,12 +18,12 @@ from kerasrec._src.errors import GraphError
 from kerasrec._src.graph.types import Kind
 from kerasrec._src.graph.values import Value
 from kerasrec._src.schedule.instructions import Instruction, Item, Reduce, Select, Tokens
-from kerasrec._src.schedule.link import WAITED_FOR, at_use_of, linked
+from kerasrec._src.schedule.loads_and_saves import WAITED_FOR, at_use_of, linked
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import Loop, Queues, Section, Segment
 
 
-def placed(schedule: Schedule) -> Schedule:
+def hoisted(schedule: Schedule) -> Schedule:
     """Places instructions in loops if something there waits for them, hoists the others, and links.
 
     Each loop is followed by a section for all tokens. Instructions of this section that compute

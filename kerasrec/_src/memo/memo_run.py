@@ -10,7 +10,7 @@ from kerasrec._src.memo.calls import CallFinder, Calls
 from kerasrec._src.memo.loops import LevelLoop
 from kerasrec._src.memo.plan import Plan, plan_of
 from kerasrec._src.schedule.sections import Direction, Loop
-from kerasrec._src.waves.run import WaveRun
+from kerasrec._src.waves.wave_run import WaveRun
 
 
 @dataclass(eq=False)

@@ -1,4 +1,4 @@
-"""The calls that are known: hash tables from the keys of calls to their numbers."""
+"""Tables of the calls of a run: hash tables from the keys of calls to their numbers."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _NONE = -1
 _MULTIPLIER = -7046029254386353131
 
 
-class KnownCalls:
-    """The calls of a run, by body and key, in a hash table of the run's own.
+class CallTable:
+    """The numbers of the calls of a run, by body and key, in a hash table of the run's own.
 
     Args:
         num_columns: The number of integers that identify a call, its body's number first.
@@ -95,7 +95,7 @@ def _mixed(keys: tf.Tensor) -> tf.Tensor:
     return found
 
 
-class KnownStrings:
+class StringTable:
     """Numbers for strings, in a hash table of the run's own; equal strings have equal numbers."""
 
     def __init__(self) -> None:
