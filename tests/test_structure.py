@@ -43,31 +43,27 @@ ORDER = [
 # Any module may import these; they import nothing else of kerasrec.
 SHARED = {
     "autograph",
-    "bracket_labels",
     "errors",
     "half_precision",
     "host",
     "int_range",
-    "lower_case",
     "private",
     "row_ids",
     "short_repr",
     "shuffling",
     "sparse_gradients",
-    "utf8",
+    "text",
 }
 # These folders import no more than this: datasets and training stand alone, without compiler and
 # layers, and layers is written with the names that a user has, and with what schemas say of fields.
 ALONE = {
     "datasets": {
         "autograph",
-        "bracket_labels",
         "int_range",
-        "lower_case",
         "row_ids",
         "short_repr",
         "shuffling",
-        "utf8",
+        "text",
     },
     "training": SHARED,
     "layers": {"public", "datatypes", *SHARED},

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from nltk import Tree
 
-from kerasrec._src.utf8 import is_utf8
+from kerasrec._src.text import is_utf8
 
 
 def expect(name: str, value: Any, kind: type, mend: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import tensorflow as tf
 
-from kerasrec._src.utf8 import is_utf8
+from kerasrec._src.text import is_utf8
 
 _SCALARS = {bool: tf.bool, int: tf.int32, float: tf.float32, str: tf.string}
 _LISTS = (list, Sequence)

@@ -8,9 +8,9 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from kerasrec._src.bracket_labels import checked_has_labels
 from kerasrec._src.layers.brackets import parse_brackets
 from kerasrec._src.layers.text_layer import KnownWords, TextLayer
+from kerasrec._src.text import checked_has_labels
 
 
 @keras.saving.register_keras_serializable("kerasrec")

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from kerasrec._src.bracket_labels import CASED_LABEL, KNOWN_LABEL, SURE_LABEL
 from kerasrec._src.layers.bracket_tokens import (
     BracketTokens,
     check_brackets,
@@ -19,6 +18,7 @@ from kerasrec._src.layers.bracket_tokens import (
     fail_at,
     tokens_of,
 )
+from kerasrec._src.text import CASED_LABEL, KNOWN_LABEL, SURE_LABEL
 
 EMPTY = "an empty tree node; expected a word or trees in its bracket."
 WORD_BESIDE_TREE = (

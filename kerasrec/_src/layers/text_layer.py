@@ -11,9 +11,8 @@ import tensorflow as tf
 
 from kerasrec._src.errors import SentenceFirst
 from kerasrec._src.layers.held import plain
-from kerasrec._src.lower_case import lower_case
 from kerasrec._src.private import in_symbolic_scope
-from kerasrec._src.utf8 import is_utf8
+from kerasrec._src.text import is_utf8, lower_case
 
 
 class KnownWords(Protocol):

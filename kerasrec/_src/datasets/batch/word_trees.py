@@ -7,7 +7,7 @@ import tensorflow as tf
 from kerasrec._src.autograph import not_converted
 from kerasrec._src.datasets.encode.vocabulary import Vocabulary
 from kerasrec._src.int_range import cast_integers
-from kerasrec._src.lower_case import lower_case
+from kerasrec._src.text import lower_case
 
 
 def batch_word_trees(

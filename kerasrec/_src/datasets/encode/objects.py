@@ -14,7 +14,7 @@ from kerasrec._src.datasets.encode.vocabulary import Vocabulary, expect_vocabula
 from kerasrec._src.datasets.encode.walk import Walk, short
 from kerasrec._src.datasets.expected import index_of
 from kerasrec._src.int_range import LARGEST
-from kerasrec._src.utf8 import is_utf8
+from kerasrec._src.text import is_utf8
 
 Node = TypeVar("Node")
 

@@ -23,10 +23,10 @@ from pathlib import Path
 
 from nltk import Tree
 
-from kerasrec._src.bracket_labels import CASED_LABEL, KNOWN_LABEL, SURE_LABEL, checked_has_labels
 from kerasrec._src.datasets.readers.problems import add_problem, text_of
 from kerasrec._src.datasets.readers.reading import Format, NumberedLines, read_files
 from kerasrec._src.datasets.trees.traversal import preorder
+from kerasrec._src.text import CASED_LABEL, KNOWN_LABEL, SURE_LABEL, checked_has_labels
 
 TOKEN = re.compile(r"[()]|[^ \t()]+")
 ENDINGS = [".mrg", ".ptb", ".parse", ".prd", ".txt"]

@@ -25,7 +25,7 @@ from kerasrec._src.datasets.readers.decimal_numbers import decimal_of
 from kerasrec._src.datasets.readers.problems import add_problem, text_of
 from kerasrec._src.datasets.readers.reading import Format, NumberedLines, read_files
 from kerasrec._src.short_repr import short_repr
-from kerasrec._src.utf8 import is_utf8
+from kerasrec._src.text import is_utf8
 
 EXPECTED = "trees in Newick, such as '((a:0.1,b:0.2):0.05,c:0.3);'"
 ENDINGS = [".nwk", ".newick", ".tree", ".tre", ".treefile"]

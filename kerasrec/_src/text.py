@@ -1,12 +1,20 @@
-"""What tells a label from a word, where nothing says whether brackets begin with labels.
+"""Text as readers, data types and layers all take it: UTF-8, lower case, and labels of brackets."""
 
-`(hello (world .))` may be two words and a full stop, or a word below two labels. Readers and layers
-that are not told which it is take a bracket's first word for its label only if all labels of the
-tree are `CASED_LABEL`, and either all are `KNOWN_LABEL`, or one is `SURE_LABEL` and a labeled
-bracket holds two brackets or more. Patterns are for Python's `re` and for TensorFlow alike.
-"""
+from __future__ import annotations
 
 import numpy as np
+import tensorflow as tf
+
+# Turkish, Azerbaijani and Lithuanian have rules of their own for these letters, beside I and J.
+_OF_SOME_LANGUAGES = ("\u00cc", "\u00cd", "\u0128", "\u012e", "\u0130")
+
+# What tells a label from a word, where nothing says whether brackets begin with labels.
+#
+# `(hello (world .))` may be two words and a full stop, or a word below two labels. Readers and
+# layers that are not told which it is take a bracket's first word for its label only if all labels
+# of the tree are `CASED_LABEL`, and either all are `KNOWN_LABEL`, or one is `SURE_LABEL` and a
+# labeled bracket holds two brackets or more. Patterns are for Python's `re` and for TensorFlow
+# alike.
 
 # ASCII without lower-case letters: words in scripts that have no case are not labels.
 CASED_LABEL = "[!-`{-~]+"
@@ -30,6 +38,31 @@ KNOWN_LABEL = (
     f"ADV|AUX|NOUN|NUM|PART|VERB){_FUNCTIONS}|"
     "[0-9]|[.,:$#\"]|''|``|-LRB-|-RRB-|-LCB-|-RCB-|-LSB-|-RSB-|-NONE-|-DFL-"
 )
+
+
+def is_utf8(text: str) -> bool:
+    """Whether a text contains no unpaired surrogate, half a character, as escapes in JSON may."""
+    try:
+        text.isascii() or text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def lower_case(text: tf.Tensor) -> tf.Tensor:
+    """Text in lower case, in the same way on every machine.
+
+    `tf.strings.lower` follows the language that the environment names (LANG): with `tr_TR.UTF-8`,
+    "It" becomes a word that begins with a dotless i, which no vocabulary has. So letters that
+    languages differ about come first.
+
+    Args:
+        text: UTF-8, of any shape.
+    """
+    text = tf.strings.lower(text)  # A to Z alone
+    for letter in _OF_SOME_LANGUAGES:
+        text = tf.strings.regex_replace(text, letter, letter.lower())
+    return tf.strings.lower(text, encoding="utf-8")
 
 
 def checked_has_labels(has_labels: object, asked_by: str) -> bool | None:

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from kerasrec._src import lower_case
+from kerasrec._src import text
 
 # The file alone: the whole package takes as long to import as TensorFlow.
 SCRIPT = """
@@ -22,4 +22,4 @@ def test_words_are_in_lower_case_whatever_the_language_of_the_machine(language):
     names = ("LC_ALL", "LC_MESSAGES")
     environment = {name: value for name, value in os.environ.items() if name not in names}
     environment["LANG"] = f"{language}_{language.upper()}.UTF-8"
-    subprocess.run([sys.executable, "-c", SCRIPT, lower_case.__file__], check=True, env=environment)
+    subprocess.run([sys.executable, "-c", SCRIPT, text.__file__], check=True, env=environment)
