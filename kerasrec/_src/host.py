@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 import tensorflow as tf
 
 HOST = "/device:CPU:0"
-# The dtype of integers that are kept on the GPU; see `compiled/kept.py`.
+# The dtype of integers that are kept on the GPU; see `frames/rows_xla/int_bits.py`.
 ON_GPU = tf.uint32
 
 

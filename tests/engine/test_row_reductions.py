@@ -12,8 +12,8 @@ import tensorflow as tf
 
 import kerasrec
 from kerasrec import recursive
-from tests.compiled.helpers import never_by_waves
 from tests.engine import helpers
+from tests.frames.helpers import never_by_waves
 from tests.parameters import few_of
 from tests.programs import Program, i32
 

@@ -14,17 +14,17 @@ import tensorflow as tf
 
 import kerasrec
 from kerasrec._src.compile import lower
-from kerasrec._src.compiled.ops import obstacles
 from kerasrec._src.emit.limits import Limits
 from kerasrec._src.engine.choice import EngineOptions
 from kerasrec._src.engine.program import Program as Lowered
 from kerasrec._src.engine.shared import shared_tensors
+from kerasrec._src.frames.rows_xla.ops import obstacles
 from kerasrec._src.graph.carried import tables_of_roots
 from kerasrec._src.graph.interpreter import interpret
 from kerasrec._src.graph.nodes import RowsOfRoots
 from kerasrec._src.schedule.passes import WAVE_PASSES, default_passes
 from kerasrec._src.schedule.passes.among_instances import among_instances
-from tests.compiled.helpers import never_by_waves
+from tests.frames.helpers import never_by_waves
 from tests.fuzz.plain import (
     Result,
     array,

@@ -19,7 +19,7 @@ from kerasrec.layers import (
     TreeRNN,
     TreeRNNCell,
 )
-from tests.compiled import helpers
+from tests.frames import helpers
 from tests.layers.helpers import (
     READY,
     features,

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import kerasrec
 from kerasrec.layers import NodeWise, SchemaEncoder
-from tests.compiled import helpers
+from tests.frames import helpers
 from tests.layers.helpers import loaded_from_file
 
 DOCUMENTS = [

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from tests.compiled.helpers import never_by_waves
+from tests.frames.helpers import never_by_waves
 from tests.parameters import few_of
 
 _DEPTH = 6

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from kerasrec._src.layers.choices import Given
 from kerasrec.layers import TopDownTreeLSTMCell, TreeDecoder
-from tests.compiled.helpers import never_by_waves
+from tests.frames.helpers import never_by_waves
 from tests.layers.helpers import nested, slopes
 from tests.parameters import few_of
 

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from tests.compiled.helpers import never_by_waves
+from tests.frames.helpers import never_by_waves
 from tests.memo.cases import CASES, TRANSITIONS, at, fib
 from tests.memo.helpers import differences, gradients, with_options
 from tests.parameters import few_of

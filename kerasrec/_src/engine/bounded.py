@@ -8,8 +8,8 @@ from kerasrec._src.emit.limits import Limits
 from kerasrec._src.emit.results import Given, Outcome, Tensors
 from kerasrec._src.engine.scheduled import Scheduled
 from kerasrec._src.errors import TraceError
+from kerasrec._src.frames.rows_tf.queue_run import QueueRun
 from kerasrec._src.graph.values import Value
-from kerasrec._src.queues.run import QueueRun
 from kerasrec._src.schedule.build import build_bounded
 from kerasrec._src.transform.recompute import unrepeatable
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import tensorflow as tf
 
 from kerasrec._src.emit.limits import Limits
+from kerasrec._src.frames.rows_tf.queue_run import QueueRun
 from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.graph.values import Value
 from kerasrec._src.memo.memo_run import MemoRun
-from kerasrec._src.queues.run import QueueRun
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.waves.wave_run import WaveRun
 

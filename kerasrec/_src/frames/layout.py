@@ -1,0 +1,238 @@
+"""The values that are kept for each frame of a program in queues, and their places.
+
+A frame is a call of a body. Frames are numbered in the order in which they are called. The values
+kept for a frame are in buffers, in the row with its number: its arguments and results, its caller,
+and values that several of its places read. An entry of a ragged row has a number and rows of its
+own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from kerasrec._src.errors import GraphError
+from kerasrec._src.frames.rows_tf.buffers import BufferSpec, Key
+from kerasrec._src.graph.graph import CallSite, present
+from kerasrec._src.graph.types import Type
+from kerasrec._src.graph.values import Each, Node, Region, Value, each_of
+from kerasrec._src.schedule.instructions import HandOn, Item, Save, Select, Send, Wait, region_of
+from kerasrec._src.schedule.schedule import Schedule
+from kerasrec._src.schedule.sections import Place, Queues, Segment
+
+# The integers kept for each frame: the frame that called it, the call site, and the number of calls
+# in which it is nested. In a body with tail calls, also the frame and call site to return to, and
+# the row of its results.
+FRAME = ("caller", "label", "depth")
+TAIL_FRAME = (*FRAME, "returns_to", "return_label", "result")
+
+
+class Layout:
+    """The values that are kept for a program.
+
+    Args:
+        schedule: The program's schedule, in queues.
+    """
+
+    def __init__(self, schedule: Schedule):
+        self.graph = schedule.graph
+        self.queues = {item.sweep: item for item in schedule.sections if isinstance(item, Queues)}
+        self.order = self.queues[0].order
+        self.handed_on = {one.site for _, one in self._all(HandOn)}
+        self._together = self._return_together()
+        self.inputs: dict[Node, tuple[int, Key]] = {}
+        for name, body in self.graph.bodies.items():
+            for index, sweep in enumerate(body.sweeps):
+                for number, node in enumerate(present(sweep.parameters) if index else ()):
+                    self.inputs[node] = index, self.input(name, index, number)
+        self._bytes_kept = {name: schedule.bytes_kept(name) for name in self.graph.bodies}
+        saves = [one for _, _, one in schedule.instructions() if isinstance(one, Save)]
+        self.entries = self._entries([one.item for one in saves if one.by_frame])
+        if schedule.in_blocks:  # All entries, so that there is room for sums over them.
+            self.entries = self._all_entries()
+
+    def segment(self, body: str, sweep: int, place: int) -> Segment:
+        """Returns the segment that runs at a place of a body."""
+        (found,) = [
+            item for item in self.queues[sweep].segments if (item.body, item.place) == (body, place)
+        ]
+        return found
+
+    def callers(self, body: str) -> dict[tuple[str, int], list[int]]:
+        """Returns the places to which a body returns, with the labels of calls that wait there."""
+        found: dict[tuple[str, int], list[int]] = defaultdict(list)
+        for segment, one in self._all(Send):
+            for site in one.sites:
+                if site.callee in self._together[body] and site not in self.handed_on:
+                    found[segment.body, (segment.place or 0) + 1].append(site.label)
+        return found
+
+    def has_tail_calls(self, body: str) -> bool:
+        """Whether a body makes tail calls, or is called by one."""
+        return any(body in (site.caller, site.callee) for site in self.handed_on)
+
+    def results(self, body: str) -> Hashable:
+        """Returns the space of a body's results.
+
+        Usually there is a row for each frame of the body. If tail calls let the body return for
+        frames of other bodies, there is a row for each call of these bodies that is no tail call.
+        """
+        together = self._together[body]
+        return together if len(together) > 1 else body
+
+    def input(self, body: str, sweep: int, number: int) -> Key:
+        """Returns the key of values passed to a later sweep of a body: gradients, by result."""
+        return ("input", self.results(body) if sweep % 2 else body, sweep, number)
+
+    def output(self, body: str, sweep: int, number: int) -> Key:
+        """Returns the key of the results of a sweep of a body: gradients, by frame."""
+        return ("output", body if sweep % 2 else self.results(body), sweep, number)
+
+    def link(self, sites: Sequence[CallSite], to_results: bool = False) -> Key:
+        """Returns the key of the first frame that call sites called for each token.
+
+        Args:
+            sites: Call sites that call for the same tokens.
+            to_results: Whether to return the key of the row of that frame's result instead.
+        """
+        is_frame = not to_results or self.results(sites[0].callee) == sites[0].callee
+        return ("frame of" if is_frame else "result of", sites[0].label)
+
+    def counts_calls(self, body: str, place: int) -> bool:
+        """Whether frames that wait for a place may have made no call, or more than one."""
+        return any(len(one.sites) != 1 or one.others for one in self._waits(body, place))
+
+    def awaited(self, body: str, place: int) -> int:
+        """The number of calls that each frame makes before a place.
+
+        It is 0 if frames differ in it, or if they count calls for other places, too.
+        """
+        places = {number for name, number in self.order if name == body and number}
+        counting = [other for other in places if self.counts_calls(body, other)]
+        waits = self._waits(body, place)
+        is_fixed = not any(one.others for one in waits)
+        numbers = {len(one.sites) for one in waits}
+        return numbers.pop() if counting == [place] and is_fixed and len(numbers) == 1 else 0
+
+    def kept_by_block(self, sweep: int) -> dict[Value, tuple[Place, ...]]:
+        """Returns the values that the blocks of a sweep keep for themselves, with their places."""
+        found: dict[Value, tuple[Place, ...]] = {}
+        for segment, one in self._all(Save, sweep):
+            if not one.by_frame:
+                found[one.item] = (*found.get(one.item, ()), (segment.body, segment.place or 0))
+        return found
+
+    def calls_before(self, body: str, place: int) -> int:
+        """Returns how many calls of one body each frame makes at least before a place; at least 1.
+
+        So there are that many frames of that body for each frame that gets to the place.
+        """
+        made = [Counter(site.callee for site in one.sites) for one in self._waits(body, place)]
+        callees = self.graph.bodies if made else ()
+        return max([1, *(min(calls[callee] for calls in made) for callee in callees)])
+
+    def bytes_kept(self, body: str) -> int:
+        """The least number of bytes that a frame keeps in the forward pass."""
+        outputs = self.graph.bodies[body].outputs
+        return self._bytes_kept[body] + sum(node.types[0].num_bytes for node in outputs)
+
+    def space(self, region: Region | None, body: str) -> Hashable:
+        """The space of a region's values: entries of ragged rows, or frames of the body."""
+        return each_of(region) or body
+
+    @property
+    def spaces(self) -> list[Hashable]:
+        """All spaces: those of frames, of results and of entries."""
+        entries = (each for found in self.entries.values() for each in found)
+        results = (self.results(name) for name in self.graph.bodies)
+        return list(dict.fromkeys([*self.graph.bodies, *results, *entries]))
+
+    def buffer_specs(self, sweep: int) -> dict[Key, BufferSpec]:
+        """Returns the specs of the buffers that the queues of a sweep fill."""
+        specs: dict[Key, BufferSpec] = {}
+        for name, body in self.graph.bodies.items():
+            for number, node in enumerate(present(body.sweeps[sweep].parameters) if sweep else ()):
+                key = self.input(name, sweep, number)
+                specs[key] = _spec(key[1], node.types[0])
+            for number, output in enumerate(present(body.sweeps[sweep].outputs)):
+                key = self.output(name, sweep, number)
+                specs[key] = _spec(key[1], output.types[0])
+        for segment, one in self._all(Save, sweep):
+            if one.by_frame and isinstance(one.item, Value):
+                specs[("value", one.item)] = self.buffer_spec(one.item, segment.body)
+        return specs if sweep else {**specs, **self._specs_of_calls()}
+
+    def buffer_spec(self, value: Value, body: str) -> BufferSpec:
+        """Returns the spec of the buffer of a value."""
+        return _spec(self.space(value.region, body), value.type)
+
+    def block_spec(self, value: Value) -> BufferSpec:
+        """Returns the spec of a buffer in which blocks keep a value, one after another."""
+        return _spec(None, value.type)
+
+    def _specs_of_calls(self) -> dict[Key, BufferSpec]:
+        specs: dict[Key, BufferSpec] = {}
+        for name in self.graph.bodies:
+            columns = len(TAIL_FRAME if self.has_tail_calls(name) else FRAME)
+            specs["frame", name] = BufferSpec(name, tf.int32, (columns,))
+            if any(self.counts_calls(name, place) for body, place in self.order if body == name):
+                specs["pending", name] = BufferSpec(name, tf.int32, ())
+            for each in self.entries[name]:
+                specs["entries", each] = BufferSpec(self.space(each.parent, name), tf.int32, ())
+        for segment, one in self._all(Send):
+            for key in dict.fromkeys([self.link(one.sites), self.link(one.sites, True)]):
+                specs[key] = BufferSpec(self.space(one.region, segment.body), tf.int32, ())
+        return specs
+
+    def _return_together(self) -> dict[str, tuple[str, ...]]:
+        """For each body, all bodies whose frames return for each other because of tail calls."""
+        found = {name: {name} for name in self.graph.bodies}
+        for site in self.handed_on:
+            together = found[site.caller or ""] | found[site.callee]
+            found.update(dict.fromkeys(together, together))
+        return {
+            name: tuple(other for other in found if other in together)
+            for name, together in found.items()
+        }
+
+    def _entries(self, saved: Sequence[Item]) -> dict[str, list[Each]]:
+        """For each body, ragged rows whose entries have rows in buffers, the outermost first."""
+        found: dict[str, list[Each]] = {name: [] for name in self.graph.bodies}
+        bodies = {node: name for name, body in self.graph.bodies.items() for node in body.nodes}
+        regions = [one.region for _, one in self._all(Send)]
+        regions += [region_of(item) for item in saved]
+        around = dict.fromkeys(item for region in filter(None, regions) for item in region.path())
+        for item in sorted(around, key=lambda item: len(item.path())):
+            if isinstance(item, Each):
+                found[bodies[item.selector.node]].append(item)
+        return found
+
+    def _all_entries(self) -> dict[str, list[Each]]:
+        found: dict[str, list[Each]] = {name: [] for name in self.graph.bodies}
+        for segment, one in self._all(Select):
+            found[segment.body] += [
+                item
+                for item in one.regions
+                if isinstance(item, Each) and item not in found[segment.body]
+            ]
+        return found
+
+    def _all(self, kind: type, sweep: int = 0) -> Iterator[tuple[Segment, Any]]:
+        """The instructions of a kind in the queues of a sweep."""
+        for segment in self.queues[sweep].segments if sweep in self.queues else ():
+            yield from ((segment, one) for one in segment.instructions if isinstance(one, kind))
+
+    def _waits(self, body: str, place: int) -> list[Wait]:
+        """The instructions by which frames of a body wait for calls before a place."""
+        return [
+            one for segment, one in self._all(Wait) if segment.body == body and one.then == place
+        ]
+
+
+def _spec(space: Hashable, found: Type) -> BufferSpec:
+    if found.shape is None:
+        raise GraphError(f"A value of type {found} is kept for other calls, without a known rank.")
+    return BufferSpec(space, found.dtype, found.shape)

@@ -1,0 +1,186 @@
+"""Runs any program: a machine of queues.
+
+Each call is a frame. A frame waits for the calls that it has made; when the last of them has
+returned, it enters the queue of its next place. The machine takes a queue and runs the segment of
+its place on all of its frames as one block, wherever in the recursion they are: the papers' firing
+rule (Kostopoulou et al., section 2.2), for all tokens of a place at once. New frames enter the
+queue of place 0 of their body. The machine is one `tf.while_loop`, with the places as the branches
+of a `tf.switch_case`.
+
+The machine records its blocks. Later sweeps go through the same blocks again, the gradient from the
+last to the first. So when a frame runs, the gradients of the frames that it called are there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import tensorflow as tf
+
+from kerasrec._src.emit.arrays import joined, num_rows, open_rows
+from kerasrec._src.emit.prepared import tensor_of
+from kerasrec._src.emit.results import State, Tensors
+from kerasrec._src.emit.schedule_run import ScheduleRun
+from kerasrec._src.emit.sums import Sums
+from kerasrec._src.emit.switch import switch
+from kerasrec._src.emit.tags import Scalars, walk_up
+from kerasrec._src.frames.layout import FRAME, Layout
+from kerasrec._src.frames.rows_tf.block import AllFrames
+from kerasrec._src.frames.rows_tf.later_sweep import LaterSweep
+from kerasrec._src.frames.rows_tf.state import count, first_state, next_place, waiting
+from kerasrec._src.frames.rows_tf.step import Step
+from kerasrec._src.frames.rows_tf.store import FrameStore, Trace
+from kerasrec._src.graph.graph import present
+from kerasrec._src.graph.values import Region
+from kerasrec._src.schedule.instructions import Select
+from kerasrec._src.schedule.sections import Loop, Queues
+
+
+@dataclass(eq=False)
+class QueueRun(ScheduleRun):
+    """One run of any program.
+
+    With a bound, a block takes at most that many frames, the newest first, and a frame is forgotten
+    when all frames called together with it have returned. So only frames of one block wait for
+    their turn at each depth: memory grows with the depth times the bound, and not with the number
+    of calls. The 2018 thesis, section 5.3.1, leaves open how to bound the parallelism of recursion:
+    calls cannot be stalled like the steps of a loop, because running calls wait for the stalled
+    ones. Here, the frames whose turn it is can always go deeper. With a bound, there are no later
+    sweeps.
+
+    Args:
+        schedule: The schedule to run.
+        shared: The tensors of SHARED values.
+        limits: The bounds on depth, width and memory.
+        bound: The number of frames that run at once; None for all.
+    """
+
+    bound: int | None = None
+
+    def __post_init__(self) -> None:
+        self.layout = Layout(self.schedule)
+        self.store = FrameStore(self.layout)
+        self.recorded: list[Region | str] = []
+        self.num_roots: tf.Tensor
+        self.record: tf.TensorArray
+
+    def loop(self, loop: Loop, given: Tensors, sums: Sums) -> Tensors:
+        """Runs the queues of a sweep."""
+        if not isinstance(loop, Queues):
+            raise TypeError(type(loop).__name__)
+        if not loop.sweep:
+            return self._first_sweep(given, sums)
+        LaterSweep(loop, self.store, self.shared).run(tf.range(self.num_roots), given)
+        return self._outputs(loop.sweep)
+
+    def registers(self, body: str) -> AllFrames:
+        """Registers for all frames of a body."""
+        return AllFrames(self.store, body, self.shared)
+
+    def notes(self) -> tf.Tensor:
+        """The steps of `forward`, int32 `[steps, 3]`: place in turn, step, and largest depth."""
+        places, depths, *_ = tf.unstack(self.record.stack(), axis=1)
+        return tf.stack([places, tf.range(tf.size(places)), depths], 1)
+
+    def sizes(self) -> dict[Region | str, tf.Tensor]:
+        """The number of tokens of a body or a region in each step, int32 `[steps]`."""
+        _, _, *sizes = tf.unstack(self.record.stack(), axis=1)
+        return dict(zip(self.recorded, sizes, strict=True))
+
+    def recording(self) -> QueueRun:
+        """Returns the same run, which also records the number of tokens in each step."""
+        self.recorded += self.graph.bodies
+        for section, _, one in self.schedule.instructions():
+            if isinstance(one, Select) and not section.sweep and not one.at_use:
+                self.recorded += one.regions
+        return self
+
+    def _first_sweep(self, arguments: Tensors, sums: Sums) -> Tensors:
+        self.num_roots = num_rows(arguments[0])
+        state = first_state(self.layout, self.bound, self.recorded, arguments)
+        (end,) = tf.while_loop(
+            self._goes_on,
+            lambda state: (self._iterate(state),),
+            (state,),
+            shape_invariants=(tf.nest.map_structure(open_rows, state),),
+            parallel_iterations=1,
+        )
+        self._take_over(end, sums)
+        with tf.control_dependencies([self._check(end)]):
+            return [tf.identity(tensor) for tensor in self._outputs(0)]
+
+    def _take_over(self, end: State, sums: Sums) -> None:
+        """Stores what the first sweep has kept; with a bound, also what it has collected."""
+        self.store.counts = dict(zip(self.layout.spaces, end["counts"], strict=True))
+        self.store.done = dict(zip(self.layout.buffer_specs(0), end["buffers"], strict=True))
+        self.store.arrays = dict(zip(self.layout.kept_by_block(0), end["kept"], strict=True))
+        if self.bound is None:
+            self.store.trace = Trace(end["step"], end["trace"], end["numbers"])
+            self.record = end.get("record")
+            return
+        for node, arrays in zip(self.graph.collects, end["collected"], strict=True):
+            tables = [joined(array)[0] for array in arrays]
+            sums.collect(node, tables, tensor_of(node.size, self.shared) if node.size else None)
+
+    def _goes_on(self, state: State) -> tf.Tensor:
+        is_waiting = tf.reduce_any(waiting(state, self.layout) > 0)
+        depth, width, *_ = tf.unstack(state["called"], 4)
+        return is_waiting & self.limits.allow(depth, width, self._memory(state))
+
+    def _iterate(self, state: State) -> State:
+        """Fires the queue whose turn it is."""
+        chosen = next_place(state, self.layout)
+        if self.bound is None:
+            state = {**state, "trace": state["trace"].write(state["step"], chosen)}
+        branches = [
+            partial(self._step(name, place).run, state) for name, place in self.layout.order
+        ]
+        found: State = switch(chosen, branches)
+        return {**found, "step": state["step"] + 1, "last": chosen}
+
+    def _step(self, name: str, place: int) -> Step:
+        return Step(self.store, self.shared, self.bound, self.recorded, name, place)
+
+    def _memory(self, state: State) -> tf.Tensor:
+        """The least number of bytes that the frames keep, an int64 scalar."""
+        return tf.add_n(
+            [
+                tf.cast(count(state, self.layout, name), tf.int64) * self.layout.bytes_kept(name)
+                for name in self.graph.bodies
+            ]
+        )
+
+    def _outputs(self, sweep: int) -> Tensors:
+        """The results of a sweep for the outside."""
+        outputs = present(self.graph.bodies[self.graph.entry].sweeps[sweep].outputs)
+        return [
+            self.store.done[self.layout.output(self.graph.entry, sweep, number)][: self.num_roots]
+            for number in range(len(outputs))
+        ]
+
+    def _check(self, end: State) -> tf.Tensor:
+        """Fails if the run was stopped by a limit."""
+        depth, width, body, number = tf.unstack(end["called"], 4)
+        width = tf.where(tf.reduce_any(waiting(end, self.layout) > 0), width, 0)
+        tag = partial(self._tag, body, number)
+        return self.limits.check(self.graph, depth, width, self._memory(end), tag)
+
+    def _tag(self, body: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
+        """The tag of a frame: the labels of the calls that lead to it."""
+        names = list(self.graph.bodies)
+        callers = [
+            names.index(site.caller) if site.caller else 0
+            for site in self.graph.call_sites.values()
+        ]
+
+        def frame(body: tf.Tensor, number: tf.Tensor) -> list[tf.Tensor]:
+            rows = [self.store.done[("frame", name)][:, : len(FRAME)] for name in names]
+            branches = [partial(tf.gather, found, number) for found in rows]
+            return tf.unstack(switch(body, branches), len(FRAME))
+
+        def caller(depth: tf.Tensor, state: Scalars) -> tuple[tf.Tensor, Scalars]:
+            of_caller, label, _ = frame(*state)
+            return label, (tf.gather(tf.constant(callers), label), of_caller)
+
+        return walk_up(frame(body, number)[FRAME.index("depth")], (body, number), caller)

@@ -1,0 +1,124 @@
+"""The state of a machine of queues, and its queues.
+
+Without a bound, the new frames of a body are those with the highest numbers, and all of them are
+taken at once. With a bound, there is a stack with an entry for each group of frames that were
+called together: the body, the first frame, the number after the last frame, and the numbers of all
+frames and entries at that time. As many of the newest frames are taken at once as the bound allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from kerasrec._src.emit.arrays import array_of, num_rows
+from kerasrec._src.emit.empty_waves import empty as no_tokens
+from kerasrec._src.emit.results import State, Tensors
+from kerasrec._src.frames.layout import Layout
+from kerasrec._src.frames.rows_tf.buffers import Buffers, empty
+from kerasrec._src.graph.values import Region
+
+# The number of frames for which there is room at first.
+_FRAMES_OF_ROOT = 8
+_FRAMES = 128
+
+
+def first_state(
+    layout: Layout, bound: int | None, recorded: Sequence[Region | str], roots: Tensors
+) -> State:
+    """Returns the state before the first block: the root tokens are frames of the entry.
+
+    Args:
+        layout: The layout of the program.
+        bound: The number of frames that may run at once; None for all.
+        recorded: The bodies and regions whose numbers of tokens are recorded.
+        roots: The arguments of the program.
+    """
+    graph, specs = layout.graph, layout.buffer_specs(0)
+    names, num_roots, zero = list(graph.bodies), num_rows(roots[0]), tf.constant(0)
+    sizes: dict[Hashable, Any] = dict.fromkeys(layout.spaces, tf.constant(_FRAMES))
+    of_roots = (graph.entry, layout.results(graph.entry))
+    sizes.update(dict.fromkeys(of_roots, tf.maximum(_FRAMES, _FRAMES_OF_ROOT * num_roots)))
+    tensors = [empty(spec, sizes[spec.space]) for spec in specs.values()]
+    buffers = Buffers(specs, tensors)
+    buffers.write(("frame", graph.entry), tf.range(num_roots), _frames_of(num_roots, layout))
+    counts = [num_roots if space in of_roots else zero for space in layout.spaces]
+    state: State = {
+        "buffers": buffers.tensors,
+        "counts": counts,
+        "new": {
+            name: roots if name == graph.entry else no_tokens(body.parameters)
+            for name, body in graph.bodies.items()
+        },
+        "ready": [tf.zeros([0], tf.int32) for _, place in layout.order if place],
+        "step": zero,
+        "last": tf.constant(-1),
+        "kept": [array_of(item.type.tensor_spec()) for item in layout.kept_by_block(0)],
+        # For the calls of the last block: their depth, their number, and one of the frames.
+        "called": tf.stack([zero, num_roots, names.index(graph.entry), zero]),
+    }
+    if bound is None:
+        state["heads"] = [zero for _ in names]
+        state["trace"] = array_of(tf.TensorSpec([], tf.int32))
+        state["numbers"] = array_of(tf.TensorSpec([None], tf.int32))
+        if recorded:
+            state["record"] = array_of(tf.TensorSpec([2 + len(recorded)], tf.int32))
+    else:
+        row = tf.stack([names.index(graph.entry), zero, num_roots, *counts])
+        state["stack"] = row[tf.newaxis][: tf.minimum(num_roots, 1)]
+        state["collected"] = [
+            [array_of(value.type.tensor_spec()) for value in node.inputs] for node in graph.collects
+        ]
+        state["num_collected"] = [zero for _ in graph.collects]
+    return state
+
+
+def waiting(state: State, layout: Layout) -> tf.Tensor:
+    """The number of frames that may be taken from each queue, int32 `[places]`, in their order."""
+    ready = iter(state["ready"])
+    found = [
+        tf.size(next(ready)) if place else _num_new(state, layout, name)
+        for name, place in layout.order
+    ]
+    return tf.stack(found)
+
+
+def next_place(state: State, layout: Layout) -> tf.Tensor:
+    """The place to fire, an int32 scalar: the next in turn of the first component with work."""
+    components, num_places = layout.queues[0].components, len(layout.order)
+    of_component = [number for number, component in enumerate(components) for _ in component]
+    turns = tf.math.floormod(tf.range(num_places) - state["last"] - 1, num_places)
+    ranks = tf.constant(of_component) * num_places + turns
+    is_waiting = waiting(state, layout) > 0
+    ranks = tf.where(is_waiting, ranks, len(components) * num_places)
+    return tf.argmin(ranks, output_type=tf.int32)
+
+
+def count(state: State, layout: Layout, space: Hashable) -> tf.Tensor:
+    """The number of frames or entries, an int32 scalar."""
+    found: tf.Tensor = state["counts"][layout.spaces.index(space)]
+    return found
+
+
+def _num_new(state: State, layout: Layout, name: str) -> tf.Tensor:
+    index = list(layout.graph.bodies).index(name)
+    if "heads" in state:
+        return count(state, layout, name) - state["heads"][index]
+    row = tf.unstack(tf.reduce_sum(state["stack"][-1:], 0), 3 + len(layout.spaces))
+    # To take these frames forgets all frames that were called after them, so those must be done.
+    is_newest = tf.reduce_all(tf.equal(row[3:], state["counts"]))
+    num_ready = tf.add_n([tf.size(numbers) for numbers in state["ready"]] or [0])
+    is_next = tf.equal(row[0], index) & (is_newest | tf.equal(num_ready, 0))
+    return tf.where(is_next, row[2] - row[1], 0)
+
+
+def _frames_of(num_roots: tf.Tensor, layout: Layout) -> tf.Tensor:
+    """The integers kept for the frames of the root tokens; see `layout.FRAME`."""
+    graph, roots = layout.graph, tf.range(num_roots)
+    labels = tf.fill([num_roots], graph.root.label)
+    columns = [tf.zeros_like(roots), labels, tf.zeros_like(roots)]
+    if layout.has_tail_calls(graph.entry):
+        columns += [tf.zeros_like(roots), labels, roots]
+    return tf.stack(columns, 1)

@@ -1,0 +1,490 @@
+"""A block: frames of one body that run one of its places together; some of its rows may be dead.
+
+All branches are computed on all rows of the block; a *mask* says which rows are tokens of a branch.
+So SWITCH costs nothing and MERGE is a choice. Sums over tokens read zeros in dead rows. Values that
+are passed to several call sites in turns, or returned by them, are one tensor for each call site.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import singledispatchmethod
+
+import tensorflow as tf
+
+from kerasrec._src.emit.registers import Registers
+from kerasrec._src.emit.results import Tensors
+from kerasrec._src.emit.xla_formulas import fire_alike
+from kerasrec._src.frames.rows_xla.entries import RAGGED_GATHER, filled_like, is_of_entries
+from kerasrec._src.frames.rows_xla.entry_rows import EntryRows, entry_rows, look_up
+from kerasrec._src.frames.rows_xla.frame_columns import Column
+from kerasrec._src.frames.rows_xla.ops import failing
+from kerasrec._src.frames.rows_xla.program import Program
+from kerasrec._src.frames.rows_xla.reductions import axes_of, is_reduction
+from kerasrec._src.frames.rows_xla.rows import Buffers, Rows, Sizes, beside, put
+from kerasrec._src.graph.fire import branch_chosen
+from kerasrec._src.graph.graph import CallSite
+from kerasrec._src.graph.nodes import Collect, Leave
+from kerasrec._src.graph.values import Each, Node, Region, Value, each_of
+from kerasrec._src.half_precision import in_float32
+from kerasrec._src.schedule.instructions import (
+    Fetch,
+    Fire,
+    Frames,
+    Gather,
+    Instruction,
+    Interleave,
+    Load,
+    Measure,
+    Pass,
+    Receive,
+    Return,
+    Save,
+    Select,
+    Send,
+    Separate,
+    Settled,
+    Stitch,
+)
+from kerasrec._src.schedule.instructions import (
+    Rows as RowsOfEntries,
+)
+from kerasrec._src.schedule.sections import Segment
+
+
+@dataclass(eq=False)
+class Block(Registers):
+    """The registers of a segment on a block.
+
+    Args:
+        graph: The program.
+        body: The body's name.
+        shared: The tensors of SHARED values.
+        program: The program in this run.
+        rows: The buffers.
+        numbers: The numbers of the frames, int32 `[width]`; that of the dead row if there is none.
+        live: Which rows hold frames, bool `[width]`.
+        start: The place where the block's own values begin, an int32 scalar.
+        settled: The branches that all of the frames have taken.
+        is_range: Whether the numbers are consecutive, beginning with `start`.
+    """
+
+    program: Program
+    rows: Rows
+    numbers: tf.Tensor
+    live: tf.Tensor
+    start: tf.Tensor
+    settled: Sequence[Region]
+    is_range: bool
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.layout = self.program.layout
+        self.in_turns: dict[Value, Tensors] = {}
+        # Where ops have failed: among tokens, and among entries of ragged rows.
+        self._failed: dict[bool, tf.Tensor] = {}
+        # The number of entries of each region to which the block gives numbers.
+        self.counts: dict[Hashable, tf.Tensor] | None = None
+        self._entries: dict[Each, EntryRows] = {}
+        self._first_entries: dict[Each, tf.Tensor] = {}
+        # For values that are rows of entries and belong to no token.
+        self._of_entries: dict[Value, EntryRows] = {}
+        self._frames: dict[Column, tf.Tensor] = {}
+
+    @property
+    def has_fault(self) -> tf.Tensor:
+        """Whether an op has failed, a bool scalar."""
+        return _any_of([tf.constant(False), *map(tf.reduce_any, self._failed.values())])
+
+    def failed(self, size: tf.Tensor) -> tf.Tensor:
+        """Which rows have failed, bool `[size]`; all rows if entries of ragged rows have."""
+        found = tf.zeros([size], tf.bool)
+        for of_entries, where in self._failed.items():
+            if of_entries:
+                found |= tf.reduce_any(where)
+            else:
+                found |= tf.pad(where, [[0, size - tf.shape(where)[0]]])
+        return found
+
+    def fail(self, where: tf.Tensor, region: Region | None, value: Value | None = None) -> None:
+        """Notes where something fails.
+
+        Args:
+            where: For each token of the region, whether it fails, bool; what it says of others does
+                not matter.
+            region: The region.
+            value: A value that has a row for each of those tokens; it may be rows of entries.
+        """
+        is_of_entries = value in self._of_entries or each_of(region) is not None
+        found = where & self.mask_of(value, region)
+        known = self._failed.get(is_of_entries)
+        self._failed[is_of_entries] = found if known is None else known | found
+
+    def mask(self, region: Region | None) -> tf.Tensor:
+        """The rows that are tokens of a region, bool `[width]`; `[entries]` within ragged rows."""
+        if region is None or region in self.settled:
+            return self.live
+        if isinstance(region, Each):
+            rows = self._entries[region]
+            return rows.live & rows.spread(self.mask(region.parent))
+        return self.get(region)
+
+    def mask_of(self, value: Value | None, region: Region | None) -> tf.Tensor:
+        """The live rows of a value: entries, if it has a row for each, or tokens of a region."""
+        if value not in self._of_entries:
+            return self.mask(region)
+        rows = self._of_entries[value]
+        return rows.live & rows.spread(self.mask(region))
+
+    def num_rows(self, region: Region | None) -> tf.Tensor:
+        """The number of rows of a region's values, an int32 scalar."""
+        sizes = self.rows.sizes
+        if each_of(region) is None:
+            return sizes.tokens_of_block
+        assert sizes.entries is not None
+        return sizes.entries
+
+    def spread(self, tensor: tf.Tensor, region: Region | None) -> tf.Tensor:
+        """Spreads the values of frames, `[width, ...]`, to the tokens of a region."""
+        each = each_of(region)
+        return tensor if each is None else self._entries[each].spread(tensor)
+
+    def num_called(self, region: Region | None) -> tf.Tensor:
+        """For each frame, the number of its tokens in a region, int32 `[width]`."""
+        each = each_of(region)
+        found = tf.cast(self.mask(region), tf.int32)
+        if each is None:
+            return found
+        places = tf.range(self.num_rows(None))
+        is_own = tf.equal(tf.expand_dims(places, 1), tf.expand_dims(self._entries[each].ids, 0))
+        return tf.reduce_sum(tf.where(is_own, found, 0), 1)
+
+    def called(self, sites: Sequence[CallSite], to_results: bool) -> Tensors:
+        """For each call site, the frames that it has called, or rows of results, int32 `[width]`.
+
+        Args:
+            sites: Call sites that call for the same tokens.
+            to_results: Whether to return the rows of the frames' results instead.
+        """
+        first = self.read_own(self.layout.link(sites, to_results), sites[0].region)
+        return [first + place for place in range(len(sites))]
+
+    def rows_of_results(self) -> tf.Tensor:
+        """For each frame, the row of its result, int32 `[width]`."""
+        if not self.layout.has_tail_calls(self.body):
+            return self.numbers
+        return self.frames()["result"]
+
+    def frames(self) -> dict[Column, tf.Tensor]:
+        """The integers kept for each frame, int32 `[width]` each; see `Frames.columns`.
+
+        They are read once: those of a frame that has been made do not change.
+        """
+        if self._frames:
+            return self._frames
+        key = ("frame", self.body)
+        # XLA gathers rows once, but cuts a block out for each reader. If one of them might come
+        # after the frames of new calls are written, XLA copies the table in each turn.
+        found = (
+            self.rows.read(key, self.numbers) if key in self.rows.written else self.read_own(key)
+        )
+        columns = tf.unstack(found, axis=1)
+        self._frames = dict(zip(self.program.frames.columns(self.body), columns, strict=True))
+        return self._frames
+
+    def read_arguments(self) -> Tensors:
+        """Reads the arguments of the frames, again if the frames of new calls have been written.
+
+        What is not passed on must not be computed from what was read before: XLA would copy the
+        buffer.
+        """
+        parameters = self.graph.bodies[self.body].parameters
+        found = [self._argument(number) for number, _ in enumerate(parameters)]
+        values = [Value(node, 0) for node in parameters]
+        self._tensors.update(zip(values, found, strict=True))
+        return found
+
+    def _argument(self, number: int) -> tf.Tensor:
+        """Reads an argument of the frames, by the number of the parameter."""
+        known = self.frames()
+        return known[number] if number in known else self.read_own(("input", self.body, 0, number))
+
+    def read_own(self, key: Hashable, region: Region | None = None) -> tf.Tensor:
+        """Reads the rows of the frames, or of the entries that are a region's tokens."""
+        each = each_of(region)
+        if each in self._first_entries:
+            return self.rows.read_block(key, self._first_entries[each], self.num_rows(each))
+        if each is not None:
+            return self.rows.read(key, self._numbers_of(each))
+        if self.is_range:
+            return self.rows.read_block(key, self.start)
+        return self.rows.read(key, self.numbers)
+
+    def write_own(
+        self, key: Hashable, values: tf.Tensor, mask: tf.Tensor, region: Region | None = None
+    ) -> None:
+        """Replaces the rows of the frames, or entries, for which a mask is true."""
+        each = each_of(region)
+        if each in self._first_entries:
+            first, number = self._first_entries[each], self.num_rows(each)
+            self.rows.write_block(key, first, values, mask, number)
+        elif each is not None:
+            self.rows.write(key, self._numbers_of(each), values, mask)
+        elif self.is_range:
+            self.rows.write_block(key, self.start, values, mask)
+        else:
+            self.rows.write(key, self.numbers, values, mask)
+
+    def _numbers_of(self, each: Each) -> tf.Tensor:
+        """The numbers of entries, int32 `[entries]`; that of the dead row if there is none."""
+        rows = self._entries[each]
+        first = rows.spread(self.read_own(("entries", each)))
+        return tf.where(rows.live, first + rows.offsets, self.rows.sizes.dead)
+
+    def _number_entries(self, each: Each) -> None:
+        """Numbers the entries of ragged rows."""
+        assert self.counts is not None
+        rows, first = self._entries[each], self.counts[each]
+        self._first_entries[each] = first
+        self.write_own(("entries", each), first + rows.starts, self.live)
+        self.counts[each] = first + rows.total
+
+    def passed(self, send: Send) -> list[Tensors]:
+        """For each value that call sites pass, a tensor `[width, ...]` for each call site."""
+        if len(send.sites) == 1:
+            return [[self.get(value)] for value in send.values]
+        return [self.in_turns[value] for value in send.values]
+
+    def bring(self, one: Instruction) -> Tensors:
+        """Returns a value that was passed to the frames, or kept for them."""
+        if isinstance(one, Frames):
+            return [self.rows.sizes.tokens_of_block]
+        if isinstance(one, Receive) and one.tokens:
+            return [self.rows.sizes.tokens_of_block, *self.given]
+        if isinstance(one, Receive):
+            return [self._passed(value.node) for value in one.values]
+        if isinstance(one, Load) and isinstance(one.item, Value):
+            key = ("value", one.item)
+            if one.item in self.program.arguments:
+                return [self._argument(self.program.arguments[one.item])]
+            if one.by_frame:
+                return [self.read_own(key, one.item.region)]
+            return [self.rows.read_block(key, self.start)]
+        return super().bring(one)
+
+    def keep(self, save: Save) -> None:
+        """Keeps a value."""
+        if not isinstance(save.item, Value) or save.item in self.program.arguments:
+            return
+        key, tensor = ("value", save.item), self.get(save.item)
+        if save.by_frame:
+            region = save.item.region
+            self.write_own(key, tensor, self.mask(region), region)
+        else:
+            self.rows.write_block(key, self.start, tensor, self.live)
+
+    def give_back(self, returns: Sequence[Return], sweep: int) -> tf.Tensor:
+        """Keeps the results of the frames in a sweep, from one or several branches.
+
+        Returns:
+            Which frames return, bool `[width]`.
+        """
+        written = [one for one in returns if one not in self.program.shared_results]
+        masks = [self.mask(one.region) for one in written]
+        for number, values in enumerate(zip(*(one.values for one in written), strict=True)):
+            *others, found = map(self.get, values)
+            for own, tensor in zip(masks, others, strict=False):
+                found = tf.where(beside(own, tensor), tensor, found)
+            key, mask = self.layout.output(self.body, sweep, number), _any_of(masks)
+            if sweep % 2 or not self.layout.has_tail_calls(self.body):
+                self.write_own(key, found, mask)
+            else:
+                self.rows.write(key, self.rows_of_results(), found, mask)
+        return _any_of([self.mask(one.region) for one in returns])
+
+    def fill(self, tables: dict[str, tf.Tensor]) -> None:
+        """Adds the values of COLLECT nodes to rows of their tables; dead rows add to none."""
+        for node in (one.node for one in self.reduced):
+            if not isinstance(node, Collect):
+                continue
+            value, index = self.all(node.inputs)
+            size = tf.cast(self.get(node.size), index.dtype)  # type: ignore[arg-type]
+            mask, is_inside = self.mask(node.region), (index >= 0) & (index < size)
+            self.fail(~is_inside, node.region)
+            places = tf.expand_dims(tf.cast(index, tf.int32), 1)
+            live, add = mask & is_inside, tf.tensor_scatter_nd_add
+            tables[node.name] = put(tables[node.name], places, in_float32(value), live, add)
+
+    @singledispatchmethod
+    def _run(self, one: Instruction) -> None:
+        super()._run(one)
+
+    @_run.register
+    def _(self, one: Measure) -> None:
+        """To ops, every region seems to have as many tokens as the block has rows."""
+        self._set(one, [self.num_rows(one.tokens.region)])
+
+    @_run.register
+    def _(self, one: Select) -> None:
+        (each, *_) = one.regions
+        if isinstance(each, Each):
+            self._select_entries(one, each)
+            return
+        chosen = branch_chosen(self.get(one.regions[0].selector), len(one.regions))
+        around = self.mask(one.regions[0].parent)
+        self._set(one, [around & tf.equal(chosen, place) for place in range(len(one.regions))])
+
+    @_run.register
+    def _(self, one: Settled) -> None:
+        every = self.mask(one.taken.parent)
+        none = tf.zeros_like(every)
+        self._set(one, [every if region == one.taken else none for region in one.regions])
+
+    @_run.register
+    def _(self, one: Fetch) -> None:
+        key = self.layout.output(one.sites[0].callee, one.sweep, one.number)
+        called = self.called(one.sites, to_results=not one.sweep % 2)
+        found = [self.rows.read(key, numbers) for numbers in called]
+        if len(found) == 1:
+            self._set(one, found)
+        else:
+            self.in_turns[one.value] = found
+
+    @_run.register
+    def _(self, one: Interleave) -> None:
+        self.in_turns[one.output] = self.all(one.inputs)
+
+    @_run.register
+    def _(self, one: Separate) -> None:
+        pairs = zip(one.outputs, self.in_turns[one.value], strict=True)
+        self._set(one, [tensor for value, tensor in pairs if value])
+
+    @_run.register
+    def _(self, one: Send) -> None:
+        """Only notes the instruction: steps read the values by `passed`."""
+        self.sent[one] = []
+
+    @_run.register
+    def _(self, one: Gather) -> None:
+        value, region = one.inputs
+        tensor = self.get(value)
+        self._set(one, [self.spread(tensor, region) if isinstance(region, Each) else tensor])
+
+    @_run.register
+    def _(self, one: RowsOfEntries) -> None:
+        (each,) = one.inputs
+        assert isinstance(each, Each)
+        self._set(one, [tf.cast(self.get(each), one.output.type.dtype)])
+        self._of_entries[one.output] = self._entries[each]
+
+    @_run.register
+    def _(self, one: Pass) -> None:
+        value, *lengths = self.all(one.inputs)
+        region = one.output.region
+        for other in lengths[1:]:
+            self.fail(tf.not_equal(lengths[0], other), region.parent if region else None)
+        self._set(one, [value])
+        each = each_of(one.output.node.inputs[0].region)
+        if isinstance(one.output.node, Leave) and each:
+            self._of_entries[one.output] = self._entries[each]
+
+    @_run.register
+    def _(self, one: Stitch) -> None:
+        count = len(one.inputs) // 2
+        *others, found = self.all(one.inputs[:count])
+        for tensor, mask in zip(others, self.all(one.inputs[count:]), strict=False):
+            found = tf.where(beside(mask, tensor), tensor, found)
+        self._set(one, [found])
+
+    @_run.register
+    def _(self, one: Fire) -> None:
+        inputs = self.all(one.inputs)
+        axes = axes_of(one.node) if one.node.op == "Sum" else None
+        if axes is not None:  # A gradient that broadcasts computes them; XLA must know them.
+            inputs[1] = tf.constant(axes, inputs[1].dtype)
+        if is_reduction(one.node):
+            summed = one.inputs[:1] if one.node.op == "Sum" else one.inputs
+            for place, value in enumerate(summed):
+                if not value.is_shared:
+                    inputs[place] = self._without_dead(inputs[place], value)
+        fails = failing(one, inputs, self.program.sizes_of_tables)
+        if fails is not None:
+            of_rows = [value for value in one.inputs if value in self._of_entries]
+            self.fail(fails, one.node.region, of_rows[0] if of_rows else None)
+        if one.node.op == RAGGED_GATHER:
+            assert self.rows.sizes.entries is not None and fails is not None
+            # Frames of other branches may look up a row in the table's padding, which is none.
+            live, size = self.live & ~fails, self.rows.sizes.entries
+            splits, values, index = inputs
+            *tensors, rows = look_up(splits, values, index, live, size)
+            self._of_entries[one.outputs[1]] = rows
+        else:
+            tensors = self._fire(one, inputs)
+        for tensor, value in zip(tensors, one.outputs, strict=True):
+            tensor.set_shape(value.type.tensor_shape())
+        self._set(one, tensors)
+
+    def _fire(self, one: Fire, inputs: Tensors) -> Tensors:
+        """The outputs of an op; records which of them are rows of entries."""
+        if one.node.op == "GatherV2" and not one.inputs[0].is_shared:
+            inputs[1] = tf.maximum(inputs[1], 0)  # Dead rows of entries have no frame: -1.
+        for value in (*one.inputs, filled_like(one.node)):
+            if value in self._of_entries:
+                waves = (item for item in one.outputs if is_of_entries(item))
+                self._of_entries.update(dict.fromkeys(waves, self._of_entries[value]))
+        return fire_alike(one.node, inputs)
+
+    def _select_entries(self, one: Select, each: Each) -> None:
+        rows = entry_rows(self.get(each.selector), self.live, self.num_rows(each))
+        self._entries[each] = rows
+        self.fail(rows.total > self.num_rows(each), None)
+        self._set(one, [rows.ids])
+        is_new = self.counts is not None and not one.at_use
+        if is_new and each in self.layout.entries[self.body]:
+            self._number_entries(each)
+
+    def _passed(self, node: Node) -> tf.Tensor:
+        """The value that a later sweep passes to the frames for a parameter."""
+        sweep, key = self.layout.inputs[node]
+        return self.rows.read(key, self.rows_of_results()) if sweep % 2 else self.read_own(key)
+
+    def _without_dead(self, tensor: tf.Tensor, value: Value) -> tf.Tensor:
+        """The tensor of a value, with zeros in its dead rows."""
+        if not tensor.shape.rank or tensor.dtype == tf.bool:
+            return tensor
+        mask = self.mask_of(value, value.region)
+        return tf.where(beside(mask, tensor), tensor, tf.zeros_like(tensor))
+
+
+def _any_of(masks: Sequence[tf.Tensor]) -> tf.Tensor:
+    return functools.reduce(tf.logical_or, masks)
+
+
+def block_of(
+    program: Program,
+    segment: Segment,
+    start: tf.Tensor,
+    count: tf.Tensor,
+    written: Buffers,
+    sizes: Sizes,
+) -> Block:
+    """Makes a block of the frames of a place, or of all frames of a body.
+
+    Args:
+        program: The program in this run.
+        segment: The segment to run.
+        start: The number of frames before the block, an int32 scalar.
+        count: The number of frames to take, or a larger number, an int32 scalar.
+        written: The buffers that the block may write.
+        sizes: The sizes of the block.
+    """
+    rows = program.rows(sizes, written)
+    numbers, live = start + tf.range(sizes.width), tf.range(sizes.width) < count
+    if segment.place:
+        numbers = program.listed(rows, (segment.body, segment.place), start)
+    numbers = tf.where(live, numbers, sizes.dead)
+    graph, body, shared = program.layout.graph, segment.body, program.shared
+    is_range, settled = not segment.place, segment.settled
+    return Block(graph, body, shared, program, rows, numbers, live, start, settled, is_range)

@@ -1,0 +1,108 @@
+"""Sweeps of a compiled run whose blocks are known before they begin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from kerasrec._src.emit.arrays import open_rows
+from kerasrec._src.emit.results import Tensors
+from kerasrec._src.frames.rows_xla.block import Block
+from kerasrec._src.frames.rows_xla.program import Program
+from kerasrec._src.frames.rows_xla.rows import Buffers, Sizes
+from kerasrec._src.schedule.instructions import Return
+from kerasrec._src.schedule.sections import Component, Direction, Place, Queues, Segment
+
+
+class BlockSweep:
+    """A sweep over the blocks that are recorded for each component, under `("trace", number)`.
+
+    Args:
+        program: The program, which has the values kept so far, and takes those of this sweep.
+        section: The section of the schedule.
+    """
+
+    def __init__(self, program: Program, section: Queues):
+        self.program = program
+        self.layout = program.layout
+        self.sweep = section.sweep
+        self.is_back = section.direction is Direction.BACK
+        self.specs = program.buffer_specs(section.sweep)
+
+    def _run_from(self, buffers: Buffers) -> None:
+        """Runs all blocks, from given buffers."""
+        components = list(enumerate(self.program.components))
+        for number, component in reversed(components) if self.is_back else components:
+            buffers = self._run_component(number, component, buffers)
+        self.program.done.update(buffers)
+
+    def _run_component(self, number: int, component: Component, buffers: Buffers) -> Buffers:
+        last, trace = self.program.steps[number] - 1, self.program.done["trace", number]
+        first, step = (last, -1) if self.is_back else (tf.constant(0), 1)
+        sizes = self.program.sizes_for(component)
+
+        def is_left(at: tf.Tensor) -> tf.Tensor:
+            return (at >= 0) & (at <= last)
+
+        def run_place(place: int, at: tf.Tensor, tensors: Tensors) -> tuple[tf.Tensor, Tensors]:
+            """Runs the next blocks as long as they are of one place."""
+
+            def run(at: tf.Tensor, tensors: Tensors) -> tuple[tf.Tensor, Tensors]:
+                # Not `trace[at]`: a slice makes XLA compile anew for each number of blocks.
+                _, start, count = tf.unstack(tf.gather(trace, at), 3)
+                now: Buffers = dict(zip(buffers, tensors, strict=True))
+                now = self._run_block(component[place], sizes, start, count, now)
+                return at + step, list(now.values())
+
+            def is_next(at: tf.Tensor, _: Tensors) -> tf.Tensor:
+                here = tf.gather(trace, tf.clip_by_value(at, 0, last))
+                return is_left(at) & tf.equal(tf.unstack(here, 3)[0], place)
+
+            return _loop(is_next, run, at, tensors)
+
+        def turns(at: tf.Tensor, tensors: Tensors) -> tuple[tf.Tensor, Tensors]:
+            places = range(len(component))
+            for place in reversed(places) if self.is_back else places:
+                at, tensors = run_place(place, at, tensors)
+            return at, tensors
+
+        tensors = list(buffers.values())
+        if len(component) == 1:
+            _, tensors = turns(first, tensors)
+        else:
+            _, tensors = _loop(lambda at, _: is_left(at), turns, first, tensors)
+        return dict(zip(buffers, tensors, strict=True))
+
+    def _run_block(
+        self, key: Place, sizes: Sizes, start: tf.Tensor, count: tf.Tensor, buffers: Buffers
+    ) -> Buffers:
+        """Runs a place on one block."""
+        segment = self.layout.segment(key[0], self.sweep, key[1])
+        block = self.program.block_of(self.program, segment, start, count, buffers, sizes)
+        block.run(segment.instructions)
+        self._pass_on(block, segment)
+        returns = [one for one in segment.placed if isinstance(one, Return)]
+        if returns:  # Also to callers that tail calls return to.
+            block.give_back(returns, self.sweep)
+        return block.rows.finished()
+
+    def _pass_on(self, block: Block, segment: Segment) -> None:
+        """Passes on the values of a block other than its results."""
+        raise NotImplementedError
+
+
+def _loop(
+    goes_on: Callable[[tf.Tensor, Tensors], tf.Tensor],
+    run: Callable[[tf.Tensor, Tensors], tuple[tf.Tensor, Tensors]],
+    at: tf.Tensor,
+    tensors: Tensors,
+) -> tuple[tf.Tensor, Tensors]:
+    found: tuple[tf.Tensor, Tensors] = tf.while_loop(
+        goes_on,
+        run,
+        (at, tensors),
+        shape_invariants=(tf.TensorShape([]), list(map(open_rows, tensors))),
+        parallel_iterations=1,
+    )
+    return found

@@ -1,0 +1,189 @@
+"""Runs a schedule as programs that XLA compiles: one for the values, one for their gradient.
+
+XLA compiles anew for each size of its inputs. So open sizes are padded to the next power of two:
+root tokens, tables that all tokens share, and the room for frames. The number of frames is not
+known beforehand; a run that runs out of room begins again with more. XLA does not raise some errors
+of TensorFlow's kernels, such as that for an index outside a table. If such an error is due, or a
+bound on depth, room or the number of sizes is met, waves run the program from the start: they raise
+the error, or finish the run.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import tensorflow as tf
+
+from kerasrec._src.emit.arrays import open_rows
+from kerasrec._src.emit.limits import Limits
+from kerasrec._src.emit.results import Given, Outcome, State, Tensors
+from kerasrec._src.emit.schedule_run import ScheduleRun
+from kerasrec._src.frames.rows_xla.gradient import Gradient
+from kerasrec._src.frames.rows_xla.known_sizes import KnownSizes
+from kerasrec._src.frames.rows_xla.padding import num_rows
+from kerasrec._src.frames.rows_xla.values import Values
+from kerasrec._src.graph.values import Value
+from kerasrec._src.host import integers_on_host
+from kerasrec._src.private import not_inlined
+from kerasrec._src.schedule.schedule import Schedule
+
+_GROWTH = 8
+_MOST_FRAMES = 1 << 24
+
+
+class CompiledRun:
+    """One run of a program.
+
+    Args:
+        schedule: The schedule in queues, with the gradient.
+        forward_only: The same without the gradient. If it is given, nothing is kept for a gradient,
+            and the gradient runs the values again.
+        by_waves: Makes a run by waves, from the tensors of SHARED values and the limits.
+        known: The sizes for which XLA has compiled the program; beyond their bound, waves run it.
+        shared: The tensors of SHARED values.
+        limits: The bounds on depth and memory.
+    """
+
+    values_of = Values
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        forward_only: Schedule | None,
+        by_waves: Callable[[dict[Value, tf.Tensor], Limits], ScheduleRun],
+        known: KnownSizes,
+        shared: dict[Value, tf.Tensor],
+        limits: Limits,
+    ):
+        self.schedule = schedule
+        self.forward_only = forward_only
+        self.by_waves = by_waves
+        self.known = known
+        self.shared = shared
+        self.limits = limits
+        self.arguments: Tensors
+        self._values: Values
+        self._found: State
+
+    def forward(self, arguments: Tensors) -> Outcome:
+        """Runs sweep 0 on flat arguments, `[tokens, ...]` each."""
+        with integers_on_host():
+            return self._forward(arguments)
+
+    def _forward(self, arguments: Tensors) -> Outcome:
+        self.arguments = arguments
+        num_roots = num_rows(arguments[0])
+        schedule, keeps = self.forward_only or self.schedule, self.forward_only is None
+        values = self.values_of(schedule, self.limits, self.shared, keeps, self.known)
+        self._values = values
+        found = self._found = self._run_values(arguments)
+
+        def waves() -> Outcome:
+            return self._in_waves().forward(arguments)
+
+        return unless_failed(self._has_failed(), lambda: values.outcome(found, num_roots), waves)
+
+    def _run_values(self, arguments: Tensors) -> State:
+        """Runs the values, with more room if there was not enough; see `Values.run`."""
+        values, most = self._values, self._most_frames()
+
+        def is_full(state: State) -> tf.Tensor:
+            return state["failures"][0] > 0
+
+        num_roots = num_rows(arguments[0])
+        capacity = tf.minimum(values.first_capacity(num_roots), most)
+        first = values.run(arguments, capacity)
+
+        def with_more_room() -> State:
+            def goes_on(state: State, capacity: tf.Tensor) -> tf.Tensor:
+                return is_full(state) & (capacity < most)
+
+            def go_on(state: State, capacity: tf.Tensor) -> tuple[State, tf.Tensor]:
+                capacity = tf.where(capacity > most // _GROWTH, most, capacity * _GROWTH)
+                return values.run(arguments, capacity), capacity
+
+            shapes = tf.nest.map_structure(open_rows, first)
+            state, _ = tf.while_loop(
+                goes_on, go_on, (first, capacity), (shapes, tf.TensorShape([]))
+            )
+            return state
+
+        found: State = tf.cond(is_full(first), not_inlined(with_more_room), lambda: first)
+        return found
+
+    def backward(self, given: Given, shared: dict[Value, tf.Tensor]) -> Outcome:
+        """Runs the other sweeps; the arguments are those of `ScheduleRun.backward`."""
+        with integers_on_host():
+            return self._backward(given, shared)
+
+    def _backward(self, given: Given, shared: dict[Value, tf.Tensor]) -> Outcome:
+        if self.forward_only is not None:
+            again = copy.copy(self)
+            again.forward_only = None
+            again.forward(self.arguments)
+            return again.backward(given, shared)
+        num_roots = num_rows(self.arguments[0])
+        gradient = Gradient(self._values, shared)
+
+        def waves() -> Outcome:
+            run = self._in_waves()
+            run.forward(self.arguments)
+            return run.backward(given, shared)
+
+        def compiled() -> Outcome:
+            return gradient.run(self._found, given, num_roots)
+
+        return unless_failed(self._has_failed(), compiled, waves)
+
+    def _has_failed(self) -> tf.Tensor:
+        """Whether waves must run the program, a bool scalar; in whichever graph is being built."""
+        return tf.reduce_any(self._found["failures"] > 0)
+
+    def _in_waves(self) -> ScheduleRun:
+        """Makes a run by waves."""
+        return self.by_waves(self.shared, self.limits)
+
+    def _most_in_memory(self) -> int:
+        """The number of tokens of each body for which there is memory."""
+        layout = self._values.layout
+        bytes_kept = sum(layout.bytes_kept(name) for name in layout.graph.bodies)
+        return self.limits.max_memory // max(bytes_kept, 1)
+
+    def _most_frames(self) -> int:
+        # The number of calls made at once is not known here. If there are at most max_width in all,
+        # the bound holds; if there are more, waves run the program and check it.
+        return min(self._most_in_memory(), self.limits.max_width, _MOST_FRAMES)
+
+
+def unless_failed(
+    has_failed: tf.Tensor, compiled: Callable[[], Outcome], waves: Callable[[], Outcome]
+) -> Outcome:
+    """Returns the results of the compiled program, or those of waves if it has failed."""
+    found: list[Outcome] = []
+
+    def of_compiled() -> list[tf.Tensor]:
+        found.append(compiled())
+        return found[0].flat()
+
+    def of_waves() -> list[tf.Tensor]:
+        outcome = waves()
+        in_order = {key: outcome.sums[key] for key in found[0].sums}
+        return replace(outcome, sums=in_order).flat()
+
+    of_waves_later = not_inlined(of_waves)
+    # The branch that is traced first determines the structure.
+    tensors = tf.cond(~has_failed, of_compiled, of_waves_later)
+    return _like(found[0], tensors)
+
+
+def _like(outcome: Outcome, tensors: Sequence[tf.Tensor]) -> Outcome:
+    """Returns an outcome with other tensors, in the order of `flat`."""
+    left = iter(tensors)
+
+    def next_like(found: tf.Tensor | tf.IndexedSlices) -> tf.Tensor | tf.IndexedSlices:
+        parts = [next(left) for _ in tf.nest.flatten(found, expand_composites=True)]
+        return tf.nest.pack_sequence_as(found, parts, expand_composites=True)
+
+    return outcome.map(next_like)

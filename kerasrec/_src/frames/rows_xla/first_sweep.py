@@ -1,0 +1,155 @@
+"""The first sweep of a compiled run: frames in queues, a block of them at a time.
+
+Frames are numbered as they are called, so those that wait for place 0 of a body have the highest
+numbers. Those that wait for a later place are in a list (see `walks.py`). The components of places
+run one after another. A component of several places is a loop, in which each place runs until its
+own queue is empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from kerasrec._src.emit.arrays import open_rows
+from kerasrec._src.emit.results import State, Tensors
+from kerasrec._src.frames.rows_xla.frame_columns import Column
+from kerasrec._src.frames.rows_xla.packed_scalars import stacked, unstacked
+from kerasrec._src.frames.rows_xla.program import Program
+from kerasrec._src.frames.rows_xla.step import Step
+from kerasrec._src.schedule.sections import Component, Place
+
+# The scalars of a state.
+_SCALARS = ("counts", "heads", "tails", "steps", "fault")
+
+
+class FirstSweep:
+    """The first sweep.
+
+    Args:
+        program: The program, which takes the values that the sweep keeps.
+    """
+
+    def __init__(self, program: Program):
+        self.program = program
+        self.layout, self.sizes = program.layout, program.sizes
+        self.specs = program.buffer_specs(0)
+
+    def run(self, arguments: Tensors, num_roots: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Runs all frames, or as many as there is room for.
+
+        Args:
+            arguments: The arguments of the program, padded.
+            num_roots: The number of root tokens, an int32 scalar.
+
+        Returns:
+            Whether there was no room, and whether an op failed or a limit was met; bool scalars.
+        """
+        state, program = self._begin(arguments, num_roots), self.program
+        for number, component in enumerate(program.components):
+            state = self._run_component(state, number, component)
+        program.done.update(zip(self.specs, state["buffers"], strict=True))
+        program.done.update((("trace", at), trace) for at, trace in enumerate(state["traces"]))
+        program.tables = dict(zip(program.rows_of_tables, state["tables"], strict=True))
+        program.counts = dict(zip(self.layout.spaces, state["counts"], strict=True))
+        program.tails = dict(zip(self.layout.order, state["tails"], strict=True))
+        program.steps = state["steps"]
+        return self._is_full(state), state["fault"] | tf.reduce_any(state["failed"])
+
+    def _begin(self, arguments: Tensors, num_roots: tf.Tensor) -> State:
+        """Returns the state before the first block: the root tokens are frames of the entry."""
+        graph, components = self.layout.graph, self.program.components
+        entry, sizes = graph.entry, self.sizes
+        # Not a constant: TensorFlow's bridge to XLA fails on constants that several loops pass on.
+        zero = num_roots - num_roots
+        rows = self.program.rows(sizes, self.program.empty(self.specs))
+        roots = tf.range(tf.shape(arguments[0])[0])
+        is_root = roots < num_roots
+        label = tf.constant(graph.root.label)
+        known: dict[Column, tf.Tensor] = dict(enumerate(arguments))
+        known |= dict.fromkeys(("depth", "caller", "returns_to", "listed"), zero)
+        known |= {"label": label, "return_label": label, "result": roots}
+        self.program.frames.write(rows, entry, roots, known, is_root)
+        of_roots = (entry, self.layout.results(entry))
+        return {
+            "buffers": list(rows.finished().values()),
+            "counts": [num_roots if one in of_roots else zero for one in self.layout.spaces],
+            "heads": [zero for _ in self.layout.order],
+            "tails": [zero for _ in self.layout.order],
+            "steps": [zero for _ in components],
+            "traces": [
+                tf.zeros([len(one) * sizes.capacity + 1, 3], tf.int32) for one in components
+            ],
+            "tables": list(self.program.empty_tables().values()),
+            # Whether a step has failed that makes calls; such steps might go on forever.
+            "fault": zero > 0,
+            # For each row of a block, whether another step has failed; asked at the end of the run.
+            "failed": tf.fill([sizes.wide.tokens_of_block], zero > 0),
+        }
+
+    def _run_component(self, state: State, number: int, component: Component) -> State:
+        """Runs places until no frame is ready for any of them."""
+
+        def turns(state: State) -> State:
+            for at in range(len(component)):
+                state = self._run_place(state, number, at)
+            return state
+
+        if len(component) == 1:
+            return turns(state)
+        return self._loop(component, turns, state)
+
+    def _run_place(self, state: State, number: int, at: int) -> State:
+        """Runs a place until no frame is ready for it.
+
+        A loop that does not run costs nothing; a conditional would copy all buffers.
+        """
+        component = self.program.components[number]
+        key, sizes = component[at], self.program.sizes_for(component)
+
+        def run(state: State) -> State:
+            step = Step(self.program, self.specs, key, sizes, state)
+            step.run()
+            step.note(number, at)
+            return step.state()
+
+        return self._loop((key,), run, state)
+
+    def _loop(self, places: Component, run: Callable[[State], State], state: State) -> State:
+        """Runs as long as frames are ready for some places, and there is room for more."""
+
+        def goes_on(state: State) -> tf.Tensor:
+            waiting = [self._waiting(state, key) > 0 for key in places]
+            return tf.reduce_any(waiting) & ~self._is_full(state) & ~state["fault"]
+
+        like = {name: state[name] for name in _SCALARS}
+
+        def packed(state: State) -> tuple[State, tf.Tensor]:
+            tensors = {name: state[name] for name in state if name not in _SCALARS}
+            return tensors, stacked({name: state[name] for name in _SCALARS})
+
+        def unpacked(tensors: State, scalars: tf.Tensor) -> State:
+            found = unstacked(scalars, like)
+            return {**tensors, **found, "fault": found["fault"] > 0}
+
+        begin = packed(state)
+        found = tf.while_loop(
+            lambda *now: goes_on(unpacked(*now)),
+            lambda *now: packed(run(unpacked(*now))),
+            begin,
+            tf.nest.map_structure(open_rows, begin),
+            parallel_iterations=1,
+        )
+        return unpacked(*found)
+
+    def _is_full(self, state: State) -> tf.Tensor:
+        tails = dict(zip(self.layout.order, state["tails"], strict=True))
+        return self.program.is_full(state["counts"], tails)
+
+    def _waiting(self, state: State, key: Place) -> tf.Tensor:
+        """The number of frames in the queue of a place, an int32 scalar."""
+        (name, place), at = key, self.layout.order.index(key)
+        counts = dict(zip(self.layout.spaces, state["counts"], strict=True))
+        end: tf.Tensor = state["tails"][at] if place else counts[name]
+        return end - state["heads"][at]

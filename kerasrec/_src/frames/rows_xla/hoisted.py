@@ -1,0 +1,148 @@
+"""Hoisted instructions and sums, which run for all frames of a compiled run, in wide blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+
+import tensorflow as tf
+
+from kerasrec._src.emit.arrays import open_rows
+from kerasrec._src.emit.results import Tensors
+from kerasrec._src.frames.rows_tf.buffers import BufferSpec
+from kerasrec._src.frames.rows_xla.block import Block
+from kerasrec._src.frames.rows_xla.program import Program
+from kerasrec._src.frames.rows_xla.reductions import rows_of_token
+from kerasrec._src.frames.rows_xla.row_room import fitting
+from kerasrec._src.frames.rows_xla.rows import Buffers, beside, put
+from kerasrec._src.graph.nodes import Accumulate, Collect
+from kerasrec._src.half_precision import in_float32
+from kerasrec._src.private import in_xla
+from kerasrec._src.schedule.instructions import Reduce, Save
+from kerasrec._src.schedule.sections import AllTokens, Segment
+
+
+class Sum:
+    """The value of a COLLECT or ACCUMULATE node, as tensors that a loop carries.
+
+    Dense gradients are added up, in float32 where they are half-precision. Rows are appended, and
+    counted.
+
+    Args:
+        node: The node.
+        program: The program of the node.
+    """
+
+    def __init__(self, node: Collect | Accumulate, program: Program):
+        self.node = node
+        self._is_dense = isinstance(node, Accumulate) and len(node.inputs) == 1
+        if self._is_dense:
+            kind = node.inputs[0].type
+            shape = kind.shape or ()
+            if None in shape and isinstance(node, Accumulate):
+                shape = tf.shape(program.shared[node.to])
+            self.begin: Tensors = [in_float32(tf.zeros(shape, kind.dtype))]
+        else:
+            self.begin = [tf.constant(0)]
+            for item in node.inputs:
+                rows = program.sizes.tokens * rows_of_token(item)
+                shape = item.type.tensor_shape()[1:]
+                self.begin.append(tf.zeros([rows, *shape], item.type.dtype))
+
+    def add(self, tensors: Tensors, block: Block) -> Tensors:
+        """Returns the tensors with the contribution of a block."""
+        values = block.all(self.node.inputs)
+        if self._is_dense:
+            return [tensors[0] + in_float32(values[0])]
+        count, *rows = tensors
+        first = self.node.inputs[0]
+        mask = tf.repeat(block.mask_of(first, self.node.region), rows_of_token(first))
+        ranks = tf.cumsum(tf.cast(mask, tf.int32))
+        places = tf.expand_dims(count + ranks - 1, 1)
+        pairs = zip(rows, values, strict=True)
+        found = [put(old, places, new, mask) for old, new in pairs]
+        return [count + ranks[-1], *found]
+
+    def found(self, tensors: Tensors) -> Tensors:
+        """Returns the final value: a dense gradient, or the rows that were appended.
+
+        Inside XLA, no rows can be left out, so unused rows are zeros for row 0.
+        """
+        if self._is_dense:
+            return tensors
+        count, *rows = tensors
+        if in_xla():
+            is_given = tf.range(tf.shape(rows[0])[0]) < count
+            return [tf.where(beside(is_given, item), item, tf.zeros_like(item)) for item in rows]
+        return [item[:count] for item in rows]
+
+
+def run_hoisted(program: Program, section: AllTokens) -> tuple[list[Sum], list[Tensors], tf.Tensor]:
+    """Runs a section for all frames.
+
+    Args:
+        program: The program, which takes what the section keeps.
+        section: The section of the schedule.
+
+    Returns:
+        The sums, the final value of each, and whether an op failed, a bool.
+    """
+    sums, found, has_fault = [], [], tf.constant(False)
+    specs = program.specs_of_saves(section)
+    program.done.update(program.empty(specs))
+    for segment in section.segments:
+        if segment.instructions:
+            more, tensors, fails = _run_segment(program, segment, specs)
+            sums += more
+            found += tensors
+            has_fault |= fails
+    return sums, found, has_fault
+
+
+def _run_segment(
+    program: Program, segment: Segment, specs: Mapping[Hashable, BufferSpec]
+) -> tuple[list[Sum], list[Tensors], tf.Tensor]:
+    """Runs a segment on all frames of its body, or on those of its place."""
+    body, place = segment.body, segment.place
+    sums = [Sum(one.node, program) for one in segment.instructions if isinstance(one, Reduce)]
+    saved = {("value", one.item) for one in segment.instructions if isinstance(one, Save)}
+    buffers: Buffers = {key: program.done[key] for key in specs if key in saved}
+    sizes = program.sizes.wide
+    count = program.tails[body, place] if place else program.counts[body]
+
+    def iterate(
+        start: tf.Tensor, tensors: Tensors, found: list[Tensors], has_fault: tf.Tensor
+    ) -> tuple[tf.Tensor, Tensors, list[Tensors], tf.Tensor]:
+        written: Buffers = dict(zip(buffers, tensors, strict=True))
+        given = program, segment, start, count - start, written, sizes
+        block = program.block_of(*given)
+        # Not always the width: XLA drops a loop from 0 to 1 by constant steps of more than 1.
+        taken = tf.minimum(count - start, sizes.width)
+        found_fitting = fitting(block, segment)
+        if found_fitting is not None:
+            taken = found_fitting
+            block = program.block_of(program, segment, start, taken, written, sizes)
+        block.run(segment.instructions)
+        found = [one.add(before, block) for one, before in zip(sums, found, strict=True)]
+        tensors = list(block.rows.finished().values())
+        return start + taken, tensors, found, has_fault | block.has_fault
+
+    begin = (
+        tf.constant(0),
+        list(buffers.values()),
+        [one.begin for one in sums],
+        tf.constant(False),
+    )
+    _, tensors, found, has_fault = tf.while_loop(
+        lambda start, *_: start < count,
+        iterate,
+        begin,
+        shape_invariants=tf.nest.map_structure(_shape, begin),
+        parallel_iterations=1,
+    )
+    program.done.update(zip(buffers, tensors, strict=True))
+    return sums, found, has_fault
+
+
+def _shape(tensor: tf.Tensor) -> tf.TensorShape:
+    """The shape of a sum, or of rows."""
+    return tensor.shape if tensor.shape.is_fully_defined() else open_rows(tensor)

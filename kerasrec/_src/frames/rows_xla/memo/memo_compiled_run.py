@@ -1,0 +1,118 @@
+"""One run of a program in which equal calls are one call, compiled by XLA."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from kerasrec._src.emit.barriers import with_open_tokens
+from kerasrec._src.emit.prepared import with_prepared
+from kerasrec._src.emit.results import State, Tensors
+from kerasrec._src.emit.schedule_run import ScheduleRun
+from kerasrec._src.frames.rows_xla.compiled_run import CompiledRun
+from kerasrec._src.frames.rows_xla.memo.block import memo_block_of
+from kerasrec._src.frames.rows_xla.memo.order import Order, order_of
+from kerasrec._src.frames.rows_xla.memo.program import (
+    COPIES,
+    ROOTS,
+    MemoProgram,
+    called_key,
+    waiting_of,
+)
+from kerasrec._src.frames.rows_xla.memo.sweep import FirstMemoSweep, LaterMemoSweep
+from kerasrec._src.frames.rows_xla.padding import num_rows
+from kerasrec._src.frames.rows_xla.program import Program
+from kerasrec._src.frames.rows_xla.rows import Sizes
+from kerasrec._src.frames.rows_xla.values import Values
+from kerasrec._src.host import integers_on_host
+from kerasrec._src.memo.calls import CallFinder, Calls
+from kerasrec._src.memo.memo_run import MemoRun
+from kerasrec._src.schedule.linkage import groups_of
+from kerasrec._src.schedule.schedule import Schedule
+from kerasrec._src.schedule.sections import Direction, Loop
+
+
+class MemoValues(Values):
+    """Runs the values of a program on known calls; arguments as for `Values`."""
+
+    program_type = MemoProgram
+    later_sweep = LaterMemoSweep
+    block_of = staticmethod(memo_block_of)
+
+    def run_in(self, order: Order, sizes: Tensors, num_roots: tf.Tensor, most: int) -> State:
+        """Runs the program, if there is enough memory for its buffers.
+
+        Args:
+            order: The order of all calls.
+            sizes: The sizes of the buffers; see `rows.Sizes`.
+            num_roots: The number of root tokens, an int32 scalar.
+            most: The number of tokens of each body for which there is memory.
+
+        Returns:
+            The same as `Values.run`.
+        """
+        tokens = tf.reduce_prod(tf.cast([Sizes(*sizes).rows, sizes[-1]], tf.int64))
+        return self._run_with(sizes, num_roots, order, fits=tokens <= most)
+
+    def _padded_roots(self, given: Order) -> tf.Tensor:
+        return tf.shape(given.roots)[0]
+
+    def _first(
+        self, program: Program, given: Order, num_roots: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        bodies = list(self.graph.bodies)
+        for name, tensors in zip(bodies, given.arguments, strict=True):
+            program.done.update(
+                (("argument", name, number), tensor) for number, tensor in enumerate(tensors)
+            )
+        for group, called in zip(groups_of(self.graph), given.called, strict=True):
+            program.done[called_key(group)] = called
+        program.done |= {("trace", 0): given.entrance, ("trace", 1): given.levels}
+        program.done |= {ROOTS: given.roots, COPIES: given.num_copies}
+        program.steps = given.num_blocks
+        program.counts = dict(zip(bodies, given.counts, strict=True))
+        program.tails = {key: program.counts[key[0]] for key in self.layout.order}
+        has_fault = FirstMemoSweep(program, self.layout.queues[0]).run_all()
+        return tf.constant(False), has_fault
+
+
+class MemoCompiledRun(CompiledRun):
+    """One run of a program.
+
+    Args:
+        in_waves: The schedule that waves run, whose first loop finds the calls. The further
+            arguments are those of `CompiledRun`.
+    """
+
+    values_of = MemoValues
+
+    def __init__(self, in_waves: Schedule, *arguments: Any):
+        super().__init__(*arguments)
+        self.in_waves = in_waves
+        self._calls: Calls
+
+    def _run_values(self, arguments: Tensors) -> State:
+        """Finds all calls on the host, and runs their values."""
+        shared = with_prepared(self.shared, self.in_waves.prepared_for([0]))
+        (loop,) = (
+            section
+            for section in self.in_waves.sections
+            if isinstance(section, Loop) and section.direction is Direction.CALLS
+        )
+        with integers_on_host():
+            finder = CallFinder(self.in_waves, loop, shared, self.limits, is_for_copies=True)
+            self._calls = finder.find(with_open_tokens(arguments))
+            num_roots = num_rows(arguments[0])
+            values = self._values
+            assert isinstance(values, MemoValues)
+            given = self.schedule.graph, waiting_of(values.layout), self._calls, num_roots
+            order, sizes = order_of(*given)
+        return values.run_in(order, sizes, num_roots, self._most_in_memory())
+
+    def _in_waves(self) -> ScheduleRun:
+        """Makes a run by waves, of the calls that were found."""
+        run = super()._in_waves()
+        assert isinstance(run, MemoRun)
+        run.calls = self._calls
+        return run

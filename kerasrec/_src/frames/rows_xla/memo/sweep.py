@@ -1,0 +1,67 @@
+"""Sweeps over calls that are all known: first what needs no other call, then level by level."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from kerasrec._src.emit.results import Tensors
+from kerasrec._src.frames.rows_xla.block import Block
+from kerasrec._src.frames.rows_xla.block_sweep import BlockSweep
+from kerasrec._src.frames.rows_xla.later_sweep import LaterSweep
+from kerasrec._src.frames.rows_xla.memo.block import MemoBlock
+from kerasrec._src.frames.rows_xla.memo.program import MemoProgram
+from kerasrec._src.frames.rows_xla.memo.rows import RowsOfCalls
+from kerasrec._src.frames.rows_xla.rows import Buffers
+from kerasrec._src.schedule.instructions import Wait
+from kerasrec._src.schedule.sections import Segment
+
+_FAULT = ("fault",)
+
+
+class FirstMemoSweep(BlockSweep):
+    """The first sweep, upwards from the calls that call nobody; arguments as for `BlockSweep`."""
+
+    program: MemoProgram
+
+    def run_all(self) -> tf.Tensor:
+        """Runs all blocks; returns whether an op failed, a bool scalar."""
+        empty = self.program.empty_tables()
+        tables: Buffers = {("table", name): table for name, table in empty.items()}
+        # Not a constant: TensorFlow's bridge to XLA fails on constants that several loops pass on.
+        no_fault = self.program.num_roots < 0
+        self._run_from({**self.program.empty(self.specs), **tables, _FAULT: no_fault})
+        done = self.program.done
+        self.program.tables = {
+            name: done.pop(("table", name)) for name in self.program.rows_of_tables
+        }
+        return done.pop(_FAULT)
+
+    def _pass_on(self, block: Block, segment: Segment) -> None:
+        """Fills tables, and records which calls wait for others."""
+        assert isinstance(block, MemoBlock)
+        written = block.rows.written
+        tables = {name: written["table", name] for name in self.program.rows_of_tables}
+        block.fill(tables)
+        written.update((("table", name), table) for name, table in tables.items())
+        waits = [one for one in segment.instructions if isinstance(one, Wait)]
+        if waits:
+            block.wait(waits)
+        written[_FAULT] |= block.has_fault
+
+
+class LaterMemoSweep(LaterSweep):
+    """A later sweep, from callers down; arguments as for `LaterSweep`."""
+
+    program: MemoProgram
+
+    def _begin(self, roots: tf.Tensor, is_root: tf.Tensor, given: Tensors) -> Buffers:
+        """Returns the buffers before the first block, with the values that the outside passes.
+
+        They are added up, since several root tokens may have made the same call.
+        """
+        program, entry = self.program, self.layout.graph.entry
+        rows = RowsOfCalls(program.sizes, program.empty(self.specs), program.done)
+        for number, tensor in enumerate(given):
+            key = self.layout.input(entry, self.sweep, number)
+            rows.add_tokens(key, program.roots, tensor, is_root)
+        return rows.finished()

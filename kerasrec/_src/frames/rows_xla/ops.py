@@ -1,0 +1,125 @@
+"""The ops that XLA can run in place of TensorFlow's own kernels, and those that may fail there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import tensorflow as tf
+
+from kerasrec._src.emit.xla_ops import DIVISIONS, DTYPES, OPS
+from kerasrec._src.frames.rows_xla.entries import RAGGED_GATHER, Entries, has_entries
+from kerasrec._src.frames.rows_xla.reductions import is_reduction, keeps_rows, unknown_sums
+from kerasrec._src.graph.graph import Body, TaggedGraph
+from kerasrec._src.graph.nodes import Check, Collect, Computed, Effect, Primitive
+from kerasrec._src.graph.types import Kind
+from kerasrec._src.graph.values import Value
+from kerasrec._src.schedule.instructions import Fire
+
+# No random ops: XLA does not have TensorFlow's seeds. Also, a run that begins again for lack of
+# room would draw anew, so that draws that need much room would be too rare.
+_PRODUCTS = "BatchMatMulV2 BiasAdd BiasAddGrad Einsum MatMul"
+_ROWS = """
+    ArgMax ArgMin ConcatOffset Cumsum DynamicStitch GatherNd IdentityN InvertPermutation L2Loss
+    LeakyRelu LeakyReluGrad LogSoftmax Mean OneHot Pad PadV2 Range ReverseV2 Roll ScatterNd Slice
+    Softmax SparseSoftmaxCrossEntropyWithLogits Split SplitV StridedSliceGrad Transpose
+"""
+_OPS = OPS | frozenset((_PRODUCTS + _ROWS).split())
+_DTYPES = DTYPES | {tf.float16, tf.bfloat16}
+
+
+def obstacles(graph: TaggedGraph) -> list[str]:
+    """The reasons why a program cannot be compiled, in words for its user; empty if it can."""
+    found = [text for body in graph.bodies.values() for text in _obstacles_of(body)]
+    if graph.memo and has_rows(graph):
+        found.insert(0, "it has memo=True, and computes on the entries of rows")
+    return found
+
+
+def has_rows(graph: TaggedGraph) -> bool:
+    """Whether a program computes on the entries of ragged rows."""
+    return any(map(has_entries, graph.bodies.values()))
+
+
+def _obstacles_of(body: Body) -> Iterator[str]:
+    entries = Entries(body, keeps_rows, is_reduction)
+    for node, reason in entries.refused:
+        yield f"{body.name} {reason} at {node.source}"
+    for node in body.nodes:
+        where = f"at {node.source}"
+        if isinstance(node, Check | Effect):
+            what = "asserts" if isinstance(node, Check) else "shows"
+            yield f"{body.name} {what} something {where}"
+        elif isinstance(node, Collect) and node.has_keys:
+            yield f"{body.name} makes a value of a data type {where}"
+        elif isinstance(node, Computed) and node.device:
+            yield f"{body.name} is to run {node.op} on {node.device} {where}"
+    for node in body.nodes:
+        where = f"at {node.source}"
+        if isinstance(node, Computed) and not (_is_known(node) or node in entries.special):
+            yield f"{body.name} computes {node.op} {where}"
+        elif any(item.kind is Kind.TOKEN and not item.is_static for item in node.types):
+            yield f"{body.name} has a value whose size only a run knows {where}"
+        elif any(item.dtype not in _DTYPES for item in node.types):
+            yield f"{body.name} computes {node.types[0].dtype.name} {where}"
+    for node in unknown_sums(body, entries.known):
+        yield f"{body.name} computes {node.op}, which might combine tokens, at {node.source}"
+
+
+def _is_known(node: Computed) -> bool:
+    if node.op not in _OPS or not isinstance(node, Primitive):
+        return False
+    if node.op == "GatherV2":  # Bounds can be checked for a table that all tokens share.
+        axis = tf.get_static_value(node.operation.inputs[2])
+        is_plain = axis == 0 and not node.operation.get_attr("batch_dims")
+        return node.inputs[0].is_shared and is_plain
+    if node.op == "GatherNd":
+        return node.inputs[0].is_shared
+    if node.op == "ScatterNd":  # The gradient of GatherNd.
+        return node.inputs[2].is_shared
+    if node.op == "Slice":  # XLA moves a slice that begins outside.
+        bounds = node.operation.inputs[1:]
+        return all(tf.get_static_value(tensor) is not None for tensor in bounds)
+    return True
+
+
+def failing(
+    one: Fire, inputs: Sequence[tf.Tensor], sizes_of_tables: Mapping[Value, tf.Tensor]
+) -> tf.Tensor | None:
+    """Whether TensorFlow's own kernel fails, bool `[width]` or a scalar; None if it never does.
+
+    Args:
+        one: The op.
+        inputs: The tensors for its inputs.
+        sizes_of_tables: The number of rows of each SHARED value that has been padded.
+    """
+    node = one.node
+    if node.op == "GatherV2":
+        if not one.inputs[0].is_shared:
+            return None
+        size = sizes_of_tables.get(one.inputs[0], tf.shape(inputs[0])[0])
+        is_outside = (inputs[1] < 0) | (inputs[1] >= tf.cast(size, inputs[1].dtype))
+        return _any_of_row(is_outside, one.inputs[1])
+    if node.op == RAGGED_GATHER:
+        size = sizes_of_tables.get(one.inputs[0], tf.shape(inputs[0])[0]) - 1
+        return (inputs[2] < 0) | (inputs[2] >= tf.cast(size, inputs[2].dtype))
+    if node.op == "GatherNd":
+        table, places = inputs
+        sizes = tf.shape(table, places.dtype)[: places.shape[-1]]
+        if one.inputs[0] in sizes_of_tables:
+            first = tf.cast(sizes_of_tables[one.inputs[0]], places.dtype)
+            sizes = tf.concat([[first], sizes[1:]], 0)
+        return _any_of_row((places < 0) | (places >= sizes), one.inputs[1])
+    if node.op == "SparseSoftmaxCrossEntropyWithLogits":
+        logits, labels = inputs
+        return (labels < 0) | (labels >= tf.cast(tf.shape(logits)[1], labels.dtype))
+    if not node.types[0].dtype.is_integer:
+        return None
+    if node.op in DIVISIONS:
+        return _any_of_row(tf.equal(inputs[1], 0), one.inputs[1])
+    return _any_of_row(inputs[1] < 0, one.inputs[1]) if node.op == "Pow" else None
+
+
+def _any_of_row(fails: tf.Tensor, value: Value) -> tf.Tensor:
+    """Whether anything fails: bool `[width]` for a value of tokens, a scalar for a SHARED one."""
+    first = 0 if value.is_shared else 1
+    return tf.reduce_any(fails, axis=list(range(first, fails.shape.rank)))
