@@ -81,6 +81,17 @@ def fixed_seed() -> None:
     keras.utils.set_random_seed(0)
 
 
+if os.environ.get("KERASREC_CHECK_PASSES", "0") not in ("", "0"):
+
+    @pytest.fixture(autouse=True)
+    def checks_passes() -> Iterator[None]:
+        """Checks the passes of the compiler on every program that a test calls."""
+        from tests.check_passes import checked_passes
+
+        with checked_passes():
+            yield
+
+
 @pytest.fixture(scope="module")
 def optimized() -> Iterator[None]:
     """Lets TensorFlow rewrite graphs before they run (Grappler), as it does for users."""

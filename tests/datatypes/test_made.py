@@ -10,8 +10,8 @@ import tensorflow as tf
 
 import kerasrec
 from kerasrec._src.emit.limits import Limits
-from kerasrec._src.engine import check_passes
 from kerasrec._src.schedule.passes import default_passes, optimize
+from tests import check_passes
 from tests.datatypes.formulas import (
     CUBE,
     FORMULAS,

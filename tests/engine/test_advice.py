@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec._src.engine import advice
+from kerasrec._src.engine import choice
 
 SMALL, LARGE = tf.ones([150, 150]), tf.ones([600, 1500])
 SENTENCE = (
@@ -14,7 +14,7 @@ SENTENCE = (
 
 @pytest.fixture(autouse=True)
 def two_cores(monkeypatch):
-    monkeypatch.setattr(advice.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(choice.os, "cpu_count", lambda: 2)
     monkeypatch.delenv("TF_NUM_INTRAOP_THREADS", raising=False)
 
 
@@ -43,5 +43,5 @@ def test_only_where_the_user_has_not_chosen(monkeypatch):
 
 
 def test_only_with_several_cores(monkeypatch):
-    monkeypatch.setattr(advice.os, "cpu_count", lambda: 1)
+    monkeypatch.setattr(choice.os, "cpu_count", lambda: 1)
     assert SENTENCE not in summary(SMALL)

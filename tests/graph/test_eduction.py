@@ -5,11 +5,11 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec._src.graph.eduction import evaluate
 from kerasrec._src.graph.interpreter import interpret
 from tests.engine.helpers import TOLERANCE, run_plain
 from tests.fuzz.draw import draw_program
 from tests.fuzz.engines import Options, Run, arguments_of
+from tests.graph.eduction import evaluate
 from tests.programs import each, fib
 
 NUM_RANDOM = 6

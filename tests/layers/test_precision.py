@@ -8,6 +8,7 @@ import tensorflow as tf
 import kerasrec
 from kerasrec._src.half_precision import adds_halves
 from kerasrec.layers import ChildSumTreeLSTM, Recursive, SchemaEncoder, TreeRNN
+from tests.check_passes import checked_passes
 from tests.layers.helpers import (
     any_layer,
     features,
@@ -201,9 +202,8 @@ def test_a_row_of_a_table_that_many_calls_write(engine):
 
 
 @pytest.mark.many
-def test_what_a_graph_means_is_summed_in_float32(monkeypatch):
+def test_what_a_graph_means_is_summed_in_float32():
     """The interpreter, with which passes are checked, adds no halves either."""
-    monkeypatch.setenv("KERASREC_CHECK_PASSES", "1")
     leaf, kernel = tf.Variable(ONES[0]), tf.Variable(ONES[0])
 
     @kerasrec.recursive(memo=True)
@@ -214,7 +214,7 @@ def test_what_a_graph_means_is_summed_in_float32(monkeypatch):
             n < 1, lambda: one * leaf, lambda: f(n - 1) * f(tf.zeros_like(n)) * kernel
         )
 
-    with tf.GradientTape() as tape:
+    with checked_passes(), tf.GradientTape() as tape:
         y = f([270])
     for gradient in tape.gradient(y, [leaf, kernel]):
         np.testing.assert_allclose(tf.cast(gradient, tf.float32), [270] * 2, rtol=0.01)

@@ -1,4 +1,7 @@
-"""Bounds that stop an endless recursion with an error instead of a hang or a crash."""
+"""Bounds that stop an endless recursion with an error instead of a hang or a crash.
+
+The error shows the tag of a token that was not called: `walk_up` finds it, from caller to caller.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from dataclasses import dataclass
 import tensorflow as tf
 
 from kerasrec._src.errors import WITHOUT_FRAMES
+from kerasrec._src.graph.carried import NUM_LABELS
 from kerasrec._src.graph.graph import TaggedGraph
 
 
@@ -114,3 +118,42 @@ def memory_of_machine() -> int:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
         return 1 << 62
+
+
+Scalars = tuple[tf.Tensor, ...]
+
+
+def walk_up(
+    depth: tf.Tensor,
+    state: Scalars,
+    caller: Callable[[tf.Tensor, Scalars], tuple[tf.Tensor, Scalars]],
+) -> tf.Tensor:
+    """Returns the newest labels of a tag.
+
+    Args:
+        depth: The number of labels of the tag, an int32 scalar.
+        state: The facts about the token that `caller` needs, int32 scalars.
+        caller: A function from a depth and the state to the label that the tag has there, and the
+            state of the token's caller.
+
+    Returns:
+        The labels, int32 `[labels]`, the newest first, at most `NUM_LABELS`.
+    """
+
+    def iterate(
+        depth: tf.Tensor, labels: tf.Tensor, state: Scalars
+    ) -> tuple[tf.Tensor, tf.Tensor, Scalars]:
+        label, state = caller(depth, state)
+        return depth - 1, tf.concat([labels, [label]], 0), state
+
+    _, labels, _ = tf.while_loop(
+        lambda depth, labels, _: (depth > 0) & (tf.size(labels) < NUM_LABELS),
+        iterate,
+        (depth, tf.zeros([0], tf.int32), state),
+        shape_invariants=(
+            tf.TensorShape([]),
+            tf.TensorShape([None]),
+            tf.nest.map_structure(lambda _: tf.TensorShape([]), state),
+        ),
+    )
+    return labels

@@ -10,7 +10,6 @@ import tensorflow as tf
 
 from kerasrec._src.compile import Compiled
 from kerasrec._src.datatypes.made import with_made
-from kerasrec._src.engine import check_passes
 from kerasrec._src.engine.program import Program
 from kerasrec._src.engine.result_marks import marked
 from kerasrec._src.engine.shared import tensors_closed_over
@@ -19,7 +18,7 @@ from kerasrec._src.graph.values import Value
 from kerasrec._src.inspect.record import Recorder
 from kerasrec._src.inspect.run_trace import RunTrace
 from kerasrec._src.private import in_xla, show_to_tapes, unseen_by_op_callbacks, unseen_by_tapes
-from kerasrec._src.transform.connected import output_result, table_result
+from kerasrec._src.transform.dependence import output_result, table_result
 
 # Flat outputs, tables by name, and marks by result.
 Results = tuple[Sequence[tf.Tensor], dict[str, tf.Tensor], dict[str, tf.Tensor]]
@@ -37,7 +36,6 @@ class Runner:
         self._specs = compiled.signature.tensor_specs()
         self._run = _runner(compiled.program, self._specs)
         self._recorder = Recorder(compiled.program, self._specs)
-        self._has_checked_passes = False
 
     @property
     def num_traces(self) -> int:
@@ -46,7 +44,6 @@ class Runner:
 
     def run(self, given: Arguments) -> tuple[Any, dict[str, tf.Tensor]]:
         """Returns the result, and the tables `[size, ...]` by name."""
-        self._check_passes(given)
         is_session = not tf.compat.v1.executing_eagerly_outside_functions()
         with unseen_by_op_callbacks():
             outputs, tables, marks = self._results(given, is_session)
@@ -69,14 +66,6 @@ class Runner:
     def record(self, given: Arguments) -> RunTrace:
         """Runs the program forward, by waves, and returns what happened."""
         return self._recorder.record(given.tokens())
-
-    def _check_passes(self, given: Arguments) -> None:
-        if check_passes.IS_ON and tf.executing_eagerly() and not self._has_checked_passes:
-            self._has_checked_passes = True
-            compiled, program = self.compiled, self.compiled.program
-            check_passes.check_passes(
-                compiled.tagged, program.graph, given.tokens(), program.limits
-            )
 
     def _results(self, given: Arguments, is_session: bool) -> Results:
         run = self._run_in_session if is_session else self._run

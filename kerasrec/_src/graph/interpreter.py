@@ -30,7 +30,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -39,12 +39,47 @@ from kerasrec._src.errors import GraphError, SignatureError
 from kerasrec._src.graph import nodes
 from kerasrec._src.graph.carried import or_one_token, rows_of_roots, tables_of_roots, with_carried
 from kerasrec._src.graph.equal_calls import EqualCalls
-from kerasrec._src.graph.fire import branch_chosen, read_shared, show
+from kerasrec._src.graph.fire import branch_chosen, fire, read_shared, show
 from kerasrec._src.graph.graph import TaggedGraph, order_of, present
-from kerasrec._src.graph.kernels import Kernels
 from kerasrec._src.graph.tags import ROOT, Tag, enter, enter_row, leave, leave_row
 from kerasrec._src.graph.values import Node, Value
 from kerasrec._src.half_precision import wide
+
+_Node = TypeVar("_Node", bound=Node)
+
+
+class Kernels:
+    """Makes a function of each node when it is first fired."""
+
+    def __init__(self) -> None:
+        self._functions: dict[Node, Callable[..., Any]] = {}
+
+    def of(
+        self, node: _Node, run_node: Callable[[_Node, Sequence[tf.Tensor]], Any] = fire
+    ) -> Callable[..., Any]:
+        """Returns the function of a node; it takes tensors for the node's inputs.
+
+        Args:
+            node: The node.
+            run_node: Runs the node in the graph that is being built.
+        """
+        if node not in self._functions:
+
+            def run(*tensors: tf.Tensor) -> list[tf.Tensor]:
+                # Some ops need a constant, such as a shape, while the graph is built.
+                pairs = zip(node.inputs, tensors, strict=True)
+                return run_node(
+                    node,
+                    [
+                        fire(value.node, ())[0] if value.node.op == "Const" else tensor
+                        for value, tensor in pairs
+                    ],
+                )
+
+            kernel = tf.function(run, autograph=False)
+            specs = [value.type.tensor_spec() for value in node.inputs]
+            self._functions[node] = kernel.get_concrete_function(*specs)
+        return self._functions[node]
 
 
 class _Dead:

@@ -4,13 +4,115 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import tensorflow as tf
+
 from kerasrec._src.emit.results import Tensors
 from kerasrec._src.emit.sums import Sums
+from kerasrec._src.half_precision import in_float32
 from kerasrec._src.memo.calls import CallFinder, Calls
-from kerasrec._src.memo.loops import LevelLoop
 from kerasrec._src.memo.plan import Plan, plan_of
+from kerasrec._src.schedule.instructions import Returned
+from kerasrec._src.schedule.linkage import Together, groups_of
 from kerasrec._src.schedule.sections import Direction, Loop
+from kerasrec._src.waves.loops import Carry, LoopRun, State
+from kerasrec._src.waves.registers import WaveRegisters
 from kerasrec._src.waves.wave_run import WaveRun
+
+
+@dataclass
+class LevelLoop(LoopRun):
+    """Runs a loop level by level, and carries the live rows from level to level.
+
+    A row may have many readers, so their cotangents are summed in float32 if they are
+    half-precision.
+
+    Args:
+        plan: The plan of the run. Further arguments are those of `LoopRun`.
+    """
+
+    plan: Plan
+
+    def run(self, given: Tensors | None, sums: Sums) -> State:
+        """Runs the loop; in the final state, the entry has the rows that the outside reads."""
+        end = super().run(given, sums)
+        if self._is_up:
+            entry = self.graph.entry
+            rows = [self.plan.of_roots(self.graph, tensor) for tensor in end.carry[entry]]
+            end = end._replace(carry={**end.carry, entry: rows})
+        return end
+
+    @property
+    def _is_first(self) -> bool:
+        return False
+
+    @property
+    def _reads_arguments(self) -> bool:
+        return self.loop.direction is Direction.CALLS
+
+    def _first_carry(self, carry: Carry, given: Tensors | None) -> Carry:
+        if self._reads_arguments:
+            return {}
+        if given is None:
+            return carry
+        entry = self.graph.entry
+        rows = [self.plan.added_of_roots(self.graph, in_float32(item)) for item in given]
+        carry = {name: list(map(in_float32, tensors)) for name, tensors in carry.items()}
+        return {**carry, entry: rows}
+
+    def _give(self, found: dict[str, WaveRegisters], state: State) -> Carry:
+        """Gives a level the values passed to it; returns those of rows that are live before it."""
+        wave = state.wave
+        if self._reads_arguments:
+            for name, registers in found.items():
+                registers.given = self.plan.arguments_of(self.graph, name, wave)
+            return {}
+        before, nodes = {}, self._carried()
+        for name, tensors in state.carry.items():
+            pairs = [self.plan.given(name, wave, tensor) for tensor in tensors]
+            found[name].given = [
+                tf.cast(here, node.types[0].dtype)
+                for (here, _), node in zip(pairs, nodes[name], strict=True)
+            ]
+            before[name] = [live for _, live in pairs]
+        return before
+
+    def _passed_on(self, found: dict[str, WaveRegisters], before: Carry, state: State) -> Carry:
+        """The values of rows that are live before a level, with those that it passes added up."""
+        if self._reads_arguments:
+            return {}
+        sent = {
+            one.sites: tensors
+            for registers in found.values()
+            for one, tensors in registers.sent.items()
+        }
+        for group, tensors in sent.items():
+            callee = group[0].callee
+            before[callee] = [
+                whole + self.plan.added(group, state.wave, in_float32(item))
+                for whole, item in zip(before[callee], tensors, strict=True)
+            ]
+        return before
+
+    def _hand_back(self, found: dict[str, WaveRegisters], state: State) -> None:
+        """Gives calls the live rows that they read."""
+        returned: dict[Together, tuple[WaveRegisters, Returned]] = {
+            one.sites: (found[name], one) for name, one in self._all(Returned)
+        }
+        for group in groups_of(self.graph):
+            registers, one = returned[group]
+            registers.returns[one] = [
+                self.plan.read(group, state.wave, tensor) for tensor in state.carry[group[0].callee]
+            ]
+
+    def _returned(self, found: dict[str, WaveRegisters], state: State) -> Carry:
+        """The rows that are live after a level."""
+        after = {}
+        for name, registers in found.items():
+            after[name] = [
+                self.plan.kept(name, state.wave, result, tensor)
+                for result, tensor in zip(registers.results, state.carry[name], strict=True)
+            ]
+        return after
 
 
 @dataclass(eq=False)

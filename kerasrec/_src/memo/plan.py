@@ -18,8 +18,7 @@ from kerasrec._src.emit.results import Tensors
 from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.memo.calls import Calls
 from kerasrec._src.memo.copies import added, by_copy, in_line, of_copies, taken
-from kerasrec._src.memo.cycle import check_order
-from kerasrec._src.memo.levels import levels_of
+from kerasrec._src.memo.levels import check_order, levels_of
 from kerasrec._src.schedule.linkage import Together
 
 

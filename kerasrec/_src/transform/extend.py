@@ -36,25 +36,22 @@ from kerasrec._src.graph.graph import (
 from kerasrec._src.graph.types import Kind, Type
 from kerasrec._src.graph.values import Branch, Node, Region, Value, branches
 from kerasrec._src.graph.writer import GraphWriter
-from kerasrec._src.transform.connected import connected_results
-from kerasrec._src.transform.fixpoint import grown
+from kerasrec._src.transform.dependence import connected_results, grown, wanted_values
 from kerasrec._src.transform.linkage import call_from_outside, new_linkage, set_linkage
 from kerasrec._src.transform.primitives import Cotangent, PrimitiveWriter, UnknownDrawError
 from kerasrec._src.transform.reads import Reads, only_adds_or_moves, with_reads
 from kerasrec._src.transform.recompute import Group, in_groups, is_weight, unrepeatable, variable_of
-from kerasrec._src.transform.wanted import wanted_values
 
 _ROW_IDS = Type(tf.int32, (None,), Kind.WAVE)
 # Nodes through which values enter or leave a body.
 _ENDS = (nodes.Call, nodes.Return, nodes.Entrance, nodes.Result, nodes.Accumulate)
 
 
-def extend(graph: TaggedGraph, simplifies: bool = True) -> TaggedGraph:
+def extend(graph: TaggedGraph) -> TaggedGraph:
     """Returns a new graph: the given one, with the gradients of all its sweeps.
 
     Args:
         graph: A tagged graph, which may be extended already. It is not changed.
-        simplifies: Whether ops that do nothing are left out (see `simplify.py`).
     """
     wanted = wanted_values(graph)
     collecting = _collecting(graph, wanted)
@@ -84,7 +81,7 @@ def extend(graph: TaggedGraph, simplifies: bool = True) -> TaggedGraph:
         memo=graph.memo,
     )
     for body in bodies.values():
-        _BodyGradient(extended, body, wanted, collecting, results, reads, simplifies).run()
+        _BodyGradient(extended, body, wanted, collecting, results, reads).run()
     for name in sorted(collecting):
         if not any(bodies[name].sweeps[1].parameters):
             extended.obstacles.append(
@@ -161,7 +158,6 @@ class _BodyGradient:
     collecting: set[str]
     results: dict[Value, frozenset[str]] | None
     reads: Reads | None
-    simplifies: bool
 
     def __post_init__(self) -> None:
         graph, body, found = self.graph, self.body, self.results or {}
@@ -171,7 +167,7 @@ class _BodyGradient:
         self.writer = GraphWriter([])
         self.writer.reuse(body.nodes)
         keys = [] if graph.memo else [node.output() for node in body.parameters if node.is_key]
-        given = body.traced, self.writer, graph.shared, self.simplifies
+        given = body.traced, self.writer, graph.shared
         self.primitives = PrimitiveWriter(*given, next(iter(keys), None))
         self.cotangents: dict[Value, list[Value]] = {}
         # Maps the last CALL of each linkage to the linkage's label. The body is walked backwards:

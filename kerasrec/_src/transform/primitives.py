@@ -55,14 +55,12 @@ class PrimitiveWriter:
             not changed.
         writer: Takes the nodes that depend on tokens.
         shared: Takes the nodes that do not.
-        simplifies: Whether ops that do nothing are left out.
         key: The keys by which the tokens of the body draw random numbers; None if they draw none.
     """
 
     earlier: Sequence[Traced]
     writer: GraphWriter
     shared: list[Node]
-    simplifies: bool = True
     key: Value | None = None
 
     def __post_init__(self) -> None:
@@ -336,10 +334,10 @@ class PrimitiveWriter:
         ]
         place = None if is_shared else region
         node = Primitive(inputs, types, place, source, operation=operation, device=device)
-        known = simpler(node) if self.simplifies else None
+        known = simpler(node)
         if known is not None:
             return known
-        summed = sum_of_broadcast(node) if self.simplifies and not device else None
+        summed = sum_of_broadcast(node) if not device else None
         if summed is not None:
             value, axes = summed
             add = functools.partial(tf.reduce_sum, axis=axes, keepdims=True)

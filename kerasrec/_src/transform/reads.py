@@ -7,7 +7,7 @@ that says whether the result is read, and calls pass it on. If only such results
 its gradient is in a branch, for the tokens with a cotangent. So no infinite derivative is
 multiplied by a zero in place of a missing cotangent, not even in the sums over tokens for weights.
 
-The outside counts as reading all results; `connected.py` handles those that it does not read.
+The outside counts as reading all results; `dependence.py` handles those that it does not read.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from kerasrec._src.graph.nodes import Argument, Computed, Entrance
 from kerasrec._src.graph.types import Kind, Type
 from kerasrec._src.graph.values import Branch, Node, Region, Value
 from kerasrec._src.graph.writer import GraphWriter
-from kerasrec._src.transform.connected import passes_cotangents
-from kerasrec._src.transform.fixpoint import grown
+from kerasrec._src.transform.dependence import grown, passes_cotangents
 from kerasrec._src.transform.primitives import PrimitiveWriter
 from kerasrec._src.transform.recompute import Group, in_groups
 

@@ -1,4 +1,4 @@
-"""Finds which results of a program depend on a value.
+"""Finds what depends on what: which results on a value, and which values on what is differentiated.
 
 The cotangent of a value comes from these results. If none of them is read, the value has no
 cotangent, which is not the same as a cotangent of zero: where a derivative is infinite, zero times
@@ -8,11 +8,16 @@ infinity is NaN.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
+from typing import TypeVar
 
 import tensorflow as tf
 
 from kerasrec._src.graph.graph import TaggedGraph
+from kerasrec._src.graph.nodes import Argument, RowsOfRoots, Shared, SumCotangent
 from kerasrec._src.graph.values import Value
+
+_Item = TypeVar("_Item")
 
 
 def output_result(place: int) -> str:
@@ -50,3 +55,32 @@ def passes_cotangents(value: Value) -> bool:
     """Whether cotangents flow from a value to the inputs of its op."""
     is_list = value.type.dtype in (tf.resource, tf.variant)
     return (value.type.is_differentiable or is_list) and value.node.op != "StopGradient"
+
+
+def wanted_values(graph: TaggedGraph) -> set[Value]:
+    """Returns the float and complex values that depend on arguments or on tensors from outside.
+
+    Constants, values computed from integers alone, and `tf.stop_gradient` need no cotangent.
+    """
+    wanted: set[Value] = set()
+    nodes = graph.nodes
+    size = -1
+    while size != len(wanted):
+        size = len(wanted)
+        for node in nodes:
+            is_source = isinstance(node, Shared | RowsOfRoots | SumCotangent | Argument)
+            if is_source or any(value in wanted for value in node.inputs):
+                wanted.update(filter(passes_cotangents, node.outputs))
+    return {value for value in wanted if value.type.is_differentiable}
+
+
+def grown(found: set[_Item], more: Callable[[set[_Item]], set[_Item]]) -> set[_Item]:
+    """Adds to a set what follows from it, until nothing new follows, and returns the result.
+
+    Args:
+        found: The set to begin with.
+        more: Returns the items that follow from a set.
+    """
+    while not more(found) <= found:
+        found = found | more(found)
+    return found

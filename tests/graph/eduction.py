@@ -22,7 +22,7 @@ from kerasrec._src.graph import nodes
 from kerasrec._src.graph.carried import carried_by_roots, or_one_token
 from kerasrec._src.graph.fire import branch_chosen, read_shared
 from kerasrec._src.graph.graph import FunctionGraphs
-from kerasrec._src.graph.kernels import Kernels
+from kerasrec._src.graph.interpreter import Kernels
 from kerasrec._src.graph.tags import Entry, Tag, enter, enter_row, leave_row
 from kerasrec._src.graph.values import Node, Value
 

@@ -1,19 +1,25 @@
 """Runs a program before and after every pass and compares the results: for work on passes.
 
-With `KERASREC_CHECK_PASSES=1` in the environment, the first call of a recursive function for each
-signature checks all passes on the first tokens of the call, unless the call is made while a graph
-is being built. The interpreter runs the tagged graph, the extended graph, and the extended graph
-without simplification. Then waves run the schedule without passes, and with one more pass each
-time. All must give the interpreter's values, tables and gradients. This takes seconds for each
-signature.
+    KERASREC_CHECK_PASSES=1 python -m pytest tests/layers
+    python -m tests.check_passes program.py
+
+With the environment variable, tests run like this; the second line runs any program. The first
+call of a recursive function for each signature checks all passes on the first tokens of the call,
+unless the call is made while a graph is being built. The interpreter runs the tagged graph, the
+extended graph, and the extended graph without simplification. Then waves run the schedule without
+passes, and with one more pass each time. All must give the interpreter's values, tables and
+gradients. This takes seconds for each signature.
 """
 
 from __future__ import annotations
 
-import os
+import contextlib
+import runpy
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import tensorflow as tf
@@ -22,6 +28,8 @@ from kerasrec._src.emit.limits import Limits
 from kerasrec._src.engine.scheduled import Scheduled
 from kerasrec._src.engine.shared import shared_tensors, with_cotangents
 from kerasrec._src.errors import GraphError
+from kerasrec._src.function.arguments import Arguments
+from kerasrec._src.function.runner import Runner
 from kerasrec._src.graph.carried import with_carried
 from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.graph.interpreter import interpret
@@ -30,12 +38,28 @@ from kerasrec._src.graph.values import Value
 from kerasrec._src.schedule.build import build
 from kerasrec._src.schedule.passes import Pass, default_passes, optimize
 from kerasrec._src.trace.functions import unrepeatable_op
+from kerasrec._src.transform import primitives
 from kerasrec._src.transform.extend import extend
 from kerasrec._src.transform.recompute import unrepeatable
 
-IS_ON = os.environ.get("KERASREC_CHECK_PASSES", "0") not in ("", "0")
 NUM_TOKENS = 2
 _TOLERANCE = {2: 1e-2, 4: 1e-3, 8: 1e-8}  # by the bytes of a float
+
+
+@contextlib.contextmanager
+def checked_passes() -> Iterator[None]:
+    """Checks the passes of each program at its first eager call."""
+    run, checked = Runner.run, set()
+
+    def run_checked(runner: Runner, given: Arguments) -> Any:
+        if tf.executing_eagerly() and runner not in checked:
+            checked.add(runner)
+            compiled, program = runner.compiled, runner.compiled.program
+            check_passes(compiled.tagged, program.graph, given.tokens(), program.limits)
+        return run(runner, given)
+
+    with mock.patch.object(Runner, "run", run_checked):
+        yield
 
 
 @dataclass
@@ -77,12 +101,20 @@ def check_passes(
     true = _interpreted(extended, given, cotangents)
     _compare("extend", true, before)
     if cotangents is not None:
-        whole = extend(tagged, simplifies=False)
+        whole = _not_simplified(tagged)
         _compare("simplify", true, _interpreted(whole, given, cotangents))
     if passes is None:
         passes = default_passes(recomputes=True)
     for name, waves in _with_each(extended, passes):
         _compare(name, _run(waves, given, cotangents, limits), true)
+
+
+def _not_simplified(tagged: TaggedGraph) -> TaggedGraph:
+    with (
+        mock.patch.object(primitives, "simpler", lambda node: None),
+        mock.patch.object(primitives, "sum_of_broadcast", lambda node: None),
+    ):
+        return extend(tagged)
 
 
 def _with_each(extended: TaggedGraph, passes: Sequence[Pass]) -> Iterator[tuple[str, Scheduled]]:
@@ -225,3 +257,9 @@ def _is_same(one: np.ndarray, two: np.ndarray) -> bool:
         return bool(np.allclose(one, two, rtol=tolerance, atol=scale, equal_nan=True))
 
     return close(one, two)
+
+
+if __name__ == "__main__":
+    sys.argv = sys.argv[1:]
+    with checked_passes():
+        runpy.run_path(sys.argv[0], run_name="__main__")

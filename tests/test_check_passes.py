@@ -6,12 +6,12 @@ import tensorflow as tf
 
 import kerasrec
 from kerasrec._src.emit.limits import Limits
-from kerasrec._src.engine import check_passes
 from kerasrec._src.errors import GraphError
 from kerasrec._src.schedule.edit import edited, fires
 from kerasrec._src.schedule.instructions import Fire
 from kerasrec._src.schedule.passes import WAVE_PASSES
 from kerasrec._src.transform import primitives
+from tests import check_passes
 from tests.programs import Program, each
 
 LIMITS = Limits("check", 1000, 1000, 1 << 30)
@@ -72,16 +72,16 @@ def test_a_wrong_simplification_is_named(monkeypatch):
 
 
 @pytest.mark.many
-def test_the_flag_checks_the_first_call_of_each_signature(monkeypatch):
+def test_it_checks_the_first_call_of_each_signature(monkeypatch):
     seen = []
     monkeypatch.setattr(check_passes, "check_passes", lambda *given: seen.append(given))
     function = power()
     function(*ARGUMENTS)
     assert not seen
-    monkeypatch.setattr(check_passes, "IS_ON", True)
-    function(2.0, 1)
-    function(2.0, 2)
-    function(*ARGUMENTS)
-    assert [tensors[0].shape for _, _, tensors, _ in seen] == [[1], [2]]
-    tf.function(lambda x: function(x, tf.zeros_like(x, tf.int32)))(tf.ones([2], tf.float16))
+    with check_passes.checked_passes():
+        function(2.0, 1)
+        function(2.0, 2)
+        function(*ARGUMENTS)
+        assert [tensors[0].shape for _, _, tensors, _ in seen] == [[1], [2]]
+        tf.function(lambda x: function(x, tf.zeros_like(x, tf.int32)))(tf.ones([2], tf.float16))
     assert len(seen) == 2
