@@ -14,10 +14,8 @@ from kerasrec._src.datasets.encode.objects import encode
 from kerasrec._src.datasets.encode.sentences import EncodedTree, decode_tree, encode_tree
 from kerasrec._src.datasets.encode.vocabulary import Vocabulary
 from kerasrec._src.datasets.encode.walk import nodes_of
-from kerasrec._src.datasets.files.tree_batching import tree_file_batches
-from kerasrec._src.datasets.files.tree_files import write_tree_files
-from kerasrec._src.datasets.files.value_batching import value_file_batches
-from kerasrec._src.datasets.files.value_files import write_value_files
+from kerasrec._src.datasets.files.trees import tree_file_batches, write_tree_files
+from kerasrec._src.datasets.files.values import value_file_batches, write_value_files
 from kerasrec._src.datasets.readers.brackets import read_brackets
 from kerasrec._src.datasets.readers.conllu import read_conllu
 from kerasrec._src.datasets.readers.listops import read_listops

@@ -1,4 +1,4 @@
-"""The check that an argument is of the expected kind."""
+"""The checks of arguments."""
 
 import operator
 import os
@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 from nltk import Tree
+from numpy.typing import ArrayLike
 
+from kerasrec._src.int_range import LARGEST
 from kerasrec._src.text import is_utf8
 
 
@@ -91,19 +93,32 @@ def expect_words(words: Any) -> None:
         )
 
 
-def expect_batch_size(batch_size: Any) -> None:
-    """Raises ValueError for a `batch_size` that is not a whole number, 1 or more.
+def number_of_batches(
+    num_examples: int, batch_size: Any, drop_remainder: bool, examples: str = "trees"
+) -> int:
+    """Returns how many batches an epoch has.
 
     Args:
-        batch_size: The number that was passed.
+        num_examples: The number of examples, 1 or more.
+        batch_size: The number of examples in a batch.
+        drop_remainder: Whether a last batch with fewer examples is left out.
+        examples: A word for the examples.
 
     Raises:
-        ValueError: If it is a float, even a whole one, or too small.
+        ValueError: If `batch_size` is a float, even a whole one, or too small; or if no batch would
+            come out.
     """
     if index_of(batch_size) is None:
         expect("batch_size", batch_size, int, "Pass a whole number, 1 or more.")
     if batch_size < 1:
         raise ValueError(f"batch_size is {batch_size}; expected 1 or more.")
+    num_batches = num_examples // batch_size if drop_remainder else -(-num_examples // batch_size)
+    if not num_batches:
+        raise ValueError(
+            f"drop_remainder=True leaves no batch of {num_examples} {examples} with "
+            f"batch_size={batch_size}. Pass a smaller batch_size or drop_remainder=False."
+        )
+    return num_batches
 
 
 def expect_several(name: str, trees: Any) -> None:
@@ -126,3 +141,25 @@ def expect_several(name: str, trees: Any) -> None:
         )
     if isinstance(trees, Tree):
         raise ValueError(f"{name} is one nltk.Tree; expected a list of trees. Pass [tree].")
+
+
+def is_too_large(numbers: ArrayLike) -> np.ndarray:
+    """Whether float32 has infinity for a finite number; bool, in the shape of the numbers.
+
+    False for numbers that are not floats.
+    """
+    array = np.asarray(numbers)
+    if array.dtype.kind != "f":
+        return np.zeros(array.shape, bool)
+    with np.errstate(over="ignore"):
+        return np.isfinite(array) & ~np.isfinite(array.astype(np.float32))
+
+
+def is_no_int32(numbers: np.ndarray) -> np.ndarray:
+    """Whether integers, or truth values, do not fit into int32; bool, in their shape.
+
+    False for values that are neither.
+    """
+    if numbers.dtype.kind not in "biu":
+        return np.zeros(numbers.shape, bool)
+    return (numbers > LARGEST) | (numbers < -LARGEST - 1)

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from kerasrec._src.datasets.files import tree_files as format_of_files
-from kerasrec._src.datasets.files.pairs import are_no_pairs, joined
+from kerasrec._src.datasets.files import trees as tree_files
+from kerasrec._src.datasets.files.records import record_of
+from kerasrec._src.datasets.files.tree_records import TreeIndex
+from kerasrec._src.datasets.files.trees import of_groups
 from kerasrec.datasets import (
-    ChildRows,
     EncodedTree,
     encode,
     tree_file_batches,
@@ -97,10 +98,10 @@ def test_ids_features_classes_and_padding(tmp_path):
     assert [of.numpy()[0].tolist() for of in inputs] == [
         [[1, 2], [3, 4]],
         [[0.5], [1.5]],
-        [[1, -1], [-1, -1]],
+        [[1], [-1]],
         [[3, 4]],
         [[1.5]],
-        [[-1, -1]],
+        [[-1]],
     ]
     assert (labels.dtype, labels.numpy().tolist()) == (tf.int32, [2])
 
@@ -119,33 +120,29 @@ def test_what_is_no_pair_is_named(tmp_path, pair, message):
         write_tree_files([*pairs(1), pair], tmp_path / "pairs", 1, pairs=True)
 
 
-@pytest.mark.parametrize(
-    ("children", "wrong"),
-    [
-        ([[1, 3], [2], [], []], []),
-        ([[1], [2], []], [0]),
-        ([[1, 2, 3], [], [], []], [0]),
-        ([[2, 1], [], []], []),
-        ([[2, 3], [], [1], []], [0]),
-        ([[1, 3], [2, 4], [], [], []], [1]),
-        ([[1, 2], [], [4], [], [3]], []),
-    ],
-)
-def test_which_trees_are_pairs(children, wrong):
-    """Below their roots, the left tree stands before the right one, and none reaches the other."""
-    above = [node for node, row in enumerate(children) for _ in row]
-    links = [child for row in children for child in row]
-    splits = tf.constant([0, len(children)], tf.int64)
-    found = are_no_pairs(tf.constant(links, tf.int64), tf.constant(above, tf.int64), splits)
-    assert np.flatnonzero(found).tolist() == wrong
-
-
 @pytest.mark.many
 def test_records_that_are_no_pairs_are_refused(tmp_path, monkeypatch):
-    (pair,) = joined(pairs(1))
-    forged = pair._replace(tokens=np.ones(3, np.int32), children=ChildRows.of([[1], [2], []]))
-    monkeypatch.setattr(format_of_files, "joined", lambda _: [pair, forged])
+    one, other, label = pairs(1)[0]
+    both = [tree._replace(labels=np.array(label)) for tree in (one, other)]
+    monkeypatch.setattr(tree_files, "_pairs", lambda _: [both, both[:1]])
     write_tree_files([None], tmp_path / "pairs", 1, pairs=True)
-    message = "record 1, tree node 0: it keeps its tree from being a pair of trees"
+    message = "record 1: its group has more or fewer trees than the index says"
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         list(tree_file_batches(tmp_path / "pairs", 2))
+
+
+def test_a_last_group_whose_trees_are_no_pairs_is_refused():
+    """There are as many left trees as right ones, but not in the same records."""
+    index = TreeIndex([1000] * 2, 1, 1, 1, 2, labels="int of pairs")
+    left = {"tokens": [1], "children": [-1], "labels": [0]}
+    right = {f"right/{key}": values for key, values in left.items()}
+    read = of_groups(["a.tfrecord", "b.tfrecord"], index, None, False)
+
+    def batch(*records):
+        records = [record_of({"group_size": [2], **arrays}) for arrays in records]
+        return read(tf.constant([0], tf.int64), tf.constant([records]))
+
+    assert batch(left | right, {})[1].numpy().tolist() == [0]
+    message = "record 0: it has only one tree of a pair"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        batch(left, right)

@@ -10,9 +10,9 @@ import numpy as np
 import tensorflow as tf
 from nltk import Tree
 
-from kerasrec._src.datasets.files.record_files import check_file, file_of
-from kerasrec._src.datasets.files.tree_batching import of_groups
-from kerasrec._src.datasets.files.tree_index import read_index
+from kerasrec._src.datasets.files.directory import check_file, files_of, read_index
+from kerasrec._src.datasets.files.tree_records import TreeIndex
+from kerasrec._src.datasets.files.trees import of_groups
 from kerasrec.datasets import (
     DependencyTree,
     MalformedFileError,
@@ -244,11 +244,11 @@ def _check_vocabulary(path: Path) -> bool:
 
 def eager_batches(directory: Path, batch_size: int) -> Iterator:
     """The batches of `tree_file_batches` by the same functions, without a graph."""
-    index = read_index(directory)
+    index = read_index(directory, "write_tree_files", TreeIndex, is_flat=True)
     num_files = len(index.file_sizes)
     if batch_size % num_files:
         raise ValueError("batch_size is no multiple of the number of files")
-    files = [file_of(directory, number, num_files) for number in range(num_files)]
+    files = files_of(directory, num_files, "trees")
     for file, size in zip(files, index.file_sizes, strict=True):
         check_file(file, size, index.num_groups)
     names = list(map(str, files))

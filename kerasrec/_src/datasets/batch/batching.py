@@ -18,8 +18,12 @@ from kerasrec._src.datasets.batch.tree_order import TreeOrder
 from kerasrec._src.datasets.batch.tree_store import TreeStore
 from kerasrec._src.datasets.encode.checking import check_alike, check_nth_tree
 from kerasrec._src.datasets.encode.sentences import EncodedTree, TreeArrays
-from kerasrec._src.datasets.expected import expect_batch_size, expect_several
-from kerasrec._src.datasets.stored_range import is_no_int32, is_too_large
+from kerasrec._src.datasets.expected import (
+    expect_several,
+    is_no_int32,
+    is_too_large,
+    number_of_batches,
+)
 from kerasrec._src.shuffling import shuffled_when_read
 
 # Wide enough that a chunk of SST sorted by size leaves little padding, and narrow enough that the
@@ -256,13 +260,7 @@ def _batches(
 ) -> tuple[tf.data.Dataset, np.ndarray]:
     """A dataset of the results of `gather` for indices, and their order if it is not shuffled."""
     num_trees = len(sizes)
-    expect_batch_size(batch_size)
-    num_batches = num_trees // batch_size if drop_remainder else -(-num_trees // batch_size)
-    if not num_batches:
-        raise ValueError(
-            f"drop_remainder=True leaves no batch of {num_trees} trees with "
-            f"batch_size={batch_size}. Pass a smaller batch_size or drop_remainder=False."
-        )
+    num_batches = number_of_batches(num_trees, batch_size, drop_remainder)
     order = np.argsort(sizes, kind="stable") if bucket_by_size else np.arange(num_trees)
     trees = tf.data.Dataset.from_tensor_slices(order)
     if shuffle:

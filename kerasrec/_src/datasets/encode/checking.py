@@ -9,7 +9,7 @@ from nltk import Tree
 from numpy.typing import ArrayLike
 
 from kerasrec._src.datasets.encode.child_rows import ChildRows
-from kerasrec._src.datasets.stored_range import is_too_large
+from kerasrec._src.datasets.expected import is_too_large
 from kerasrec._src.int_range import LARGEST
 
 

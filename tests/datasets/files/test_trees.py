@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from kerasrec._src.datasets.files import tree_files as format_of_files
+from kerasrec._src.datasets.files import trees as tree_files
 from kerasrec.datasets import EncodedTree, tree_batches, tree_file_batches, write_tree_files
 from tests.parameters import few_of
 
@@ -181,7 +181,7 @@ def test_static_shapes(directory):
 
 @pytest.mark.slow
 def test_more_trees_than_are_sorted_together(tmp_path, monkeypatch):
-    monkeypatch.setattr(format_of_files, "TREES_IN_MEMORY", 18)  # not a multiple of the files
+    monkeypatch.setattr(tree_files, "TREES_IN_MEMORY", 18)  # not a multiple of the files
     write_tree_files(iter(TREES), tmp_path / "trees", NUM_FILES, bucket_by_size=True)
     found = wholes(steps(tmp_path / "trees", 4, 2))
     assert sorted(flat(found)) == list(range(NUM_TREES))

@@ -9,8 +9,8 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec._src.datasets.files import value_files
-from kerasrec._src.datasets.files.value_files import VALUES_IN_MEMORY
+from kerasrec._src.datasets.files import values as value_files
+from kerasrec._src.datasets.files.values import VALUES_IN_MEMORY
 from kerasrec.datasets import (
     MalformedFileError,
     value_file_batches,

@@ -5,37 +5,40 @@ replica reads some files, so it has as many records of a batch as any other repl
 """
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import tensorflow as tf
 
-from kerasrec._src.datasets.expected import expect_batch_size
-from kerasrec._src.datasets.files.record_files import check_file, file_of
+from kerasrec._src.datasets.batch.batching import BATCHES_PER_CHUNK
+from kerasrec._src.datasets.expected import number_of_batches
+from kerasrec._src.datasets.files.directory import Index, check_file, files_of
 from kerasrec._src.shuffling import shuffled_when_read
 
 # The size of the shuffle buffer, as a number of records of each file.
 GROUPS_TO_SHUFFLE = 10_000
+# Of the places of groups in their files, int64 `[groups]`, and the records, text `[groups, files]`.
+OfGroups = Callable[[tf.Tensor, tf.Tensor], Any]
 
 
-class RecordParts:
+class RecordBatches:
     """The parts of batches that the replicas of a process read.
 
     Args:
         directory: The directory of the files.
-        file_sizes: The size of each file in bytes.
+        index: The index of the directory.
         num_examples: The number of examples in all files. The last group may lack some.
         examples: A word for the examples.
         batch_size: The number of examples in a batch, of all replicas together.
         shuffle: Whether groups come in a different order each epoch.
-        seed: The seed of the order.
+        seed: The seed of the order. All replicas shuffle in the same way.
         drop_remainder: Whether a last batch with fewer examples is left out, and with it a group
             with fewer examples than there are files.
         input_context: Says which of all processes reads; by default there is one.
 
     Attributes:
-        seed: The given or drawn seed: all replicas shuffle in the same way.
-        groups_per_batch: The number of groups in a batch.
         rows: The number of examples of a part, if it is known.
 
     Raises:
@@ -48,8 +51,8 @@ class RecordParts:
 
     def __init__(
         self,
-        directory: Path,
-        file_sizes: Sequence[int],
+        directory: str | PathLike[str],
+        index: Index,
         num_examples: int,
         examples: str,
         batch_size: int,
@@ -59,59 +62,51 @@ class RecordParts:
         input_context: tf.distribute.InputContext | None,
     ):
         context = input_context or tf.distribute.InputContext()
-        num_files, self._num_replicas = len(file_sizes), context.num_replicas_in_sync
-        _check(examples, num_files, batch_size, self._num_replicas)
+        num_files, self._num_replicas = len(index.file_sizes), context.num_replicas_in_sync
+        self._num_batches = number_of_batches(num_examples, batch_size, drop_remainder, examples)
+        if batch_size % num_files:
+            raise ValueError(
+                f"batch_size is {batch_size}; expected a multiple of {num_files}, the number of "
+                f"files, each of which has as many {examples} of a batch. Files are written with "
+                "num_files."
+            )
+        if num_files % self._num_replicas:
+            raise ValueError(
+                f"{self._num_replicas} replicas cannot share {num_files} files evenly. Write the "
+                f"{examples} with num_files={self._num_replicas} or a multiple of it."
+            )
         if shuffle and seed is None and context.num_input_pipelines > 1:
             raise ValueError(
                 f"Several processes shuffle {examples}, each with a different seed, so their parts "
                 "of a batch would differ in size, and from run to run. Pass a seed."
             )
-        self.seed = random.randrange(2**31) if seed is None else seed
-        self._shuffle = shuffle
-        self.groups_per_batch = batch_size // num_files
+        self._seed = random.randrange(2**31) if seed is None else seed
+        self._shuffle, self._drop_remainder = shuffle, drop_remainder
+        self._groups_per_batch = batch_size // num_files
         num_groups = -(-num_examples // num_files)
         self._num_groups = num_examples // num_files if drop_remainder else num_groups
-        self._num_batches = self._num_groups // self.groups_per_batch
-        if not drop_remainder:
-            self._num_batches = -(-self._num_groups // self.groups_per_batch)
-        if not self._num_batches:
-            raise ValueError(
-                f"drop_remainder=True leaves no batch of {num_examples} {examples} with "
-                f"batch_size={batch_size}. Pass a smaller batch_size or drop_remainder=False."
-            )
         self.rows = batch_size // self._num_replicas if drop_remainder else None
-        self._files = [
-            file_of(directory, number, num_files, examples) for number in range(num_files)
-        ]
+        self._files = files_of(Path(directory), num_files, examples)
         here = self._num_replicas // context.num_input_pipelines
         first = context.input_pipeline_id * here
         self._replicas = range(first, first + here)
-        for number in range(num_files):
+        for number, (file, size) in enumerate(zip(self._files, index.file_sizes, strict=True)):
             if number % self._num_replicas in self._replicas:
-                check_file(self._files[number], file_sizes[number], num_groups)
+                check_file(file, size, num_groups)
 
-    def files(self, replica: int) -> list[str]:
-        """The files that a replica reads."""
-        return list(map(str, self._files[replica :: self._num_replicas]))
-
-    def groups(self, replica: int) -> tf.data.Dataset:
-        """Groups in the order of an epoch: the place, and a replica's records, text `[files]`."""
-        records = tf.data.Dataset.zip(*map(tf.data.TFRecordDataset, self.files(replica)))
-        groups = records.map(lambda *of_files: tf.stack(of_files)).enumerate()
-        groups = groups.take(self._num_groups)
-        if self._shuffle:
-            groups = groups.shuffle(GROUPS_TO_SHUFFLE, self.seed, reshuffle_each_iteration=True)
-        return groups
-
-    def in_turns(self, batches: Callable[[int], tf.data.Dataset]) -> tf.data.Dataset:
+    def dataset(
+        self, reader: Callable[[list[str]], OfGroups], sort: OfGroups | None = None
+    ) -> tf.data.Dataset:
         """In each step one part for each replica of this process, in turn.
 
         Args:
-            batches: Returns the parts of a replica.
+            reader: Returns a function that makes a part of a batch of groups in some files.
+            sort: Sorts groups, so that the groups of a batch are alike.
         """
         here = len(self._replicas)
         in_turns = tf.data.Dataset.choose_from_datasets(
-            [batches(replica) for replica in self._replicas], tf.data.Dataset.range(here).repeat()
+            [self._of_replica(replica, reader, sort) for replica in self._replicas],
+            tf.data.Dataset.range(here).repeat(),
         )
         if self._shuffle:
             in_turns = shuffled_when_read(in_turns)
@@ -121,16 +116,18 @@ class RecordParts:
         options.autotune.enabled = False
         return parts.prefetch(tf.data.AUTOTUNE).with_options(options)
 
-
-def _check(examples: str, num_files: int, batch_size: int, num_replicas: int) -> None:
-    expect_batch_size(batch_size)
-    if batch_size % num_files:
-        raise ValueError(
-            f"batch_size is {batch_size}; expected a multiple of {num_files}, the number of files, "
-            f"each of which has as many {examples} of a batch. Files are written with num_files."
-        )
-    if num_files % num_replicas:
-        raise ValueError(
-            f"{num_replicas} replicas cannot share {num_files} files evenly. Write the {examples} "
-            f"with num_files={num_replicas} or a multiple of it."
-        )
+    def _of_replica(
+        self, replica: int, reader: Callable[[list[str]], OfGroups], sort: OfGroups | None
+    ) -> tf.data.Dataset:
+        files = list(map(str, self._files[replica :: self._num_replicas]))
+        records = tf.data.Dataset.zip(*map(tf.data.TFRecordDataset, files))
+        groups = records.map(lambda *of_files: tf.stack(of_files)).enumerate()
+        groups = groups.take(self._num_groups)
+        if self._shuffle:
+            groups = groups.shuffle(GROUPS_TO_SHUFFLE, self._seed, reshuffle_each_iteration=True)
+        if sort is not None:
+            groups = groups.batch(BATCHES_PER_CHUNK * self._groups_per_batch).map(sort).unbatch()
+        batches = groups.batch(self._groups_per_batch, drop_remainder=self._drop_remainder)
+        if self._shuffle and sort is not None:
+            batches = batches.shuffle(BATCHES_PER_CHUNK, self._seed, reshuffle_each_iteration=True)
+        return batches.map(reader(files), num_parallel_calls=tf.data.AUTOTUNE)

@@ -1,0 +1,416 @@
+"""What records hold of trees, and the checks that they do, while `tf.data` reads them.
+
+A record has one tree, or two if trees are paired; the keys of the second begin with `right/`.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from kerasrec._src.datasets.files.directory import Index
+from kerasrec._src.datasets.files.records import features_of, lengths_key
+from kerasrec._src.int_range import LARGEST
+from kerasrec._src.row_ids import row_ids
+
+LABELS = tuple(kind + of for of in ("", " of trees", " of pairs") for kind in ("int", "float"))
+SIDES = ("", "right/")  # before the keys of a record's trees
+GROUP_SIZE = "group_size"
+
+
+@dataclass(frozen=True)
+class TreeIndex(Index):
+    """A description of the files that `write_tree_files` wrote.
+
+    Attributes:
+        num_trees: The number of trees, or pairs of trees, in all files together.
+        num_groups: The number of groups. A group is the trees at the same place of all files, so
+            this is also the number of records in each file. The last group may lack trees.
+        arity: The number of slots for the children of a tree node; -1 if children are in rows of
+            any length.
+        largest_tree: The number of tree nodes of the largest tree, or pair.
+        ids: The number of a tree node's tokens: 0 for one token, as `[nodes]`; -1 for none.
+        features: The number of a tree node's features.
+        labels: The type of labels: `"int"` or `"float"`, of tree nodes; or one of these with
+            `" of trees"`, or with `" of pairs"` if trees are paired.
+    """
+
+    num_trees: int
+    num_groups: int
+    arity: int
+    largest_tree: int
+    ids: int = 0
+    features: int = 0
+    labels: str = "int"
+
+    def __post_init__(self) -> None:
+        sizes = self.file_sizes
+        if not isinstance(sizes, list) or not sizes:
+            raise ValueError("file_sizes is not a list of sizes; expected one for each file")
+        # Anybody can compute a checksum, so a file from an untrusted source needs these checks.
+        if self.labels not in LABELS:
+            raise ValueError(f"labels is {str(self.labels)[:40]!r}; expected one of {LABELS}")
+        smallest_of = {"arity": -1, "ids": -1, "features": 0}
+        for name, value in [*asdict(self).items(), *(("a size", size) for size in sizes)]:
+            smallest = smallest_of.get(name, 1)
+            if name not in ("file_sizes", "labels") and not (
+                type(value) is int and smallest <= value < 2**53
+            ):
+                raise ValueError(
+                    f"{name} is {str(value)[:40]}; expected an integer from {smallest} up"
+                )
+        if self.num_groups != -(-self.num_trees // len(sizes)):
+            raise ValueError(
+                f"{self.num_trees} trees in {len(sizes)} files do not form {self.num_groups} groups"
+            )
+        if self.ids == -1 and not self.features:
+            raise ValueError("it has neither tokens nor features")
+        if self.largest_tree * self._bytes_of_a_node > max(sizes):
+            raise ValueError(f"no file has room for a tree of {self.largest_tree} tree nodes")
+
+    @property
+    def sides(self) -> tuple[str, ...]:
+        """What stands before the keys of each tree of a record."""
+        return SIDES if self.labels.endswith("of pairs") else SIDES[:1]
+
+    @property
+    def labels_trees(self) -> bool:
+        """Whether a label is that of a tree, or a pair, not of a tree node."""
+        return self.labels.endswith(("of trees", "of pairs"))
+
+    @property
+    def label_dtype(self) -> tf.DType:
+        """The dtype of labels."""
+        return tf.float32 if self.labels.startswith("float") else tf.int32
+
+    @property
+    def _bytes_of_a_node(self) -> int:
+        """The least number of bytes of a tree node: one for each integer, four for each float."""
+        label = 0 if self.labels_trees else 4 if self.label_dtype.is_floating else 1
+        children = 1 if self.arity < 0 else self.arity
+        tokens = 1 if self.ids == 0 else max(self.ids, 0)
+        return tokens + 4 * self.features + children + label
+
+    @property
+    def specs(self) -> dict[str, tf.RaggedTensorSpec]:
+        """The specs of trees as ragged tensors; labels of trees are in lists of one."""
+
+        def spec(dtype: tf.DType, *shape: int) -> tf.RaggedTensorSpec:
+            return tf.RaggedTensorSpec([None, None, *shape], dtype, 1, tf.int64)
+
+        specs = {}
+        if self.ids >= 0:
+            specs["tokens"] = spec(tf.int32, *[self.ids] * (self.ids > 0))
+        if self.features:
+            specs["features"] = spec(tf.float32, self.features)
+        rows = tf.RaggedTensorSpec([None] * 3, tf.int32, 2, tf.int64)
+        specs["children"] = rows if self.arity < 0 else spec(tf.int32, self.arity)
+        return specs | {"labels": spec(self.label_dtype)}
+
+
+class Records(NamedTuple):
+    """Some records of some files.
+
+    Attributes:
+        files: The paths. The records of a group come one after another, one of each file.
+        groups: The place of each group's records in their files, int64 `[groups]`.
+    """
+
+    files: Sequence[str]
+    groups: tf.Tensor
+
+
+def parsed_records(records: tf.Tensor, index: TreeIndex) -> dict[str, Any]:
+    """Returns the features of records, as `checked_trees` takes them.
+
+    Args:
+        records: The records, text `[records]`.
+        index: The index of their directory.
+
+    Returns:
+        `group_size` int64 `[sides * records]`, all else ragged `[sides * records, (values)]`: first
+        the only, or the left, tree of each record, then the right ones.
+    """
+    features = features_of(index.specs)
+    wanted = {side + key: feature for side in index.sides for key, feature in features.items()}
+    parsed = tf.io.parse_example(
+        records, wanted | {GROUP_SIZE: tf.io.FixedLenFeature([], tf.int64)}
+    )
+    found = {key: tf.concat([parsed[side + key] for side in index.sides], 0) for key in features}
+    return found | {GROUP_SIZE: tf.tile(parsed[GROUP_SIZE], [len(index.sides)])}
+
+
+def checked_trees(
+    features: Mapping[str, Any], records: Records, index: TreeIndex
+) -> dict[str, Any]:
+    """Checks trees as `check_tree` does, and against what the index says.
+
+    Args:
+        features: The result of `parsed_records`. A record without a tree has no values.
+        records: The source of the features.
+        index: The index of their directory.
+
+    Returns:
+        A dict: `tokens` int32, ragged `[trees, (nodes)]` or `[trees, (nodes), ids]`; `features`
+        float32 `[trees, (nodes), features]`; `children` int32, ragged `[trees, (nodes), arity]` or
+        `[trees, (nodes), (children)]`; `labels` int32 or float32, ragged `[trees, (nodes)]`, or
+        `[trees]`. Records without a tree are left out. Of pairs, the left trees come first.
+
+    Raises:
+        tf.errors.InvalidArgumentError: When the graph runs, if a check fails. The message names the
+            file, the record and the tree node.
+    """
+    records = Records(records.files, tf.tile(records.groups, [len(index.sides)]))
+    inputs = [name for name in ("tokens", "features") if name in features]
+    widths = {"tokens": max(1, index.ids), "features": index.features}
+    sizes = features[inputs[0]].row_lengths() // widths[inputs[0]]
+    wrong = _wrong_sizes(features, sizes, {name: widths[name] for name in inputs}, records, index)
+    with tf.control_dependencies(
+        [_assert_none(wrong, records, tf.range(tf.size(sizes, tf.int64)), None)]
+    ):
+        splits = tf.concat([[0], tf.cumsum(sizes)], 0)
+        flat = {key: tf.identity(of.values) for key, of in features.items() if key != GROUP_SIZE}
+    num_nodes = splits[-1]
+
+    def rows(name: str) -> tf.Tensor:
+        # Not -1: if there are no nodes, it cannot be told from the values.
+        return tf.reshape(flat[name], [num_nodes, *index.specs[name].shape[2:]])
+
+    columns = {name: rows(name) for name in inputs}
+    lengths = tf.fill([num_nodes], tf.constant(index.arity, tf.int64))
+    if index.arity < 0:
+        lengths = flat[lengths_key("children")]
+    trees = _trees(flat["children"], lengths, splits)
+    wrong = _wrong_nodes(columns, flat["labels"], trees, index)
+    with tf.control_dependencies(
+        [_assert_none(wrong, records, trees.record_of, trees.nodes - trees.root_of)]
+    ):
+        # A record without a tree has no values.
+        splits = tf.concat([[0], tf.boolean_mask(splits[1:], splits[1:] > splits[:-1])], 0)
+
+    def in_trees(values: Any, name: str) -> tf.RaggedTensor:
+        values = tf.cast(values, index.specs[name].dtype)
+        return tf.RaggedTensor.from_row_splits(values, splits, validate=False)
+
+    below: Any = tf.RaggedTensor.from_row_lengths(flat["children"], lengths, validate=False)
+    labels = tf.cast(flat["labels"], index.label_dtype)
+    return {
+        **{name: in_trees(column, name) for name, column in columns.items()},
+        "children": in_trees(below if index.arity < 0 else rows("children"), "children"),
+        "labels": labels if index.labels_trees else in_trees(labels, "labels"),
+    }
+
+
+def _wrong_sizes(
+    features: Mapping[str, Any],
+    sizes: tf.Tensor,
+    widths: Mapping[str, int],
+    records: Records,
+    index: TreeIndex,
+) -> dict[str, tf.Tensor]:
+    """Where numbers of values are wrong, bool `[records]`, by what is wrong with them."""
+    num_here, num_files = len(records.files), len(index.file_sizes)
+
+    def by_group(of_records: tf.Tensor) -> tf.Tensor:
+        return tf.reshape(of_records, [-1, num_here])
+
+    lengths = {key: of.row_lengths() for key, of in features.items() if key != GROUP_SIZE}
+    group_sizes = by_group(features[GROUP_SIZE])
+    # All groups have a tree of each file, except the last, which has the trees that are left.
+    num_last = index.num_trees - (index.num_groups - 1) * num_files
+    num_trees = tf.math.count_nonzero(by_group(sizes), axis=1, keepdims=True)
+    is_last = records.groups[:, None] == index.num_groups - 1
+    fewest = tf.where(is_last, tf.constant(num_last - (num_files - num_here), tf.int64), num_here)
+    most = tf.where(is_last, tf.constant(num_last, tf.int64), num_here)
+    has_other_number = (num_trees < fewest) | (num_trees > most)
+    num_labels = tf.minimum(sizes, 1) if index.labels_trees else sizes
+    wrong = {
+        f"its group_size is not from 1 to {index.largest_tree}, the size of the largest tree": (
+            (group_sizes < 1) | (group_sizes > index.largest_tree)
+        ),
+        "its group_size differs from those beside it": group_sizes != group_sizes[:, :1],
+        "its tree is larger than its group_size": by_group(sizes) > group_sizes,
+        **{
+            f"its {name} are not {width} for each tree node": lengths[name] != sizes * width
+            for name, width in widths.items()
+        },
+        "its labels are not one for each token": lengths["labels"] != num_labels,
+        "its group has more or fewer trees than the index says": (
+            tf.repeat(has_other_number, num_here)
+        ),
+    }
+    if index.arity >= 0:
+        reason = f"its children are not {index.arity} for each token"
+        wrong[reason] = lengths["children"] != sizes * index.arity
+    else:
+        key = lengths_key("children")
+        rows = features[key]
+        wrong["its rows of children are not one for each token"] = lengths[key] != sizes
+        wrong["its children are not as many as its rows say"] = (
+            lengths["children"] != tf.reduce_sum(rows, 1)
+        ) | tf.reduce_any(rows < 0, axis=1)
+    if len(index.sides) > 1:
+        left, right = tf.split(sizes > 0, 2)
+        wrong["it has only one tree of a pair"] = tf.tile(left != right, [2])
+    return {reason: tf.reshape(where, [-1]) for reason, where in wrong.items()}
+
+
+class _Trees(NamedTuple):
+    """The tree nodes of all trees, and their children.
+
+    Attributes:
+        splits: int64 `[records + 1]`; the tree nodes of record `i` are those from `splits[i]` on,
+            before `splits[i + 1]`.
+        nodes: int64 `[nodes]`; the numbers of all tree nodes.
+        record_of: int64 `[nodes]`; the record of each.
+        root_of: int64 `[nodes]`; the root of its tree.
+        above: int64 `[slots]`; for each slot of a child, the tree node above.
+        links: int64 `[slots]`; the child in it, -1 = none.
+        is_outside: bool `[slots]`; whether a child is named that is no tree node of the tree.
+        has_child: bool `[nodes]`; whether any child is named.
+    """
+
+    splits: tf.Tensor
+    nodes: tf.Tensor
+    record_of: tf.Tensor
+    root_of: tf.Tensor
+    above: tf.Tensor
+    links: tf.Tensor
+    is_outside: tf.Tensor
+    has_child: tf.Tensor
+
+    @property
+    def is_root(self) -> tf.Tensor:
+        return self.nodes == self.root_of
+
+
+def _trees(children: tf.Tensor, lengths: tf.Tensor, splits: tf.Tensor) -> _Trees:
+    nodes = tf.range(splits[-1])
+    record_of = tf.searchsorted(splits[1:], nodes, side="right", out_type=tf.int64)
+    root_of, end_of = tf.gather(splits, record_of), tf.gather(splits, record_of + 1)
+    above = row_ids(lengths)
+    is_child = (children >= 0) & (children < tf.gather(end_of - root_of, above))
+    links = tf.where(is_child, children + tf.gather(root_of, above), -1)
+    is_named = children != -1
+    has_child = _any_below(is_named, above, nodes)
+    return _Trees(splits, nodes, record_of, root_of, above, links, ~is_child & is_named, has_child)
+
+
+def _any_below(where: tf.Tensor, above: tf.Tensor, nodes: tf.Tensor) -> tf.Tensor:
+    """Whether it is so in any slot of each tree node, bool `[nodes]`."""
+    return tf.math.unsorted_segment_sum(tf.cast(where, tf.int32), above, tf.size(nodes)) > 0
+
+
+def _any_entry(where: tf.Tensor) -> tf.Tensor:
+    """Whether it is so in any entry of each tree node, bool `[nodes]`."""
+    return tf.reduce_any(where, axis=list(range(1, where.shape.rank)))
+
+
+def _wrong_nodes(
+    columns: Mapping[str, tf.Tensor], labels: tf.Tensor, trees: _Trees, index: TreeIndex
+) -> dict[str, tf.Tensor]:
+    """Where tree nodes are wrong, bool `[nodes]`, by what is wrong with them."""
+    has_input = tf.reduce_any([_any_entry(column != 0) for column in columns.values()], axis=0)
+    is_blank = ~has_input & ~trees.has_child
+    if index.label_dtype.is_floating:
+        wrong = {"its label is infinite": tf.math.is_inf(labels)}
+        has_label = ~tf.math.is_nan(labels)
+    else:
+        is_outside = (labels < -1) | (labels > LARGEST)
+        wrong = {"its label is outside int32, or less than -1": is_outside}
+        has_label = labels != -1
+    if index.labels_trees:  # The label of a tree counts as that of its root.
+        tree_of = tf.cumsum(tf.cast(trees.is_root, tf.int32)) - 1
+        wrong = {of: tf.gather(is_so, tree_of) & trees.is_root for of, is_so in wrong.items()}
+        has_label = tf.zeros_like(is_blank)
+    if "tokens" in columns:
+        is_outside = (columns["tokens"] < 0) | (columns["tokens"] > LARGEST)
+        wrong["its token is outside int32, or negative"] = _any_entry(is_outside)
+    if "features" in columns:
+        is_wrong = ~tf.math.is_finite(columns["features"])
+        wrong["a feature of it is not a finite number"] = _any_entry(is_wrong)
+    wrong |= _wrong_children(trees, is_blank & ~has_label)
+    if not index.features and index.ids == 0:
+        wrong["it is the root, without a token and without children"] = trees.is_root & is_blank
+    return wrong
+
+
+def _wrong_children(trees: _Trees, may_be_padding: tf.Tensor) -> dict[str, tf.Tensor]:
+    """Where tree nodes do not form a tree, bool `[nodes]`, by what is wrong with them."""
+    above, links, is_root = trees.above, trees.links, trees.is_root
+    # There is no segment -1, so slots without a child are not counted.
+    num_parents = tf.math.unsorted_segment_sum(tf.ones_like(links), links, tf.size(trees.nodes))
+    has_parent = num_parents > 0
+    # If all children come after their parents, as is usual, all paths of parents lead to the root.
+    is_in_order = tf.reduce_all(is_root | has_parent) & tf.reduce_all((links > above) | (links < 0))
+    return {
+        "it has a child that is not a tree node of its tree": _any_below(
+            trees.is_outside, above, trees.nodes
+        ),
+        "it is the root, and a child": is_root & has_parent,
+        "it is a child of two tree nodes": num_parents > 1,
+        "it cannot be reached from the root": tf.cond(
+            is_in_order,
+            lambda: tf.zeros_like(is_root),
+            lambda: _lost(trees, has_parent, may_be_padding),
+        ),
+    }
+
+
+def _lost(trees: _Trees, has_parent: tf.Tensor, may_be_padding: tf.Tensor) -> tf.Tensor:
+    """Which tree nodes no path from the root leads to, padding at the end aside; bool `[nodes]`.
+
+    Follows parents twice as far each time; from a cycle, no path leads to the root.
+    """
+    splits, nodes = trees.splits, trees.nodes
+    parents = tf.math.unsorted_segment_max(trees.above, trees.links, tf.size(nodes))
+    largest = tf.reduce_max(splits[1:] - splits[:-1])
+    _, ancestors = tf.while_loop(
+        lambda reach, _: reach < largest,
+        lambda reach, found: (2 * reach, tf.gather(found, found)),
+        (tf.constant(1, tf.int64), tf.where(has_parent, parents, nodes)),
+    )
+    is_reached = ancestors == trees.root_of
+    last_reached = tf.math.unsorted_segment_max(
+        tf.where(is_reached, nodes, -1), trees.record_of, tf.size(splits) - 1
+    )
+    is_behind = nodes > tf.gather(last_reached, trees.record_of)
+    return ~is_reached & ~(may_be_padding & is_behind)
+
+
+def _assert_none(
+    wrong: Mapping[str, tf.Tensor],
+    records: Records,
+    record_of: tf.Tensor,
+    node_of: tf.Tensor | None,
+) -> tf.Tensor:
+    """Asserts that nothing is wrong; the message is made only if something is.
+
+    Args:
+        wrong: For each possible fault, by its description, the places where it is: bool `[places]`.
+        records: The records of the places.
+        record_of: The record of each place, int64 `[places]`.
+        node_of: The number of each place's tree node in its tree, int64 `[places]`; None if places
+            are records.
+    """
+    places = tf.stack(list(wrong.values()))
+
+    def refuse() -> tf.Tensor:
+        reason, place = tf.unstack(tf.where(places)[0])
+        record = record_of[place]
+        num_files = len(records.files)
+        parts = [
+            tf.constant(list(records.files))[record % num_files],
+            ": record ",
+            tf.strings.as_string(records.groups[record // num_files]),
+        ]
+        if node_of is not None:
+            parts += [", tree node ", tf.strings.as_string(node_of[place])]
+        parts += [": ", tf.constant(list(wrong))[reason]]
+        message = "A file of trees is malformed; copy it again, or write the trees again."
+        check = tf.debugging.Assert(False, [message, tf.strings.join(parts)])
+        with tf.control_dependencies([check]):
+            return tf.constant(False)
+
+    return tf.cond(tf.reduce_any(places), refuse, lambda: tf.constant(True))
