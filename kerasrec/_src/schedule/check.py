@@ -14,11 +14,9 @@ from kerasrec._src.graph.types import Kind
 from kerasrec._src.graph.values import Region, Value
 from kerasrec._src.schedule.instructions import (
     Divide,
-    Effect,
     Fetch,
     Fire,
     Frames,
-    Gather,
     HandOn,
     Instruction,
     Item,
@@ -29,9 +27,7 @@ from kerasrec._src.schedule.instructions import (
     Return,
     Returned,
     Save,
-    Select,
     Send,
-    Stitch,
     Wait,
 )
 from kerasrec._src.schedule.linkage import alternating
@@ -52,10 +48,10 @@ def read_after_written(schedule: Schedule) -> Iterator[str]:
     for _, segment, written, one in _with_written(schedule):
         for item in one.reads:
             if item not in written:
-                yield f"{segment.body}: {_name(one)} reads what is not there, {item}"
+                yield f"{segment.body}: {one.title} reads what is not there, {item}"
         for item in one.writes:
             if item in written:
-                yield f"{segment.body}: {_name(one)} writes again, {item}"
+                yield f"{segment.body}: {one.title} writes again, {item}"
 
 
 def loads_are_saved(schedule: Schedule) -> Iterator[str]:
@@ -126,10 +122,10 @@ def linkage_is_in_its_place(schedule: Schedule) -> Iterator[str]:
         }
         is_read = one.at_use and schedule.in_queues
         if not (is_read or allowed.get(type(one), True)):
-            yield f"{segment.body}: {_name(one)} in stage {section.stage}"
+            yield f"{segment.body}: {one.title} in stage {section.stage}"
         asks_who_calls = schedule.graph.memo is not None and not section.sweep
         if isinstance(one, Send) and one.by_frame != (schedule.in_queues or asks_who_calls):
-            yield f"{segment.body}: {_name(one)} passes in another way than others"
+            yield f"{segment.body}: {one.title} passes in another way than others"
 
 
 def calls_are_whole(schedule: Schedule) -> Iterator[str]:
@@ -244,29 +240,18 @@ def _wrongly_passed(schedule: Schedule, section: Section, one: Instruction) -> I
         sweep = schedule.graph.bodies[one.sites[0].callee].sweeps[section.sweep]
         nodes = present(sweep.parameters if isinstance(one, Send) else sweep.outputs)
         if len(nodes) != len(one.values):
-            yield f"{_name(one)} has {len(one.values)} values for {len(nodes)}"
+            yield f"{one.title} has {len(one.values)} values for {len(nodes)}"
         for node, value in zip(nodes, one.values, strict=False):
             if value and value.type.dtype != node.types[0].dtype:
-                yield f"{_name(one)} passes {value.type} for {node.types[0]}"
+                yield f"{one.title} passes {value.type} for {node.types[0]}"
 
 
-def regions_agree(schedule: Schedule) -> Iterator[str]:
-    """An op reads values of its own region; only gathers and stitches move values to another."""
-    for _, segment, one in schedule.instructions():
-        if isinstance(one, Fire):
-            values = [*one.outputs, *one.inputs]
-            regions = {value.region for value in values if not value.is_shared}
-            if len(regions) > 1:
-                yield f"{segment.body}: {_name(one)} mixes regions"
-        if isinstance(one, Gather) and one.output.region != one.inputs[1]:
-            yield f"{segment.body}: {one.output} is gathered for another region"
-        if isinstance(one, Stitch):
-            count = len(one.inputs) // 2
-            for value, region in zip(one.inputs[:count], one.inputs[count:], strict=True):
-                if isinstance(value, Value) and value.region != region:
-                    yield f"{segment.body}: {_name(one)} takes {value} for another branch"
-        if isinstance(one, Select) and one.regions != one.regions[0].siblings:
-            yield f"{segment.body}: {_name(one)} leaves out a branch"
+def instructions_are_whole(schedule: Schedule) -> Iterator[str]:
+    """No instruction has a problem of its own."""
+    instructions = [(segment.body, one) for _, segment, one in schedule.instructions()]
+    for place, instruction in (*instructions, *(("prepared", one) for one in schedule.prepared)):
+        for problem in instruction.problems():
+            yield f"{place}: {instruction.title} {problem}"
 
 
 def parts_stay_together(schedule: Schedule) -> Iterator[str]:
@@ -278,28 +263,18 @@ def parts_stay_together(schedule: Schedule) -> Iterator[str]:
             parts.update({item: number for number, item in enumerate(one.outputs)})
         elif isinstance(one, Join):
             if any([parts.get(item) for item in of] != [*range(len(of))] for of in one.parts):
-                yield f"{segment.body}: {_name(one)} joins what is not all parts, in order"
+                yield f"{segment.body}: {one.title} joins what is not all parts, in order"
         elif isinstance(one, Fire) and _adds_sums(one) and numbers == [*range(len(numbers))]:
             continue
         elif isinstance(one, Fire) and len(set(numbers)) == 1:
             parts.update({item: numbers[0] for item in one.outputs if numbers[0] is not None})
         elif any(number is not None for number in numbers):
-            yield f"{segment.body}: {_name(one)} reads parts of tokens"
+            yield f"{segment.body}: {one.title} reads parts of tokens"
 
 
 def _adds_sums(one: Fire) -> bool:
     """Whether an op adds up sums over tokens."""
     return one.node.op == "AddN" and all(item.type.kind is Kind.WAVE for item in one.inputs)
-
-
-def ops_are_whole(schedule: Schedule) -> Iterator[str]:
-    """An op has as many inputs and outputs as its node."""
-    ones = [*(one for _, _, one in schedule.instructions()), *schedule.prepared]
-    for one in ones:
-        if isinstance(one, Fire):
-            found = len(one.inputs), len(one.outputs)
-            if found != (len(one.node.inputs), len(one.node.types)):
-                yield f"{_name(one)} has {found[0]} inputs and {found[1]} outputs"
 
 
 def shared_values_are_known(schedule: Schedule) -> Iterator[str]:
@@ -309,7 +284,7 @@ def shared_values_are_known(schedule: Schedule) -> Iterator[str]:
     for one in ones:
         for value in one.inputs if isinstance(one, Fire) else ():
             if value.is_shared and value not in known and value.node.op != "Const":
-                yield f"{_name(one)} reads {value}, which is not prepared"
+                yield f"{one.title} reads {value}, which is not prepared"
         if isinstance(one, Fire) and all(value.is_shared for value in one.outputs):
             known.update(one.outputs)
 
@@ -322,14 +297,12 @@ def sums_have_a_place(schedule: Schedule) -> Iterator[str]:
     for section, segment, one in schedule.instructions():
         if isinstance(one, Reduce):
             if one.by_wave != isinstance(section, Loop):
-                yield f"{segment.body}: {_name(one)} in stage {section.stage}"
+                yield f"{segment.body}: {one.title} in stage {section.stage}"
             target = one.node.to if isinstance(one.node, Accumulate) else None
             if isinstance(section, Queues) and isinstance(one.node, Collect):
                 continue
             if one.by_wave and (target is None or not one.node.inputs[0].type.is_static):
-                yield f"{segment.body}: {_name(one)} cannot be added up wave by wave"
-            if target is not None and not target.is_shared:
-                yield f"{segment.body}: {_name(one)} sums into a value of tokens"
+                yield f"{segment.body}: {one.title} cannot be added up wave by wave"
 
 
 Rule = Callable[[Schedule], Iterator[str]]
@@ -341,9 +314,8 @@ RULES: tuple[Rule, ...] = (
     calls_are_whole,
     frames_are_done,
     frames_return_again,
-    regions_agree,
+    instructions_are_whole,
     parts_stay_together,
-    ops_are_whole,
     shared_values_are_known,
     sums_have_a_place,
 )
@@ -359,8 +331,3 @@ def _with_written(
             for one in segment.instructions:
                 yield section, segment, written, one
                 written.update(one.writes)
-
-
-def _name(one: Instruction) -> str:
-    node = one.node if isinstance(one, Fire | Effect | Reduce) else None
-    return f"{type(one).__name__} {node.op}" if node else type(one).__name__

@@ -46,13 +46,26 @@ instructions that pass values read which frames, or entries of rows, the tokens 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import ClassVar
 
 from kerasrec._src.graph.graph import CallSite
-from kerasrec._src.graph.nodes import Accumulate, Check, Collect, Computed
+from kerasrec._src.graph.nodes import (
+    Accumulate,
+    Check,
+    Collect,
+    Computed,
+    Named,
+    Primitive,
+    Shared,
+    name_of,
+)
 from kerasrec._src.graph.nodes import Effect as EffectNode
+from kerasrec._src.graph.printer import branch_text, type_text
 from kerasrec._src.graph.types import Type
-from kerasrec._src.graph.values import Each, Node, Region, Value
+from kerasrec._src.graph.values import Each, Node, Region, Source, Value
 
 
 @dataclass(frozen=True)
@@ -98,18 +111,52 @@ def region_of(item: Item) -> Region | None:
 def rows_of(region: Region | None) -> tuple[Item, ...]:
     """Returns the items that tell which frames, or entries of rows, the tokens of a region are."""
     found: list[Item] = []
-    for item in region.path() if region else ():
-        found += [item, item.selector] if isinstance(item, Each) else [item]
+    for outer in region.path() if region else ():
+        found += [outer, outer.selector] if isinstance(outer, Each) else [outer]
     return tuple(found)
 
 
-def _is_of_tokens(item: Item) -> bool:
-    return not (isinstance(item, Value) and item.is_shared)
+class Names:
+    """Names of values, given while a schedule is printed: %0, %1 and so on."""
+
+    def __init__(self) -> None:
+        self._names: dict[Value, str] = {}
+
+    def of(self, value: Value) -> str:
+        """Returns the name of a value; for a constant, the constant itself."""
+        if isinstance(value.node, Primitive) and value.node.op == "Const":
+            return value.node.constant
+        return self._names.setdefault(value, f"%{len(self._names)}")
+
+    def all(self, items: Iterable[Item]) -> str:
+        """Returns the names of the values among some items."""
+        return ", ".join(self.of(item) for item in items if isinstance(item, Value))
+
+    def outputs(self, items: Iterable[Item]) -> str:
+        """Returns what stands in front of an op: the names and types of the values it computes."""
+        values = [item for item in items if isinstance(item, Value)]
+        return f"{self.all(values)}: {', '.join(map(type_text, values))} = " if values else ""
+
+    def region(self, region: Region | None) -> str:
+        """Returns which tokens a region has."""
+        return branch_text(region, self.of(region.selector)) if region else ""
+
+    def item(self, item: Item) -> str:
+        """Returns an item, as loads and saves name it."""
+        if isinstance(item, Value):
+            return f"{self.of(item)}: {type_text(item)}"
+        if isinstance(item, Region):
+            return f"rows {self.region(item)}"
+        return f"number of tokens {self.region(item.region)}".rstrip()
 
 
 @dataclass(frozen=True, eq=False)
 class Instruction:
     """One step of a segment.
+
+    A class statement names the fields whose items it reads and writes, as in `class Divide(...,
+    reads="value", writes="outputs")`. `by_frame` names the field that says whether it also reads
+    which frames its tokens are.
 
     Args:
         by: The pass that added it; empty if none did.
@@ -120,19 +167,86 @@ class Instruction:
     by: str = field(default="", kw_only=True)
     at_use: bool = field(default=False, kw_only=True)
 
-    @property
-    def reads(self) -> tuple[Item, ...]:
-        """The items that it reads."""
-        return ()
+    _reads: ClassVar[Sequence[str]] = ()
+    _writes: ClassVar[Sequence[str]] = ()
+    _by_frame: ClassVar[str] = ""
 
-    @property
+    def __init_subclass__(cls, reads: str = "", writes: str = "", by_frame: str = "") -> None:
+        cls._reads = reads.split() or cls._reads
+        cls._writes = writes.split() or cls._writes
+        cls._by_frame = by_frame or cls._by_frame
+
+    @cached_property
+    def reads(self) -> tuple[Item, ...]:
+        """The items of tokens that it reads, and which frames the tokens are."""
+        rows = [item for region in self._regions() for item in rows_of(region)]
+        return (*filter(_is_of_tokens, self._inputs()), *dict.fromkeys(rows))
+
+    @cached_property
     def writes(self) -> tuple[Item, ...]:
         """The items that it writes."""
-        return ()
+        return tuple(_flat(getattr(self, name) for name in self._writes))
+
+    @property
+    def reads_shared(self) -> list[Value]:
+        """The values that it reads and that are the same for all tokens."""
+        return [
+            item for item in self._inputs() if isinstance(item, Value) and not _is_of_tokens(item)
+        ]
+
+    def _inputs(self) -> Iterable[Item]:
+        """All that it reads, but for which frames its tokens are."""
+        return _flat(getattr(self, name) for name in self._reads)
+
+    def _regions(self) -> Iterable[Region | None]:
+        """The regions of which it reads which frames, or entries of rows, their tokens are."""
+        return [self.region] if self._by_frame and getattr(self, self._by_frame) else []
+
+    @property
+    def region(self) -> Region | None:
+        """The region whose tokens it runs for; None for all tokens of the body."""
+        return next(map(region_of, self.writes), None)
+
+    @property
+    def path(self) -> tuple[Region, ...]:
+        """This region and those around it, from the outermost."""
+        return self.region.path() if self.region else ()
+
+    @property
+    def source(self) -> Source | None:
+        """The user's line that it comes from."""
+        values = [item for item in self.writes if isinstance(item, Value)]
+        return values[0].node.source if values else None
+
+    @property
+    def title(self) -> str:
+        """What it is, for errors."""
+        return type(self).__name__
+
+    def text(self, names: Names) -> str:
+        """Returns what it prints as, without the values that it writes."""
+        return f"{type(self).__name__.lower()}({names.all(self.reads)})"
+
+    def problems(self) -> Iterator[str]:
+        """Yields what is wrong with it, wherever it stands."""
+        yield from ()
+
+
+def _is_of_tokens(item: Item) -> bool:
+    return not (isinstance(item, Value) and item.is_shared)
+
+
+def _flat(items: Iterable[object]) -> Iterator[Item]:
+    """Yields the items in nested tuples, without None."""
+    for item in items:
+        if isinstance(item, tuple):
+            yield from _flat(item)
+        elif isinstance(item, Item):
+            yield item
 
 
 @dataclass(frozen=True, eq=False)
-class Receive(Instruction):
+class Receive(Instruction, writes="tokens values"):
     """Receives the values that are passed to a sweep of a body, and the number of tokens.
 
     Args:
@@ -144,12 +258,33 @@ class Receive(Instruction):
     values: tuple[Value, ...]
 
     @property
-    def writes(self) -> tuple[Item, ...]:
-        return (*filter(None, [self.tokens]), *self.values)
+    def source(self) -> None:
+        """None: it comes from no single line."""
+
+    def text(self, names: Names) -> str:
+        words = [name_of(value.node) for value in self.values]
+        if len(set(words)) < len(words):
+            words = [f"{word} {number}" for number, word in enumerate(words)]
+        return f"receive {', '.join(words)}".rstrip()
 
 
 @dataclass(frozen=True, eq=False)
-class Returned(Instruction):
+class _OfSites(Instruction):
+    """An instruction of call sites that call for the same tokens.
+
+    Args:
+        sites: The call sites; the rows of what they pass, or get back, are interleaved.
+    """
+
+    sites: tuple[CallSite, ...]
+
+    @property
+    def source(self) -> Source | None:
+        return self.sites[0].calls[0].source
+
+
+@dataclass(frozen=True, eq=False)
+class Returned(_OfSites, reads="divides", writes="values"):
     """Receives what calls return.
 
     Args:
@@ -159,22 +294,15 @@ class Returned(Instruction):
             call sites; otherwise None.
     """
 
-    sites: tuple[CallSite, ...]
     values: tuple[Value | None, ...]
     divides: Tokens | None
 
-    @property
-    def reads(self) -> tuple[Item, ...]:
-        """How many tokens are called for."""
-        return tuple(filter(None, [self.divides]))
-
-    @property
-    def writes(self) -> tuple[Item, ...]:
-        return tuple(filter(None, self.values))
+    def text(self, names: Names) -> str:
+        return _returned_by(self.sites)
 
 
 @dataclass(frozen=True, eq=False)
-class Fetch(Instruction):
+class Fetch(_OfSites, writes="value", by_frame="sites"):
     """Reads what calls have returned, from the rows of the frames that were called.
 
     Args:
@@ -184,23 +312,24 @@ class Fetch(Instruction):
         value: The value that it becomes here.
     """
 
-    sites: tuple[CallSite, ...]
     sweep: int
     number: int
     value: Value
 
-    @property
-    def reads(self) -> tuple[Item, ...]:
-        """Which frames have called."""
-        return rows_of(self.sites[0].region)
+    def text(self, names: Names) -> str:
+        return _returned_by(self.sites)
 
-    @property
-    def writes(self) -> tuple[Item, ...]:
-        return (self.value,)
+
+def _returned_by(sites: Sequence[CallSite]) -> str:
+    return f"returned by {_calls(sites)} of {sites[0].callee}"
+
+
+def _calls(sites: Sequence[CallSite]) -> str:
+    return ", ".join(site.calls[0].title for site in sites)
 
 
 @dataclass(frozen=True, eq=False)
-class Load(Instruction):
+class Load(Instruction, writes="item", by_frame="by_frame"):
     """Loads what another segment has saved: in a loop for one wave or block, else for all tokens.
 
     Args:
@@ -211,18 +340,9 @@ class Load(Instruction):
     item: Item
     by_frame: bool = False
 
-    @property
-    def reads(self) -> tuple[Item, ...]:
-        """Which frames its tokens are."""
-        return rows_of(region_of(self.item)) if self.by_frame else ()
-
-    @property
-    def writes(self) -> tuple[Item, ...]:
-        return (self.item,)
-
 
 @dataclass(frozen=True, eq=False)
-class Save(Instruction):
+class Save(Instruction, reads="item", by_frame="by_frame"):
     """Keeps an item for later segments.
 
     Args:
@@ -240,14 +360,13 @@ class Save(Instruction):
     by_frame: bool = False
 
     @property
-    def reads(self) -> tuple[Item, ...]:
-        """The item that is kept, and which frames it is kept for."""
-        return (self.item, *(rows_of(region_of(self.item)) if self.by_frame else ()))
+    def region(self) -> Region | None:
+        return region_of(self.item)
 
 
 @dataclass(frozen=True, eq=False)
-class Select(Instruction):
-    """Decides which tokens go to which region.
+class Select(Instruction, writes="regions"):
+    """Decides which tokens go to which region: writes the positions of the tokens of each.
 
     Args:
         regions: The branches of a conditional, or the one region of entries of ragged rows.
@@ -255,19 +374,20 @@ class Select(Instruction):
 
     regions: tuple[Region, ...]
 
-    @property
-    def reads(self) -> tuple[Item, ...]:
-        """The value that decides."""
-        return (self.regions[0].selector,)
+    def _inputs(self) -> Iterable[Item]:
+        return [self.regions[0].selector]
 
-    @property
-    def writes(self) -> tuple[Item, ...]:
-        """The positions of the tokens of each region."""
-        return self.regions
+    def text(self, names: Names) -> str:
+        what = "entries of rows" if isinstance(self.regions[0], Each) else "branches"
+        return f"select {what} by {names.of(self.regions[0].selector)}"
+
+    def problems(self) -> Iterator[str]:
+        if self.regions != self.regions[0].siblings:
+            yield "leaves out a branch"
 
 
 @dataclass(frozen=True, eq=False)
-class Settled(Instruction):
+class Settled(Instruction, reads="tokens", writes="regions"):
     """Does the same as `Select` if all tokens take one branch.
 
     Args:
@@ -280,18 +400,12 @@ class Settled(Instruction):
     taken: Region
     tokens: Tokens
 
-    @property
-    def reads(self) -> tuple[Item, ...]:
-        return (self.tokens,)
-
-    @property
-    def writes(self) -> tuple[Item, ...]:
-        """The positions of the tokens of each region."""
-        return self.regions
+    def text(self, names: Names) -> str:
+        return f"all tokens are {names.region(self.taken)}"
 
 
 @dataclass(frozen=True, eq=False)
-class Frames(Instruction):
+class Frames(Instruction, writes="tokens"):
     """Counts the tokens of a body that its segment runs on.
 
     Args:
@@ -300,13 +414,12 @@ class Frames(Instruction):
 
     tokens: Tokens
 
-    @property
-    def writes(self) -> tuple[Item, ...]:
-        return (self.tokens,)
+    def text(self, names: Names) -> str:
+        return "count the frames"
 
 
 @dataclass(frozen=True, eq=False)
-class Measure(Instruction):
+class Measure(Instruction, reads="item", writes="tokens"):
     """Counts tokens.
 
     Args:
@@ -317,17 +430,12 @@ class Measure(Instruction):
     tokens: Tokens
     item: Region | Value
 
-    @property
-    def reads(self) -> tuple[Item, ...]:
-        return (self.item,)
-
-    @property
-    def writes(self) -> tuple[Item, ...]:
-        return (self.tokens,)
+    def text(self, names: Names) -> str:
+        return f"count the {names.item(self.tokens)}"
 
 
 @dataclass(frozen=True, eq=False)
-class _Of(Instruction):
+class _Of(Instruction, reads="inputs", writes="output"):
     """An instruction with one output and any number of inputs, of the same set of tokens.
 
     Args:
@@ -338,26 +446,30 @@ class _Of(Instruction):
     output: Value
     inputs: tuple[Item, ...]
 
-    @property
-    def reads(self) -> tuple[Item, ...]:
-        """Its inputs that are not the same for all tokens."""
-        return tuple(filter(_is_of_tokens, self.inputs))
-
-    @property
-    def writes(self) -> tuple[Item, ...]:
-        return (self.output,)
-
 
 class Gather(_Of):
     """The rows of a value for the tokens of a region. Inputs: value, region."""
+
+    def problems(self) -> Iterator[str]:
+        if self.output.region != self.inputs[1]:
+            yield "gathers for another region than its output's"
 
 
 class Stitch(_Of):
     """Rows of branches in the order of the tokens. Inputs: a value and a region for each."""
 
+    def problems(self) -> Iterator[str]:
+        count = len(self.inputs) // 2
+        for value, region in zip(self.inputs[:count], self.inputs[count:], strict=True):
+            if isinstance(value, Value) and value.region != region:
+                yield f"takes {value} for another branch"
+
 
 class Broadcast(_Of):
     """A shared value for each token. Inputs: value, tokens."""
+
+    def text(self, names: Names) -> str:
+        return f"broadcast({names.all(self.inputs)})"
 
 
 class Zeros(_Of):
@@ -367,9 +479,15 @@ class Zeros(_Of):
 class Count(_Of):
     """The shape of the value that the output's node reads. Inputs: tokens."""
 
+    def text(self, names: Names) -> str:
+        return f"shape({names.of(self.output.node.inputs[0])})"
+
 
 class Rows(_Of):
     """For each entry of ragged rows, the position of its token. Inputs: the region of entries."""
+
+    def text(self, names: Names) -> str:
+        return f"row of {names.item(self.inputs[0]).removeprefix('rows for ')}"
 
 
 class Pass(_Of):
@@ -385,7 +503,7 @@ class Reshape(_Of):
 
 
 @dataclass(frozen=True, eq=False)
-class Separate(Instruction):
+class Separate(Instruction, reads="value", writes="outputs"):
     """Separates interleaved rows into values, `[tokens, ...]` each.
 
     Args:
@@ -396,17 +514,9 @@ class Separate(Instruction):
     outputs: tuple[Value | None, ...]
     value: Value
 
-    @property
-    def reads(self) -> tuple[Item, ...]:
-        return (self.value,)
-
-    @property
-    def writes(self) -> tuple[Item, ...]:
-        return tuple(filter(None, self.outputs))
-
 
 @dataclass(frozen=True, eq=False)
-class Divide(Instruction):
+class Divide(Instruction, reads="value", writes="outputs"):
     """Cuts the rows of a value into even parts, for ops that read only parts.
 
     Args:
@@ -417,17 +527,9 @@ class Divide(Instruction):
     value: Value
     outputs: tuple[Value, ...]
 
-    @property
-    def reads(self) -> tuple[Item, ...]:
-        return (self.value,)
-
-    @property
-    def writes(self) -> tuple[Item, ...]:
-        return self.outputs
-
 
 @dataclass(frozen=True, eq=False)
-class Join(Instruction):
+class Join(Instruction, reads="parts", writes="outputs"):
     """Undoes `Divide` for all values computed from the parts, which thus stay in one segment.
 
     Args:
@@ -438,17 +540,9 @@ class Join(Instruction):
     outputs: tuple[Value, ...]
     parts: tuple[tuple[Value, ...], ...]
 
-    @property
-    def reads(self) -> tuple[Item, ...]:
-        return tuple(item for found in self.parts for item in found)
-
-    @property
-    def writes(self) -> tuple[Item, ...]:
-        return self.outputs
-
 
 @dataclass(frozen=True, eq=False)
-class Fire(Instruction):
+class Fire(Instruction, reads="inputs", writes="outputs", by_frame="is_masked"):
     """An op of TensorFlow.
 
     Args:
@@ -465,18 +559,56 @@ class Fire(Instruction):
     is_masked: bool = False
 
     @property
-    def reads(self) -> tuple[Item, ...]:
-        """Its inputs that are not the same for all tokens, and which tokens are its own."""
-        inputs = tuple(filter(_is_of_tokens, self.inputs))
-        return (*inputs, *(rows_of(self.node.region) if self.is_masked else ()))
+    def source(self) -> Source | None:
+        return self.node.source
 
     @property
-    def writes(self) -> tuple[Item, ...]:
-        return self.outputs
+    def title(self) -> str:
+        return f"Fire {self.node.op}"
+
+    def text(self, names: Names) -> str:
+        transposes: Iterable[str] = ()
+        if isinstance(self.node, Primitive) and self.node.op == "MatMul":
+            transposes = filter(self.node.operation.get_attr, ("transpose_a", "transpose_b"))
+        inputs = ", ".join([*filter(None, [names.all(self.inputs)]), *transposes])
+        device = f" on {self.node.device}" if self.node.device else ""
+        return f"{self.node.op}({inputs}){device}"
+
+    def problems(self) -> Iterator[str]:
+        if (
+            len({value.region for value in (*self.outputs, *self.inputs) if not value.is_shared})
+            > 1
+        ):
+            yield "mixes regions"
+        if (len(self.inputs), len(self.outputs)) != (len(self.node.inputs), len(self.node.types)):
+            yield f"has {len(self.inputs)} inputs and {len(self.outputs)} outputs"
 
 
 @dataclass(frozen=True, eq=False)
-class Effect(Instruction):
+class _OfNode(Instruction):
+    """What a node does that computes no values.
+
+    Args:
+        node: The node.
+    """
+
+    node: Node
+
+    @property
+    def region(self) -> Region | None:
+        return self.node.region
+
+    @property
+    def source(self) -> Source | None:
+        return self.node.source
+
+    @property
+    def title(self) -> str:
+        return f"{type(self).__name__} {self.node.op}"
+
+
+@dataclass(frozen=True, eq=False)
+class Effect(_OfNode):
     """A check or a print; later instructions of the segment wait for it.
 
     Args:
@@ -487,13 +619,15 @@ class Effect(Instruction):
     node: Check | EffectNode
     tokens: Tokens
 
-    @property
-    def reads(self) -> tuple[Item, ...]:
-        return (*filter(_is_of_tokens, self.node.inputs), self.tokens)
+    def _inputs(self) -> Iterable[Item]:
+        return [*self.node.inputs, self.tokens]
+
+    def text(self, names: Names) -> str:
+        return f"{self.node.title}({names.all(self.node.inputs)})"
 
 
 @dataclass(frozen=True, eq=False)
-class Send(Instruction):
+class Send(_OfSites, reads="values", by_frame="by_frame"):
     """Passes arguments from call sites to their callee.
 
     Args:
@@ -503,23 +637,19 @@ class Send(Instruction):
         by_frame: Whether they are written to the rows of frames.
     """
 
-    sites: tuple[CallSite, ...]
     values: tuple[Value, ...]
     by_frame: bool = False
 
     @property
-    def reads(self) -> tuple[Item, ...]:
-        """The values that are passed, and which frames pass them."""
-        return (*self.values, *(rows_of(self.region) if self.by_frame else ()))
-
-    @property
     def region(self) -> Region | None:
-        """The region whose tokens call."""
         return self.sites[0].region
+
+    def text(self, names: Names) -> str:
+        return f"send {names.all(self.values)} to {self.sites[0].callee} by {_calls(self.sites)}"
 
 
 @dataclass(frozen=True, eq=False)
-class _Done(Instruction):
+class _Done(Instruction, by_frame="region"):
     """What some tokens do at the end of a segment.
 
     Args:
@@ -528,14 +658,9 @@ class _Done(Instruction):
 
     region: Region | None = field(default=None, kw_only=True)
 
-    @property
-    def reads(self) -> tuple[Item, ...]:
-        """Which frames they are."""
-        return rows_of(self.region)
-
 
 @dataclass(frozen=True, eq=False)
-class Return(_Done):
+class Return(_Done, reads="values"):
     """Passes the results of a sweep to the callers.
 
     Args:
@@ -546,10 +671,8 @@ class Return(_Done):
     values: tuple[Value, ...]
     passing: tuple[Node, ...] = ()
 
-    @property
-    def reads(self) -> tuple[Item, ...]:
-        """The values that are returned, and which frames return them."""
-        return (*self.values, *super().reads)
+    def text(self, names: Names) -> str:
+        return f"return {names.all(self.values)}".rstrip()
 
 
 @dataclass(frozen=True, eq=False)
@@ -563,6 +686,9 @@ class HandOn(_Done):
 
     site: CallSite
     passing: tuple[Node, ...] = ()
+
+    def text(self, names: Names) -> str:
+        return f"return what {_calls([self.site])} returns"
 
 
 @dataclass(frozen=True, eq=False)
@@ -580,15 +706,18 @@ class Wait(_Done):
     then: int = field(kw_only=True)
     others: tuple[tuple[CallSite, ...], ...] = ()
 
-    @property
-    def reads(self) -> tuple[Item, ...]:
-        """Which frames they are, and which tokens have called."""
-        of_calls = [item for sites in self.others for item in rows_of(sites[0].region)]
-        return tuple(dict.fromkeys([*super().reads, *of_calls]))
+    def _regions(self) -> Iterable[Region | None]:
+        return [self.region, *(sites[0].region for sites in self.others)]
+
+    def text(self, names: Names) -> str:
+        calls = [_calls(self.sites)] if self.sites else []
+        calls += [f"{_calls(sites)} if made" for sites in self.others]
+        goes_on = f"go on at place {self.then}"
+        return f"wait for {', '.join(calls)}, then {goes_on}" if calls else goes_on
 
 
 @dataclass(frozen=True, eq=False)
-class Reduce(Instruction):
+class Reduce(_OfNode, by_frame="is_masked"):
     """Adds values of tokens to a table, or to the gradient of a SHARED value.
 
     Args:
@@ -608,19 +737,41 @@ class Reduce(Instruction):
         is_sum = isinstance(self.node, Accumulate) and len(inputs) == 1
         return is_sum and inputs[0].type.is_static
 
-    @property
-    def reads(self) -> tuple[Item, ...]:
-        """The values that are added, and which tokens have them."""
-        inputs = tuple(filter(_is_of_tokens, self.node.inputs))
-        return (*inputs, *(rows_of(self.node.region) if self.is_masked else ()))
+    def _inputs(self) -> Iterable[Item]:
+        to = [self.node.to] if isinstance(self.node, Accumulate) else []
+        return [*self.node.inputs, *to]
+
+    def text(self, names: Names) -> str:
+        value, *index = self.node.inputs
+        rows = names.all(index)
+        if isinstance(self.node, Collect):
+            place = f" at {rows}" if rows else ""
+            return f"collect {names.of(value)} in the table {self.node.name}{place}"
+        by_wave = " wave by wave" if self.by_wave else ""
+        place = f"rows {rows} of " if rows else ""
+        target = f"{names.of(self.node.to)}{_origin(self.node.to)}"
+        return f"sum {names.of(value)}{by_wave} into {place}the gradient of {target}"
+
+    def problems(self) -> Iterator[str]:
+        if isinstance(self.node, Accumulate) and not self.node.to.is_shared:
+            yield "sums into a value of tokens"
 
 
-def path_of(one: Instruction) -> tuple[Region, ...]:
-    """Returns the regions whose tokens an instruction runs for, from the outermost."""
-    if isinstance(one, Send | _Done):
-        region = one.region
-    elif isinstance(one, Reduce | Effect):
-        region = one.node.region
-    else:
-        region = next(map(region_of, one.writes), None)
-    return region.path() if region else ()
+def _origin(value: Value) -> str:
+    """Returns the name that a SHARED value has outside, or the names of what it is made of."""
+    seen: dict[Node, None] = {}
+    waiting = [value.node]
+    while waiting:
+        node = waiting.pop()
+        if node not in seen:
+            seen[node] = None
+            waiting += [read.node for read in reversed(node.inputs)]
+    names = [node.name for node in seen if isinstance(node, Named) and _has_gradient(node)]
+    is_itself = isinstance(value.node, Named) or value.node.op == "ReadVariableOp"
+    made_of = "" if is_itself else "made of "
+    return f", {made_of}{' and '.join(names)}" if names else ""
+
+
+def _has_gradient(node: Node) -> bool:
+    is_variable = isinstance(node, Shared) and node.variable is not None
+    return is_variable or node.types[0].is_differentiable

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from kerasrec._src.graph.values import Region
-from kerasrec._src.schedule.instructions import Fire, Return, Wait, path_of
+from kerasrec._src.schedule.instructions import Fire, Return, Wait
 from kerasrec._src.schedule.loads_and_saves import linked
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import Direction, Queues, Segment
@@ -64,7 +64,7 @@ def _parts(section: Queues) -> Iterator[_Part]:
 
 def _multiplies(segment: Segment, region: Region) -> bool:
     return any(
-        isinstance(one, Fire) and one.node.op in PRODUCTS and region in path_of(one)
+        isinstance(one, Fire) and one.node.op in PRODUCTS and region in one.path
         for one in segment.placed
     )
 
@@ -86,7 +86,7 @@ def _divided(section: Queues, parts: list[_Part]) -> Queues:
 
 def _cut(segment: Segment, part: _Part, is_first: bool) -> tuple[Segment, Segment]:
     """What a part does, and the rest; in the first sweep frames go from here to there."""
-    moved = [one for one in segment.placed if part.region in path_of(one)]
+    moved = [one for one in segment.placed if part.region in one.path]
     at_use = [one for one in segment.instructions if one.at_use]
     rest = [one for one in segment.instructions if one not in moved]
     if is_first:

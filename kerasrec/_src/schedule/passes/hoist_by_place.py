@@ -12,7 +12,6 @@ from kerasrec._src.schedule.instructions import (
     Item,
     Return,
     Wait,
-    path_of,
 )
 from kerasrec._src.schedule.loads_and_saves import linked
 from kerasrec._src.schedule.schedule import Schedule
@@ -70,7 +69,7 @@ def settled_places(segments: list[Segment]) -> Iterator[tuple[Region, int]]:
             if isinstance(one, Wait):
                 before[one.then] = segment.place or 0
             elif isinstance(one, Return | HandOn):
-                ends.append((path_of(one), segment.place or 0))
+                ends.append((one.path, segment.place or 0))
     for segment in segments:
         place = segment.place or 0
         for region in segment.settled:
@@ -87,7 +86,7 @@ def _way_to(place: int, before: Mapping[int, int]) -> Iterator[int]:
 
 def _place_of(one: Instruction, settled: Mapping[Region, int]) -> int | None:
     """The place whose frames an instruction is for; None for all frames."""
-    return next((settled[item] for item in reversed(path_of(one)) if item in settled), None)
+    return next((settled[item] for item in reversed(one.path) if item in settled), None)
 
 
 def _sources(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from kerasrec._src.graph.values import Region
-from kerasrec._src.schedule.instructions import Fire, Instruction, Item, path_of
+from kerasrec._src.schedule.instructions import Fire, Instruction, Item
 from kerasrec._src.schedule.loads_and_saves import ROOTS, at_use_of, linked
 from kerasrec._src.schedule.passes.branches_apart import PRODUCTS
 from kerasrec._src.schedule.passes.hoist_by_place import settled_places
@@ -64,7 +64,7 @@ def _moved(
         at_use: what is materialised at use.
     """
     segment = segments[origin]
-    moved = {one for one in segment.placed if region in path_of(one)}
+    moved = {one for one in segment.placed if region in one.path}
     moved -= {one for one in moved if isinstance(one, ROOTS) or not isinstance(one, Fire)}
     between = [item for item in segments[:target] if item is not segment]
     while True:
