@@ -5,17 +5,17 @@ The package stands alone: it imports neither the compiler nor the layers.
 
 from kerasrec._src.training.fit import evaluate, fit
 from kerasrec._src.training.likelihood import TreeNegativeLogLikelihood, TreePerplexity
-from kerasrec._src.training.losses import TreeCrossentropy
+from kerasrec._src.training.losses import TreeCrossentropy, TreeSquaredError
 from kerasrec._src.training.metrics import (
     BinaryNodeAccuracy,
     BinaryRootAccuracy,
     NodeAccuracy,
     RootAccuracy,
+    TreeMeanAbsoluteError,
+    TreeRootMeanSquaredError,
 )
 from kerasrec._src.training.model import Model, Sequential
-from kerasrec._src.training.number_metrics import TreeMeanAbsoluteError, TreeRootMeanSquaredError
 from kerasrec._src.training.optimizer_per_layer import OptimizerPerLayer
-from kerasrec._src.training.squared_error import TreeSquaredError
 
 __all__ = [
     "BinaryNodeAccuracy",

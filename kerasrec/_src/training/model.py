@@ -17,8 +17,8 @@ from kerasrec._src.training.fit import evaluate, fit
 from kerasrec._src.training.input_range import checked_inputs
 from kerasrec._src.training.keras_step import KerasStep
 from kerasrec._src.training.likelihood import TreeNegativeLogLikelihood
+from kerasrec._src.training.losses import TreeLoss
 from kerasrec._src.training.strategies import is_default, is_served, splits_batches
-from kerasrec._src.training.tree_loss import TreeLoss
 
 # The arguments that are data.
 DATA = ("x", "y", "sample_weight", "batch_size")

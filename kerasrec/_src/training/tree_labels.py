@@ -1,7 +1,8 @@
-"""Checks the labels of tree nodes against the logits or numbers that are to predict them.
+"""Labels of tree nodes, of which some are missing, and the outputs that are to predict them.
 
-Both are padded or ragged, as the inputs of the tree layer are; `tf.ragged.map_flat_values` computes
-on the nodes of either.
+There are two kinds: `CLASSES`, where -1 stands for a missing label, and `NUMBERS`, where NaN does.
+Labels and outputs are padded or ragged, as the inputs of the tree layer are;
+`tf.ragged.map_flat_values` computes on the nodes of either.
 """
 
 import contextlib
@@ -14,117 +15,181 @@ import tensorflow as tf
 from kerasrec._src.private import mask_of
 from kerasrec._src.training.node_rows import as_tensor, asserted, flat, in_rows_of, is_ragged
 
-NO_LABEL = -1
-NO_NUMBER = math.nan
 
+class NodeLabels:
+    """One kind of labels of tree nodes.
 
-def tree_labels(y_true: Any, y_pred: Any, asked_by: str) -> tuple[Any, Any, Any]:
-    """Returns labels and logits that fit together, and where there is a label.
-
-    Args:
-        y_true: Labels, whole numbers of any dtype `[batch, nodes]`; -1 where a tree node has no
-            label, as in padding.
-        y_pred: Logits, float of any precision `[batch, nodes, classes]`. Both `y_true` and `y_pred`
-            may be ragged in their nodes; the results are ragged if the logits are.
-        asked_by: The name of the loss or metric, for messages.
-
-    Returns:
-        A tuple `(labels, logits, labelled)`: int32 `[batch, nodes]`, float32
-        `[batch, nodes, classes]` and bool `[batch, nodes]`.
-
-    Raises:
-        ValueError: If the shapes are known not to fit.
-        tf.errors.InvalidArgumentError: When the step runs, if a label is neither -1 nor a class, if
-            a node has a label that Keras' mask of the logits leaves out, or if the numbers of
-            labels and of logits differ. XLA drops the checks of labels, as it drops every
-            assertion.
+    Attributes:
+        missing: The label of a node that has none, as at padding.
+        outputs: A word for what predicts the labels, for messages.
+        instead: What to do instead of passing `class_weight` to `fit`, for messages.
     """
-    # A new tensor carries no Keras mask: only the labels say which nodes count.
-    logits = tf.cast(as_tensor(y_pred), tf.float32)
-    labels = as_tensor(y_true)
-    if logits.shape.rank != 3 or labels.shape.rank != 2:
-        raise ValueError(
-            f"{asked_by} expects a label and a row of logits for each tree node: y_true of shape "
-            "[batch, nodes] and y_pred of shape [batch, nodes, classes]. "
-            f"Received: y_true of shape {labels.shape} and y_pred of shape {logits.shape}. "
-            "A tree layer gives the states of all tree nodes with return_sequences=True. Labels of "
-            "trees, [batch], are for losses and metrics of Keras."
-        )
-    if not labels.shape.is_compatible_with(logits.shape[:2]):
-        raise ValueError(
-            f"{asked_by} expects as many labels as rows of logits. Received: y_true of shape "
-            f"{labels.shape} and y_pred of shape {logits.shape}, of which [batch, nodes] should "
-            "be the same."
-        )
-    labels = in_rows_of(logits, labels, asked_by, NO_LABEL)
-    num_classes = tf.shape(logits.flat_values if is_ragged(logits) else logits)[-1]
-    with _checked_classes(labels, num_classes, asked_by):
-        labels = tf.ragged.map_flat_values(lambda of: tf.identity(tf.cast(of, tf.int32)), labels)
-    labelled = tf.not_equal(labels, NO_LABEL)
-    with _checked_padding(labelled, y_pred, asked_by, NO_LABEL):
-        return labels, logits, tf.ragged.map_flat_values(tf.identity, labelled)
+
+    missing: float
+    outputs: str
+    instead: str
+
+    def is_given(self, labels: Any) -> Any:
+        """Returns where there is a label, bool, in the shape of `labels`, padded or ragged."""
+        raise NotImplementedError
+
+    def check_kind(self, labels: Any, outputs: Any, asked_by: str) -> None:
+        """Raises a ValueError if ranks or dtypes are not those of this kind."""
+        raise NotImplementedError
+
+    def values(self, labels: Any, outputs: Any, asked_by: str) -> tuple[Any, Any]:
+        """Returns checked labels and outputs in the dtypes and ranks that losses read."""
+        raise NotImplementedError
+
+    def matched(self, y_true: Any, y_pred: Any, asked_by: str) -> tuple[Any, Any, Any]:
+        """Returns labels and outputs that fit together, and where there is a label.
+
+        Args:
+            y_true: Labels, `[batch, nodes]`.
+            y_pred: Outputs, float of any precision `[batch, nodes, ...]`. Both `y_true` and
+                `y_pred` may be ragged in their nodes; the results are ragged if the outputs are.
+            asked_by: The name of the loss or metric, for messages.
+
+        Returns:
+            A tuple `(labels, outputs, is_given)`: int32 or float32 `[batch, nodes]`, float32, and
+            bool `[batch, nodes]`.
+
+        Raises:
+            ValueError: If the shapes are known not to fit, or if numbers are not floats.
+            tf.errors.InvalidArgumentError: When the step runs, if a label is neither -1 nor a
+                class, if a node has a label that Keras' mask of the outputs leaves out, or if the
+                numbers of labels and of outputs differ. XLA drops the checks of labels, as it drops
+                every assertion.
+        """
+        # A new tensor carries no Keras mask: only the labels say which nodes count.
+        labels, outputs = as_tensor(y_true), tf.cast(as_tensor(y_pred), tf.float32)
+        self.check_kind(labels, outputs, asked_by)
+        if not labels.shape.is_compatible_with(outputs.shape[:2]):
+            raise ValueError(
+                f"{asked_by} expects as many labels as {self.outputs}. Received: y_true of shape "
+                f"{labels.shape} and y_pred of shape {outputs.shape}, of which [batch, nodes] "
+                "should be the same."
+            )
+        labels = in_rows_of(outputs, labels, asked_by, self.missing, self.outputs)
+        labels, outputs = self.values(labels, outputs, asked_by)
+        is_given = self.is_given(labels)
+        with _checked_padding(is_given, y_pred, asked_by, self.missing):
+            is_given = tf.ragged.map_flat_values(tf.identity, is_given)
+        return labels, outputs, is_given
+
+    def weights(self, sample_weight: Any, is_given: Any, asked_by: str) -> Any:
+        """Spreads sample weights over tree nodes.
+
+        Args:
+            sample_weight: None, or weights of trees, `[batch, 1]`, or of nodes, `[batch, nodes]`.
+            is_given: Whether each node has a label, bool `[batch, nodes]`, padded or ragged.
+            asked_by: The name of the loss or metric, for messages.
+
+        Returns:
+            The weights, float32 `[batch, nodes]`, in the form of `is_given`; 0 without a label.
+
+        Raises:
+            ValueError: As for `checked_weights`.
+            tf.errors.InvalidArgumentError: When the step runs, if the weights are for other numbers
+                of trees or nodes. XLA drops this check.
+        """
+        weights = tf.cast(is_given, tf.float32)
+        if sample_weight is None:
+            return weights
+        wanted = "[batch, 1], or of tree nodes, [batch, nodes]"
+        sample_weight = checked_weights(sample_weight, asked_by, wanted, self.instead)
+        if not is_ragged(is_given):
+            sample_weight = in_rows_of(is_given, sample_weight, asked_by, None)
+            given, trees = tf.shape(sample_weight), tf.shape(is_given)
+            # Weights of one tree would be taken for those of all trees.
+            message = [f"{asked_by} expects weights for each of", trees[0], "trees. Received:"]
+            with asserted(given[0] == trees[0], [*message, given]):
+                return weights * tf.broadcast_to(sample_weight, trees)
+        if not is_ragged(sample_weight) and sample_weight.shape[1] == 1:
+            num_nodes = tf.reduce_max(tf.concat([is_given.row_lengths(), [1]], 0))
+            sample_weight = tf.repeat(sample_weight, num_nodes, axis=1)
+        return weights * in_rows_of(is_given, sample_weight, asked_by, None, "nodes")
 
 
-def tree_numbers(y_true: Any, y_pred: Any, asked_by: str) -> tuple[Any, Any, Any]:
-    """Returns float labels and outputs that fit together, and where there is a label.
+class _Classes(NodeLabels):
+    """Whole numbers of any dtype, that logits `[batch, nodes, classes]` predict."""
 
-    Args:
-        y_true: Labels, float `[batch, nodes]`; NaN where a tree node has none, as in padding.
-        y_pred: Outputs, float `[batch, nodes]` or `[batch, nodes, 1]`. Both `y_true` and `y_pred`
-            may be ragged in their nodes; the results are ragged if the outputs are.
-        asked_by: The name of the loss or metric, for messages.
+    missing = -1
+    outputs = "rows of logits"
+    instead = "pass TreeCrossentropy(class_weight=...) instead"
 
-    Returns:
-        A tuple `(labels, outputs, labelled)`: float32, float32 and bool, all `[batch, nodes]`.
-        Labels and outputs are 0 where there is no label, so that neither values nor gradients are
-        NaN there.
+    def is_given(self, labels: Any) -> Any:
+        return tf.not_equal(labels, self.missing)
 
-    Raises:
-        ValueError: If the shapes are known not to fit, or if labels are not floats.
-        tf.errors.InvalidArgumentError: When the step runs, if a node has a label that Keras' mask
-            of the outputs leaves out, which XLA does not check; or if the numbers of labels and of
-            outputs differ.
+    def check_kind(self, labels: Any, outputs: Any, asked_by: str) -> None:
+        if outputs.shape.rank != 3 or labels.shape.rank != 2:
+            raise ValueError(
+                f"{asked_by} expects a label and a row of logits for each tree node: y_true of "
+                "shape [batch, nodes] and y_pred of shape [batch, nodes, classes]. "
+                f"Received: y_true of shape {labels.shape} and y_pred of shape {outputs.shape}. "
+                "A tree layer gives the states of all tree nodes with return_sequences=True. "
+                "Labels of trees, [batch], are for losses and metrics of Keras."
+            )
+
+    def values(self, labels: Any, outputs: Any, asked_by: str) -> tuple[Any, Any]:
+        num_classes = tf.shape(outputs.flat_values if is_ragged(outputs) else outputs)[-1]
+        with _checked_classes(labels, num_classes, asked_by):
+            return tf.ragged.map_flat_values(_to_int32, labels), outputs
+
+
+class _Numbers(NodeLabels):
+    """Floats, that outputs `[batch, nodes]` or `[batch, nodes, 1]` predict.
+
+    Labels and outputs are 0 where there is no label, so that neither values nor gradients are NaN
+    there.
     """
-    # A new tensor carries no Keras mask: only the labels say which nodes count.
-    outputs, labels = tf.cast(as_tensor(y_pred), tf.float32), as_tensor(y_true)
-    has_one = outputs.shape.rank == 2 or (outputs.shape.rank == 3 and outputs.shape[2] in (1, None))
-    if labels.shape.rank != 2 or not has_one:
-        raise ValueError(
-            f"{asked_by} expects a number for each tree node: y_true of shape [batch, nodes] and "
-            "y_pred of shape [batch, nodes] or [batch, nodes, 1]. "
-            f"Received: y_true of shape {labels.shape} and y_pred of shape {outputs.shape}. "
-            "A tree layer gives the states of all tree nodes with return_sequences=True, and "
-            "Dense(1) makes a number of each. Labels of trees, [batch], are for losses of Keras."
+
+    missing = math.nan
+    outputs = "outputs"
+    instead = "leave them out"
+
+    def is_given(self, labels: Any) -> Any:
+        return tf.ragged.map_flat_values(lambda of: ~tf.math.is_nan(of), as_tensor(labels))
+
+    def check_kind(self, labels: Any, outputs: Any, asked_by: str) -> None:
+        rank = outputs.shape.rank
+        has_one = rank == 2 or (rank == 3 and outputs.shape[2] in (1, None))
+        if labels.shape.rank != 2 or not has_one:
+            raise ValueError(
+                f"{asked_by} expects a number for each tree node: y_true of shape [batch, nodes] "
+                "and y_pred of shape [batch, nodes] or [batch, nodes, 1]. "
+                f"Received: y_true of shape {labels.shape} and y_pred of shape {outputs.shape}. "
+                "A tree layer gives the states of all tree nodes with return_sequences=True, and "
+                "Dense(1) makes a number of each. Labels of trees, [batch], are for losses of "
+                "Keras."
+            )
+        if not labels.dtype.is_floating:
+            raise ValueError(
+                f"{asked_by} expects labels that are floats, NaN where a tree node has none. "
+                f"Received: labels of {labels.dtype.name}, where -1 may be a number or stand for "
+                "none. Make them floats; for classes take TreeCrossentropy and NodeAccuracy."
+            )
+
+    def values(self, labels: Any, outputs: Any, asked_by: str) -> tuple[Any, Any]:
+        if outputs.shape.rank == 3:
+            outputs = tf.ragged.map_flat_values(lambda of: tf.squeeze(of, -1), outputs)
+        return tf.cast(labels, tf.float32), outputs
+
+    def matched(self, y_true: Any, y_pred: Any, asked_by: str) -> tuple[Any, Any, Any]:
+        labels, outputs, is_given = super().matched(y_true, y_pred, asked_by)
+        # This comes before the subtraction: a gradient of 0 times NaN would be NaN.
+        labels, outputs = (
+            tf.ragged.map_flat_values(lambda known, of: tf.where(known, of, 0.0), is_given, of)
+            for of in (labels, outputs)
         )
-    if not labels.dtype.is_floating:
-        raise ValueError(
-            f"{asked_by} expects labels that are floats, NaN where a tree node has none. Received: "
-            f"labels of {labels.dtype.name}, where -1 may be a number or stand for none. Make them "
-            "floats; for classes take TreeCrossentropy and NodeAccuracy."
-        )
-    if not labels.shape.is_compatible_with(outputs.shape[:2]):
-        raise ValueError(
-            f"{asked_by} expects as many labels as outputs. Received: y_true of shape "
-            f"{labels.shape} and y_pred of shape {outputs.shape}, of which [batch, nodes] should "
-            "be the same."
-        )
-    if outputs.shape.rank == 3:
-        outputs = tf.ragged.map_flat_values(lambda of: tf.squeeze(of, -1), outputs)
-    labels = in_rows_of(outputs, tf.cast(labels, tf.float32), asked_by, NO_NUMBER, "outputs")
-    labelled = is_number(labels)
-    with _checked_padding(labelled, y_pred, asked_by, NO_NUMBER):
-        labelled = tf.ragged.map_flat_values(tf.identity, labelled)
-    # This comes before the subtraction: a gradient of 0 times NaN would be NaN.
-    labels, outputs = (
-        tf.ragged.map_flat_values(lambda known, of: tf.where(known, of, 0.0), labelled, of)
-        for of in (labels, outputs)
-    )
-    return labels, outputs, labelled
+        return labels, outputs, is_given
 
 
-def is_number(labels: Any) -> Any:
-    """Where there is a label, bool, from float labels `[batch, nodes]`, padded or ragged."""
-    return tf.ragged.map_flat_values(lambda of: ~tf.math.is_nan(of), as_tensor(labels))
+CLASSES, NUMBERS = _Classes(), _Numbers()
+
+
+def _to_int32(labels: tf.Tensor) -> tf.Tensor:
+    return tf.identity(tf.cast(labels, tf.int32))
 
 
 def _checked_classes(
@@ -133,7 +198,7 @@ def _checked_classes(
     """Checks, when the graph runs, that labels are -1 or classes."""
     # float64 holds all labels that can be classes, and keeps others out of range for the check.
     exact = tf.cast(flat(labels), tf.float64)
-    is_class = (exact >= NO_LABEL) & (exact < tf.cast(num_classes, tf.float64))
+    is_class = (exact >= CLASSES.missing) & (exact < tf.cast(num_classes, tf.float64))
     wrong = ~is_class | tf.not_equal(exact, tf.floor(exact))
     place, node = _last(wrong, labels)
     return asserted(
@@ -152,26 +217,26 @@ def _checked_classes(
 
 
 def _checked_padding(
-    labelled: Any, y_pred: Any, asked_by: str, nothing: float
+    is_given: Any, y_pred: Any, asked_by: str, nothing: float
 ) -> AbstractContextManager[Any]:
     """Checks, when the graph runs, that Keras' mask of `y_pred` leaves out no node with a label.
 
     Args:
-        labelled: Whether each node has a label, bool `[batch, nodes]`.
+        is_given: Whether each node has a label, bool `[batch, nodes]`.
         y_pred: The outputs, which may have a mask.
         asked_by: The name of the loss or metric.
         nothing: The label of a node that has none.
     """
     mask = mask_of(y_pred)
-    if mask is None or is_ragged(labelled) or mask.shape.rank != 2:
+    if mask is None or is_ragged(is_given) or mask.shape.rank != 2:
         return contextlib.nullcontext()
-    wrong = flat(labelled & ~tf.cast(mask, tf.bool))
+    wrong = flat(is_given & ~tf.cast(mask, tf.bool))
     return asserted(
         ~tf.reduce_any(wrong),
         [
             f"{asked_by} expects labels of {nothing} at padding, which would count otherwise. "
             "Received: another label at [tree, node]",
-            _last(wrong, labelled)[1],
+            _last(wrong, is_given)[1],
             "where the mask of y_pred says that the tree has no such node.",
         ],
     )
@@ -191,53 +256,19 @@ def _last(wrong: tf.Tensor, labels: Any) -> tuple[tf.Tensor, tf.Tensor]:
     return place, tf.stack([tree, place - first])
 
 
-def node_weights(sample_weight: Any, labelled: Any, asked_by: str, of_classes: bool = True) -> Any:
-    """Spreads sample weights over tree nodes.
-
-    Args:
-        sample_weight: None, or weights of trees, `[batch, 1]`, or of tree nodes, `[batch, nodes]`.
-        labelled: Whether each node has a label, bool `[batch, nodes]`, padded or ragged.
-        asked_by: The name of the loss or metric, for messages.
-        of_classes: Whether labels are classes, for messages.
-
-    Returns:
-        The weights, float32 `[batch, nodes]`, in the form of `labelled`; 0 where there is no label.
-
-    Raises:
-        ValueError: If the weights have another shape, such as `[batch]`, in which Keras passes its
-            `class_weight`.
-        tf.errors.InvalidArgumentError: When the step runs, if the weights are for other numbers of
-            trees or nodes. XLA drops this check.
-    """
-    weights = tf.cast(labelled, tf.float32)
-    if sample_weight is None:
-        return weights
-    sample_weight = checked_weights(
-        sample_weight, asked_by, "or of tree nodes, [batch, nodes]", of_classes
-    )
-    if not is_ragged(labelled):
-        sample_weight = in_rows_of(labelled, sample_weight, asked_by, None)
-        given, wanted = tf.shape(sample_weight), tf.shape(labelled)
-        # Weights of one tree would be taken for those of all trees.
-        message = [f"{asked_by} expects weights for each of", wanted[0], "trees. Received:", given]
-        with asserted(given[0] == wanted[0], message):
-            return weights * tf.broadcast_to(sample_weight, wanted)
-    if not is_ragged(sample_weight) and sample_weight.shape[1] == 1:
-        num_nodes = tf.reduce_max(tf.concat([labelled.row_lengths(), [1]], 0))
-        sample_weight = tf.repeat(sample_weight, num_nodes, axis=1)
-    return weights * in_rows_of(labelled, sample_weight, asked_by, None, "nodes")
-
-
 def checked_weights(
-    sample_weight: Any, asked_by: str, alternative: str = "", of_classes: bool = True
+    sample_weight: Any,
+    asked_by: str,
+    wanted: str = "[batch, 1]",
+    instead: str = CLASSES.instead,
 ) -> Any:
     """Returns sample weights as float32 `[batch, 1]` or `[batch, nodes]`.
 
     Args:
         sample_weight: The weights, which must have rank 2.
         asked_by: The name of the loss or metric, for messages.
-        alternative: What else they may be than weights of trees, for messages.
-        of_classes: Whether labels are classes, for messages.
+        wanted: The shapes that they may have, for messages.
+        instead: What to do instead of passing `class_weight` to `fit`, for messages.
 
     Raises:
         ValueError: If the weights have another rank. Keras looks up `class_weight` by the place of
@@ -246,14 +277,10 @@ def checked_weights(
     """
     weights = tf.cast(as_tensor(sample_weight), tf.float32)
     if weights.shape.rank != 2:
-        instead = (
-            "pass TreeCrossentropy(class_weight=...) instead" if of_classes else "leave them out"
-        )
         raise ValueError(
-            f"{asked_by} expects sample weights of trees, [batch, 1], {alternative}".rstrip(", ")
-            + f". Received: shape {weights.shape}. If they are weights of trees, add an axis: "
-            "sample_weight[:, None]. If they come from fit(class_weight=...), "
-            f"{instead}: Keras would weigh each tree by the number of the node that has its "
-            "largest label."
+            f"{asked_by} expects sample weights of trees, {wanted}. Received: shape "
+            f"{weights.shape}. If they are weights of trees, add an axis: sample_weight[:, None]. "
+            f"If they come from fit(class_weight=...), {instead}: Keras would weigh each tree by "
+            "the number of the node that has its largest label."
         )
     return weights
