@@ -18,9 +18,9 @@ import tensorflow as tf
 
 from kerasrec._src.training.batches import Batches
 from kerasrec._src.training.checkpoints import Checkpoints
+from kerasrec._src.training.fit import runner_of
 from kerasrec._src.training.lock import LOCK, locked
 from kerasrec._src.training.progress import Progress
-from kerasrec._src.training.runner import runner_of
 from kerasrec.training import fit
 from tests.parameters import few_of
 from tests.training.clusters import REPOSITORY, SECONDS

@@ -27,7 +27,7 @@ class Accumulation:
     the coordinator adds up those of the whole batch.
 
     Args:
-        model: A model for which `accumulates` is True; given in the scope of its strategy.
+        model: A model that `_accumulates`; given in the scope of its strategy.
 
     Attributes:
         sums: The variables in which gradients are added up.
@@ -43,6 +43,15 @@ class Accumulation:
         if self._optimizer not in _SUMS:
             _SUMS[self._optimizer] = _sums(model)
         self.sums = _SUMS[self._optimizer]
+
+    @classmethod
+    def of(cls, model: keras.Model) -> Accumulation | None:
+        """Returns what must add up the gradients of a model; None if its optimizer does, or none.
+
+        Raises:
+            ValueError: If the model's optimizer accumulates in a way that this class cannot follow.
+        """
+        return cls(model) if _accumulates(model) else None
 
     def moves_weights(self) -> bool:
         """Whether the next step moves weights."""
@@ -95,12 +104,7 @@ def _sums(model: keras.Model) -> list[tf.Variable]:
     ]
 
 
-def accumulates(model: keras.Model) -> bool:
-    """Whether `Accumulation` must add up the gradients of a model.
-
-    Raises:
-        ValueError: If the model's optimizer accumulates in a way that this class cannot follow.
-    """
+def _accumulates(model: keras.Model) -> bool:
     if not splits_batches(model.distribute_strategy):
         return False
     optimizer = model.optimizer

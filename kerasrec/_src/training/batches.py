@@ -1,4 +1,4 @@
-"""The batches of an epoch, and each replica's part of them."""
+"""The batches of an epoch: what a user passes, and each replica's part of it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
+import keras
 import tensorflow as tf
 
 from kerasrec._src.training.strategies import is_of_workers, of_all_workers, replicas_here
@@ -71,6 +72,51 @@ def _read(reader: Reader) -> Any:
     except TypeError:
         return reader
     return reader(tf.distribute.InputContext())
+
+
+def is_data(x: Any) -> bool:
+    """Whether `dataset` makes batches of `x`, which may also be a generator or a `PyDataset`."""
+    is_batched = isinstance(x, tf.data.Dataset) or callable(x)
+    return is_batched or all(hasattr(of, "shape") for of in keras.tree.flatten(x))
+
+
+def dataset(
+    x: Any = None,
+    y: Any = None,
+    sample_weight: Any = None,
+    *,
+    batch_size: int | None = None,
+    seed: int | None = None,
+) -> tf.data.Dataset | Reader:
+    """Batches of arrays, shuffled if there is a seed; or `x` itself, if `Batches` accepts it.
+
+    Raises:
+        ValueError: If `x` is neither, or if it is a dataset and there are `y` or `sample_weight` as
+            well.
+    """
+    if isinstance(x, tf.data.Dataset) or callable(x):
+        if y is not None or sample_weight is not None:
+            raise ValueError(
+                "y and sample_weight are for arrays. Put those of a dataset into its batches: "
+                "(x, y, sample_weight)."
+            )
+        return x
+    arrays = tuple(_without_lists(of) for of in (x, y, sample_weight) if of is not None)
+    if not is_data(arrays):
+        raise ValueError(
+            f"Data is {type(x).__name__}; expected a tf.data.Dataset of batches, or arrays."
+        )
+    data = tf.data.Dataset.from_tensor_slices(arrays)
+    if seed is not None:
+        data = data.shuffle(len(data), seed)
+    return data.batch(batch_size or 32)
+
+
+def _without_lists(nest: Any) -> Any:
+    """The nest with tuples in place of lists, which TensorFlow would take for tensors."""
+    if isinstance(nest, dict):
+        return {key: _without_lists(value) for key, value in nest.items()}
+    return tuple(map(_without_lists, nest)) if isinstance(nest, list | tuple) else nest
 
 
 class Parts:

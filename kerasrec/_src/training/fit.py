@@ -9,15 +9,19 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from kerasrec._src.errors import SentenceFirst
 from kerasrec._src.training.batches import Batches, Reader
 from kerasrec._src.training.callbacks import of_this_worker, want_metrics
 from kerasrec._src.training.checkpoints import Checkpoints
-from kerasrec._src.training.progress import Progress, plain
-from kerasrec._src.training.runner import Runner, runner_of
-from kerasrec._src.training.strategies import is_chief
+from kerasrec._src.training.keras_losses import checked_batches
+from kerasrec._src.training.parameter_server import Coordinated
+from kerasrec._src.training.progress import Progress
+from kerasrec._src.training.replica import tracker
+from kerasrec._src.training.runner import KerasStep, OnReplicas, Runner
+from kerasrec._src.training.strategies import is_chief, is_served
 from kerasrec._src.training.termination import Termination
 
 
@@ -122,7 +126,8 @@ def fit(
         remembering = [*callbacks, model.history]
         progress = Progress(model, remembering, runner, initial_epoch, checkpoints)
         progress.restore()
-        _draw_again(runner.data, progress, progress.epoch - initial_epoch)
+        for _ in range(initial_epoch, progress.epoch):  # Each epoch shuffles the data again.
+            next(progress.watched(runner.data), None)
 
         def between_steps() -> None:
             termination.obey_after(progress.save)
@@ -165,6 +170,37 @@ def evaluate(model: keras.Model, data: tf.data.Dataset | Reader) -> dict[str, An
     runner = runner_of(model, Batches("data", data))
     with SentenceFirst():
         return _test(runner, model, keras.callbacks.CallbackList())
+
+
+def runner_of(model: keras.Model, batches: Batches) -> Runner:
+    """Creates a model's variables, and the object that runs its steps under its strategy.
+
+    Args:
+        model: A compiled model that was made in the scope of its strategy.
+        batches: The batches that the model will get.
+
+    Raises:
+        ValueError: If the strategy cannot train the model as it was made or compiled.
+    """
+    if not model.compiled:
+        raise ValueError("The model is not compiled. Call model.compile(optimizer, loss) first.")
+    for method in ("train_step", "test_step"):
+        known = (getattr(of, method, None) for of in (keras.Model, KerasStep))
+        if getattr(type(model), method) not in known:
+            raise ValueError(
+                f"{type(model).__name__} overrides {method}, which this loop never calls. "
+                "Override compute_loss and compute_metrics instead."
+            )
+    strategy = model.distribute_strategy
+    in_scope = strategy.extended.variable_created_in_scope
+    if not all(in_scope(variable.value) for variable in tracker(model).variables):
+        raise ValueError(
+            "The model was made in the scope of a strategy, but compiled outside of it, so that "
+            "each replica would track a separate loss. Call `model.compile` within "
+            "`strategy.scope()`."
+        )
+    make = Coordinated if is_served(strategy) else OnReplicas
+    return make(model, checked_batches(model, batches))
 
 
 def _train(
@@ -266,10 +302,6 @@ def _clear_error_of_loss(epoch: int, backup_dir: str | os.PathLike[str] | None) 
 
 
 def _metrics(runner: Runner) -> dict[str, Any]:
-    return plain(runner.metrics())
-
-
-def _draw_again(data: Any, progress: Progress, epochs: int) -> None:
-    """Advances the data by some epochs, because each epoch shuffles them again."""
-    for _ in range(epochs):
-        next(progress.watched(data), None)
+    """The metrics as callbacks get them: scalars as floats, all others as arrays."""
+    values = {name: np.asarray(value) for name, value in runner.metrics().items()}
+    return {name: value if value.ndim else float(value) for name, value in values.items()}

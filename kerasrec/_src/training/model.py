@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from kerasrec._src.private import in_order_of_metrics
 from kerasrec._src.shuffling import shuffled_when_read
-from kerasrec._src.training.arrays import dataset, inputs, is_data, joined
-from kerasrec._src.training.batches import Batches
+from kerasrec._src.training.batches import Batches, dataset, is_data
 from kerasrec._src.training.fit import evaluate, fit
 from kerasrec._src.training.input_range import checked_inputs
-from kerasrec._src.training.keras_step import KerasStep
 from kerasrec._src.training.likelihood import TreeNegativeLogLikelihood
 from kerasrec._src.training.losses import TreeLoss
+from kerasrec._src.training.runner import KerasStep
 from kerasrec._src.training.strategies import is_default, is_served, splits_batches
 
 # The arguments that are data.
@@ -119,8 +119,9 @@ class _AnyStrategy(KerasStep, _Keras):
         data = Batches("x", dataset(**_taken(given, "x", "batch_size"))).whole
         _taken(given, "verbose")
         _refuse(given, set(), "predict on several replicas")
-        batches = [self.predict_on_batch(inputs(batch)) for batch in data]
-        return keras.tree.map_structure(lambda *parts: joined(parts), *batches)
+        inputs = (keras.utils.unpack_x_y_sample_weight(batch)[0] for batch in data)
+        batches = [self.predict_on_batch(x) for x in inputs]
+        return keras.tree.map_structure(lambda *parts: _joined(parts), *batches)
 
 
 class _OfKnownInputs(_AnyStrategy):
@@ -194,6 +195,13 @@ class Sequential(_OfKnownInputs, keras.Sequential):
     >>> with tf.distribute.MultiWorkerMirroredStrategy().scope():
     ...     model = kerasrec.training.Sequential([keras.layers.Dense(5)])
     """
+
+
+def _joined(batches: Sequence[np.ndarray]) -> np.ndarray | tf.RaggedTensor:
+    """Joins the predictions of all batches, as Keras does: ragged where batches differ in size."""
+    if len({batch.shape[1:] for batch in batches}) == 1:
+        return np.concatenate(batches)
+    return tf.concat([tf.RaggedTensor.from_tensor(batch) for batch in batches], 0)
 
 
 def _given(

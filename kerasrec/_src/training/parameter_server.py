@@ -11,67 +11,36 @@ import keras
 import tensorflow as tf
 
 from kerasrec._src.sparse_gradients import Gradients, with_rows_once
-from kerasrec._src.training import replica
-from kerasrec._src.training.accumulation import Accumulation, accumulates
+from kerasrec._src.training import replica, uneven_parts
 from kerasrec._src.training.batches import Batches, part_of
-from kerasrec._src.training.left_on_servers import LeftOnServers
+from kerasrec._src.training.runner import Runner
 
 
-class Coordinated:
+class Coordinated(Runner):
     """Runs a model's steps on the workers of a cluster, from its coordinator.
 
-    The coordinator reads the data and sends each worker its part of a batch. The workers leave
-    gradients and predictions on the servers; then the coordinator takes the step with all of them.
-    So a step is the same with any number of workers. A part that runs twice, because its worker was
-    lost, counts once, except for what a layer changes as it runs, as `BatchNormalization` does.
-
-    Args:
-        model: A compiled model that was made in the scope of a `ParameterServerStrategy`.
-        batches: The batches that the model will get.
-
-    Attributes:
-        data: Whole batches, as `train` and `test` take them: the coordinator reads them.
-        step: The variable that counts the steps of an epoch, as a part of each step.
-        accumulation: Adds up gradients; None if each step moves weights.
+    The coordinator reads whole batches and sends each worker its part. The workers leave gradients
+    and predictions on the servers; then the coordinator takes the step with all of them. So a step
+    is the same with any number of workers. A part that runs twice, because its worker was lost,
+    counts once, except for what a layer changes as it runs, as `BatchNormalization` does.
     """
 
+    can_save_alone = True
+
     def __init__(self, model: keras.Model, batches: Batches):
-        self._model = model
-        self._strategy = model.distribute_strategy
+        super().__init__(model, batches)
+        self.data = batches.whole
         self._coordinator = _coordinator_of(self._strategy)
         self._num_workers = _num_workers()
-        with self._strategy.scope():
-            replica.create_variables(model, batches.spec)
-            self.step = tf.Variable(0, trainable=False, dtype=tf.int64)
-            accumulation = Accumulation(model) if accumulates(model) else None
-        self.accumulation = accumulation
-        self.data = batches.whole
         self._part_spec = keras.tree.map_structure(
             lambda of: tf.TensorSpec([None, *of.shape[1:]], of.dtype), batches.spec
         )
-        self._move = self._training(lambda of: replica.move(model, of, accumulation))
-        self._add = self._training(accumulation.add) if accumulation else self._move
         self.test = self._in_parts(self._leave_predictions, self._note)
 
-    @property
-    def can_save_alone(self) -> bool:
-        """Whether a checkpoint after any step is whole."""
-        return True
-
-    def train(self, batch: Any) -> None:
-        """Takes a step with a batch."""
-        if self.accumulation is None or self.accumulation.moves_weights():
-            self._move(batch)
-        else:
-            self._add(batch)
-
     def metrics(self) -> dict[str, Any]:
-        """Returns the loss and metrics so far."""
         return self._model.get_metrics_result()
 
-    def _training(self, use: Callable[[Gradients], None]) -> Callable[[Any], None]:
-        """A function that takes a step of training; `use` gets the gradients of a whole batch."""
-
+    def training(self, use: Callable[[Gradients], None]) -> Callable[[Any], None]:
         def collect(parts: Sequence[Any]) -> None:
             shares = _shares(parts)
             gradients = zip(*(gradients for gradients, _ in parts), strict=True)
@@ -85,7 +54,7 @@ class Coordinated:
         self, leave: Callable[..., Any], collect: Callable[..., Any]
     ) -> Callable[[Any], None]:
         """A function that takes a step with a batch."""
-        left = LeftOnServers(self._num_workers)
+        left = _LeftOnServers(self._num_workers)
         signature = [tf.TensorSpec([], tf.int32), self._part_spec, tf.TensorSpec([], tf.float32)]
         on_part = self._replicated(
             lambda number, data, counts: left.leave(number, leave(data, counts)), signature
@@ -129,7 +98,7 @@ class Coordinated:
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         y_pred = replica.predicted(model, x, training)
         loss = replica.loss_of(model, x, y, y_pred, sample_weight, training)
-        divisor = replica.divisor(model, x, y, y_pred) * counts
+        divisor = uneven_parts.divisor(model, x, y, y_pred) * counts
         rows = tf.cast(counts, tf.int32) * tf.shape(keras.tree.flatten(x)[0])[0]
         batch = [x, y, y_pred] if sample_weight is None else [x, y, y_pred, sample_weight]
         batch = tf.nest.map_structure(lambda of: of[:rows], batch)
@@ -140,7 +109,7 @@ class Coordinated:
         losses, _, batches = zip(*(left for _, left in parts), strict=True)
         loss = _mean(losses, _shares(parts))
         batch = tf.nest.map_structure(lambda *of: tf.concat(of, 0), *batches)
-        number = replica.num_examples(batch[0])
+        number = uneven_parts.num_examples(batch[0])
         replica.track(self._model, loss, number, number)
         self._model.compute_metrics(*batch)
 
@@ -150,6 +119,52 @@ class Coordinated:
         return tf.function(
             lambda *args: self._strategy.run(function, args), signature, autograph=False
         )
+
+
+class _LeftOnServers:
+    """Keeps a nest of tensors for each part of a batch, in variables on the servers.
+
+    A place has one writer at a time, and writing twice has the effect of writing once. Tensors are
+    stored as strings, because parts differ in numbers of rows, and a remote variable needs a fixed
+    shape.
+
+    Args:
+        number: The number of parts.
+    """
+
+    def __init__(self, number: int):
+        self._number = number
+        self._like: Any = None
+        self._places: list[tf.Variable] = []
+
+    def leave(self, part: tf.Tensor, values: Any) -> None:
+        """Keeps the values of a part, an int32 scalar; parts may differ only in numbers of rows."""
+        tensors = tf.nest.flatten(values, expand_composites=True)
+        if not self._places:
+            self._like = values
+            with tf.init_scope():
+                nothing = tf.fill([self._number], "")
+                self._places = [tf.Variable(nothing, trainable=False) for _ in tensors]
+        for place, tensor in zip(self._places, tensors, strict=True):
+            row = tf.io.serialize_tensor(tensor)
+            place.scatter_update(tf.IndexedSlices(row[tf.newaxis], part[tf.newaxis]))
+
+    def collect(self) -> list[Any]:
+        """Returns the values of all parts."""
+        like = tf.nest.flatten(self._like, expand_composites=True)
+        strings = [tf.unstack(place.value(), self._number) for place in self._places]
+        return [
+            tf.nest.pack_sequence_as(
+                self._like, [_parsed(*of) for of in zip(row, like, strict=True)], True
+            )
+            for row in zip(*strings, strict=True)
+        ]
+
+
+def _parsed(string: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
+    """A tensor with the dtype of another, and with its shape except for the number of rows."""
+    shape = [None, *like.shape[1:]] if like.shape.rank else []
+    return tf.ensure_shape(tf.io.parse_tensor(string, like.dtype), shape)
 
 
 @functools.cache
@@ -176,7 +191,7 @@ def _shares(parts: Sequence[Any]) -> list[tf.Tensor]:
     """The weight of each part in the whole batch; the weights add up to 1."""
     divisors = [divisor for _, (_, divisor, _) in parts]
     whole = tf.add_n(divisors)
-    return [replica.part_of_whole(of, whole, 1 / len(divisors)) for of in divisors]
+    return [uneven_parts.part_of_whole(of, whole, 1 / len(divisors)) for of in divisors]
 
 
 def _mean(gradients: Sequence[Any], shares: Sequence[tf.Tensor]) -> Any:
