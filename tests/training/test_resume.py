@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from kerasrec._src.training.memory import Memory
+from kerasrec._src.training.memory import Memory, packed, unpacked
 from kerasrec.training import TreeCrossentropy, fit, local_cluster
 from tests.parameters import few_of
 from tests.training.clusters import SECONDS, run_on_cluster
@@ -62,7 +62,7 @@ def test_callbacks_remember_numbers_and_arrays():
     callback.by_epoch = {0: 0.5, (1, "a"): [None, True], "items": [["a", 1]], "tuple": 2}
     callback.itself = [callback]
     callback.itself.append(callback.itself)
-    again.take_up(memory.arrays())
+    again.take_up(unpacked(packed(memory.changed())))
     assert not hasattr(other, "itself")
     assert other.by_epoch == callback.by_epoch
     assert other.best == 3 and other.logs[0]["loss"] == 0.5 and not hasattr(other, "file")

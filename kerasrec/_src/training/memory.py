@@ -1,7 +1,8 @@
-"""The state of callbacks during training, as arrays that a file can hold."""
+"""What callbacks remember, and its form as bytes, with all else that is not a variable."""
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
 from collections import defaultdict
@@ -11,15 +12,15 @@ from typing import Any
 import keras
 import numpy as np
 
-# The marks in JSON of a tuple, and of a dict, whose keys may be anything.
-_TUPLE, _ITEMS = "kerasrec.tuple", "kerasrec.items"
+# The marks in JSON of an array, of a tuple, and of a dict, whose keys may be anything.
+_ARRAY, _TUPLE, _ITEMS = "kerasrec.array", "kerasrec.tuple", "kerasrec.items"
 
 
 class Memory:
     """Attributes of callbacks that have changed since training began.
 
-    They may be numbers, strings, small arrays, lists, tuples or dicts of these, or lists of arrays,
-    such as the best weights. Other attributes are left out.
+    They may be numbers, strings, arrays, such as the best weights, and lists, tuples or dicts of
+    these. Other attributes are left out.
 
     Args:
         callbacks: The callbacks, before training begins.
@@ -27,40 +28,72 @@ class Memory:
 
     def __init__(self, callbacks: Sequence[keras.callbacks.Callback]):
         self._callbacks = _by_class(callbacks)
-        self._at_first = {key: _attributes(of) for key, of in self._callbacks.items()}
+        self._at_first = {key: _packed_attributes(of) for key, of in self._callbacks.items()}
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Returns the remembered values, by name."""
-        changed = {
+    def changed(self) -> dict[str, dict[str, Any]]:
+        """Returns the remembered values, by callback and attribute."""
+        return {
             key: {
-                name: value
-                for name, value in _attributes(callback).items()
+                name: getattr(callback, name)
+                for name, value in _packed_attributes(callback).items()
                 if value != self._at_first[key].get(name)
             }
             for key, callback in self._callbacks.items()
         }
-        lists = {
-            f"{key}/{name}/{place}": value
-            for key, callback in self._callbacks.items()
-            for name, values in _array_lists(callback)
-            for place, value in enumerate(values)
-        }
-        return {"attributes": np.array(json.dumps(changed)), **lists}
 
-    def take_up(self, arrays: dict[str, np.ndarray]) -> None:
-        """Restores callbacks from `arrays`, by class and place among callbacks of the class."""
-        remembered: dict[str, dict[str, Any]] = {
-            key: {name: _of_json(value) for name, value in attributes.items()}
-            for key, attributes in json.loads(str(arrays["attributes"])).items()
-        }
-        for place, value in arrays.items():
-            if place != "attributes":
-                key, name, _ = place.split("/")
-                remembered[key].setdefault(name, []).append(value)
-        for key in remembered.keys() & self._callbacks.keys():
-            for name, value in remembered[key].items():
+    def take_up(self, changed: dict[str, dict[str, Any]]) -> None:
+        """Restores callbacks from `changed`, by class and place among callbacks of the class."""
+        for key in changed.keys() & self._callbacks.keys():
+            for name, value in changed[key].items():
                 if _is_kept(self._callbacks[key], name):
                     setattr(self._callbacks[key], name, value)
+
+
+def packed(value: Any) -> bytes:
+    """A nest of lists, tuples and dicts as JSON, followed by the arrays in it.
+
+    Raises:
+        TypeError: If the nest has anything but numbers, strings, None and arrays.
+        ValueError: If an array has Python objects.
+    """
+    arrays: list[np.ndarray] = []
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, np.generic):
+            return value.item()
+        if isinstance(value, np.ndarray):
+            arrays.append(value)
+            return {_ARRAY: len(arrays)}
+        if isinstance(value, list):
+            return [plain(entry) for entry in value]
+        if isinstance(value, tuple):
+            return {_TUPLE: [plain(entry) for entry in value]}
+        if isinstance(value, dict):
+            return {_ITEMS: [[plain(key), plain(entry)] for key, entry in value.items()]}
+        if value is None or isinstance(value, bool | int | float | str):
+            return value
+        raise TypeError(f"{type(value).__name__} is not remembered.")
+
+    text = np.frombuffer(json.dumps(plain(value)).encode(), np.uint8)
+    file = io.BytesIO()
+    for array in (text, *arrays):
+        np.lib.format.write_array(file, array, allow_pickle=False)
+    return file.getvalue()
+
+
+def unpacked(data: bytes) -> Any:
+    """The nest that was `packed`."""
+    file, arrays = io.BytesIO(data), []
+    while file.tell() < len(data):
+        arrays.append(np.lib.format.read_array(file, allow_pickle=False))
+
+    def restored(value: dict[str, Any]) -> Any:
+        ((mark, of),) = value.items()
+        if mark == _ARRAY:
+            return arrays[of]
+        return tuple(of) if mark == _TUPLE else dict(of)
+
+    return json.loads(arrays[0].tobytes(), object_hook=restored)
 
 
 def _by_class(
@@ -75,54 +108,18 @@ def _by_class(
     }
 
 
-def _attributes(callback: keras.callbacks.Callback) -> dict[str, str]:
-    """The attributes of a callback that JSON can hold, as JSON."""
-    lists = dict(_array_lists(callback))
-    found = {}
+def _packed_attributes(callback: keras.callbacks.Callback) -> dict[str, bytes]:
+    """The attributes of a callback that can be packed."""
+    attributes = {}
     for name, value in vars(callback).items():
         try:
-            if name not in lists and _is_kept(callback, name):
-                found[name] = json.dumps(_as_json(value))
+            if _is_kept(callback, name):
+                attributes[name] = packed(value)
         except (TypeError, ValueError, RecursionError):
             continue
-    return found
+    return attributes
 
 
 def _is_kept(callback: keras.callbacks.Callback, name: str) -> bool:
     """Whether an attribute is kept: Keras changes the sign of `min_delta` once in each process."""
     return not (name == "min_delta" and hasattr(callback, "monitor_op"))
-
-
-def _as_json(value: Any) -> Any:
-    """The JSON form of a value; TypeError if such a value is not remembered."""
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray):
-        return {"dtype": str(value.dtype), "array": value.tolist()}
-    if isinstance(value, list):
-        return [_as_json(item) for item in value]
-    if isinstance(value, tuple):
-        return {_TUPLE: [_as_json(item) for item in value]}
-    if isinstance(value, dict):
-        return {_ITEMS: [[_as_json(key), _as_json(item)] for key, item in value.items()]}
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    raise TypeError
-
-
-def _of_json(text: str) -> Any:
-    def restored(value: dict[str, Any]) -> Any:
-        if value.keys() == {"dtype", "array"}:
-            return np.array(value["array"], value["dtype"])
-        if value.keys() == {_TUPLE}:
-            return tuple(value[_TUPLE])
-        return dict(value[_ITEMS]) if value.keys() == {_ITEMS} else value
-
-    return json.loads(text, object_hook=restored)
-
-
-def _array_lists(callback: keras.callbacks.Callback) -> Iterator[tuple[str, list[np.ndarray]]]:
-    """The attributes of a callback that are lists of arrays."""
-    for name, value in vars(callback).items():
-        if isinstance(value, list) and value and all(isinstance(of, np.ndarray) for of in value):
-            yield name, value

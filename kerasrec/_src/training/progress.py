@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 import re
 import warnings
-import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -16,7 +14,7 @@ import tensorflow as tf
 
 from kerasrec._src.training.batches import fingerprint_of
 from kerasrec._src.training.checkpoints import Checkpoints
-from kerasrec._src.training.memory import Memory
+from kerasrec._src.training.memory import Memory, packed, unpacked
 from kerasrec._src.training.runner import Runner
 from kerasrec._src.training.strategies import (
     is_chief,
@@ -162,7 +160,7 @@ class Progress:
         for key, shape in reader.get_variable_to_shape_map().items():
             if key.startswith("memory/"):
                 own = type(self.model.optimizer).__name__
-                made_with = str(_arrays(reader.get_tensor(key)).get("optimizer", own))
+                made_with = unpacked(reader.get_tensor(key))["optimizer"]
                 if made_with != own:
                     return f"it was made with the optimizer {made_with}, not {own}"
             match = re.match(r"variables/(\d+)/", key)
@@ -250,10 +248,6 @@ class Progress:
             )
 
 
-# The prefix of an epoch's metrics, among the saved values that are not variables.
-LOGS = "logs/"
-
-
 class _NoVariables(tf.train.experimental.PythonState):
     """The part of a checkpoint that is not variables."""
 
@@ -262,59 +256,32 @@ class _NoVariables(tf.train.experimental.PythonState):
         self._memory = memory
 
     def serialize(self) -> bytes:
-        logs, rate = self._progress.logs, self._progress.learning_rate
-        return _file_of(
+        return packed(
             {
                 "epoch": self._progress.epoch,
                 "stopped": self._progress.model.stop_training,
                 "optimizer": type(self._progress.model.optimizer).__name__,
-                "learning_rate": np.nan if rate is None else rate,
-                "first_batch": self._progress.first_batch or "",
-                **{f"{LOGS}{name}": value for name, value in (logs or {}).items()},
-                **self._memory.arrays(),
+                "learning_rate": self._progress.learning_rate,
+                "first_batch": self._progress.first_batch,
+                "logs": self._progress.logs,
+                "callbacks": self._memory.changed(),
             }
         )
 
     def deserialize(self, string_value: bytes) -> None:
-        arrays = _arrays(string_value)
-        arrays.pop("optimizer", None)
-        rate = float(arrays.pop("learning_rate", np.nan))
-        self._progress.learning_rate = None if np.isnan(rate) else rate
-        self._progress.first_batch = str(arrays.pop("first_batch", "")) or None
-        self._progress.epoch = int(arrays.pop("epoch"))
-        self._progress.model.stop_training = bool(arrays.pop("stopped"))
-        logs = {name: arrays.pop(name) for name in list(arrays) if name.startswith(LOGS)}
-        self._progress.logs = (
-            plain({name[len(LOGS) :]: value for name, value in logs.items()}) or None
-        )
-        self._memory.take_up(arrays)
-
-
-def _file_of(arrays: dict[str, Any]) -> bytes:
-    """An .npz file. NumPy before 2.1 has no `savez(allow_pickle=False)`."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as file:
-        for name, value in arrays.items():
-            with file.open(f"{name}.npy", "w", force_zip64=True) as entry:
-                np.lib.format.write_array(entry, np.asarray(value), allow_pickle=False)
-    return buffer.getvalue()
-
-
-def _arrays(file: bytes) -> dict[str, np.ndarray]:
-    with np.load(io.BytesIO(file), allow_pickle=False) as arrays:
-        return dict(arrays)
+        values = unpacked(string_value)
+        self._progress.epoch = values["epoch"]
+        self._progress.model.stop_training = values["stopped"]
+        self._progress.learning_rate = values["learning_rate"]
+        self._progress.first_batch = values["first_batch"]
+        self._progress.logs = values["logs"]
+        self._memory.take_up(values["callbacks"])
 
 
 def _learning_rate(model: keras.Model) -> float | None:
     """The optimizer's learning rate; None if it is a schedule, which is not a variable."""
     rate = getattr(model.optimizer, "learning_rate", None)
     return float(rate.numpy()) if isinstance(rate, keras.Variable) else None
-
-
-def plain(metrics: dict[str, Any]) -> dict[str, Any]:
-    """Metrics as callbacks get them: scalars as floats, all others as arrays."""
-    values = {name: np.asarray(value) for name, value in metrics.items()}
-    return {name: value if value.ndim else float(value) for name, value in values.items()}
 
 
 def _by_path(variables: Sequence[keras.Variable]) -> dict[str, Any]:

@@ -1,4 +1,8 @@
-"""SIGTERM during training: noted when it comes, obeyed between steps."""
+"""SIGTERM during training: noted when it comes, obeyed between steps.
+
+`tf.distribute.experimental.PreemptionCheckpointHandler` does not support `ParameterServerStrategy`,
+and replaces the program's own handler for good.
+"""
 
 from __future__ import annotations
 
