@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from kerasrec._src.datasets.trees.text_tree import text_tree
+from kerasrec._src.datasets.trees.constituency import text_tree
 from kerasrec.datasets import (
     ChildRows,
     DependencyTree,

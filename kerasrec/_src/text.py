@@ -40,6 +40,13 @@ KNOWN_LABEL = (
 )
 
 
+# What is wrong with a text that is not `is_utf8`, for an error, after the text.
+NOT_UTF8 = (
+    "which contains an unpaired surrogate, half a character. Replace it: "
+    "text.encode(errors='replace').decode()"
+)
+
+
 def is_utf8(text: str) -> bool:
     """Whether a text contains no unpaired surrogate, half a character, as escapes in JSON may."""
     try:

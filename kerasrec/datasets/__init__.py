@@ -1,17 +1,24 @@
 """Treebanks as `tf.data.Dataset`: read, index, encode, check, batch, and word vectors for them."""
 
-from kerasrec._src.datasets.batch.batching import tree_batches, tree_pair_batches
+from kerasrec._src.datasets.batch.batching import TreeOrder, tree_batches, tree_pair_batches
 from kerasrec._src.datasets.batch.few_shapes import few_shapes
-from kerasrec._src.datasets.batch.tree_order import TreeOrder
 from kerasrec._src.datasets.batch.word_trees import batch_word_trees
 from kerasrec._src.datasets.encode.checking import check_tree
 from kerasrec._src.datasets.encode.child_rows import ChildRows
-from kerasrec._src.datasets.encode.dependencies import encode_dependencies
 from kerasrec._src.datasets.encode.embedding import coverage, embedding_matrix, word_embedding
-from kerasrec._src.datasets.encode.first_child import decode_first_child, encode_first_child
-from kerasrec._src.datasets.encode.left_right import decode_left_right, encode_left_right
 from kerasrec._src.datasets.encode.objects import encode
-from kerasrec._src.datasets.encode.sentences import EncodedTree, decode_tree, encode_tree
+from kerasrec._src.datasets.encode.sentences import (
+    EncodedTree,
+    decode_tree,
+    encode_dependencies,
+    encode_tree,
+)
+from kerasrec._src.datasets.encode.top_down import (
+    decode_first_child,
+    decode_left_right,
+    encode_first_child,
+    encode_left_right,
+)
 from kerasrec._src.datasets.encode.vocabulary import Vocabulary
 from kerasrec._src.datasets.encode.walk import nodes_of
 from kerasrec._src.datasets.files.trees import tree_file_batches, write_tree_files
@@ -29,11 +36,9 @@ from kerasrec._src.datasets.readers.sick import SentencePair, read_sick
 from kerasrec._src.datasets.readers.sst import read_tree, read_treebank
 from kerasrec._src.datasets.readers.vectors import WordVectors, read_vectors
 from kerasrec._src.datasets.treebank import Treebank, load_treebank, treebank_of
-from kerasrec._src.datasets.trees.dependency import DependencyTree
-from kerasrec._src.datasets.trees.heads import dependencies_from_heads
+from kerasrec._src.datasets.trees.constituency import binarize, collapse_unary, text_tree
+from kerasrec._src.datasets.trees.dependency import DependencyTree, dependencies_from_heads
 from kerasrec._src.datasets.trees.plotting import plot_tree
-from kerasrec._src.datasets.trees.reshaping import binarize, collapse_unary
-from kerasrec._src.datasets.trees.text_tree import text_tree
 
 __all__ = [
     "ChildRows",

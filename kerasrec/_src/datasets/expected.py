@@ -10,7 +10,7 @@ from nltk import Tree
 from numpy.typing import ArrayLike
 
 from kerasrec._src.int_range import LARGEST
-from kerasrec._src.text import is_utf8
+from kerasrec._src.text import NOT_UTF8, is_utf8
 
 
 def expect(name: str, value: Any, kind: type, mend: str) -> None:
@@ -42,23 +42,15 @@ def index_of(value: Any) -> int | None:
         return None
 
 
-def expect_word(word: str) -> None:
-    """Raises ValueError for text that cannot be a word in a file.
-
-    Args:
-        word: The word.
-
-    Raises:
-        ValueError: If it is empty, or contains an unpaired surrogate, which UTF-8 does not have.
-    """
+def problem_of_word(word: str) -> str:
+    """What keeps a text from being a word, for an error, after its place; empty if it is one."""
     if not word:
-        raise ValueError("the word is empty")
-    if not is_utf8(word):
-        raise ValueError(f"the word {word!r} contains an unpaired surrogate")
+        return "is '', an empty text; expected a word. Leave it out."
+    return "" if is_utf8(word) else f"is {reprlib.repr(word)}, {NOT_UTF8}"
 
 
-def expect_word_at(place: str, word: Any) -> None:
-    """Raises ValueError for a word of a tree that no tree may have.
+def expect_word(place: str, word: Any) -> None:
+    """Raises ValueError for what cannot be a word of a tree, or of a file.
 
     Args:
         place: The word's place, for the message, such as "Word 2".
@@ -68,13 +60,9 @@ def expect_word_at(place: str, word: Any) -> None:
         ValueError: If it is not a `str`, is empty, or contains an unpaired surrogate.
     """
     expect(place, word, str, "Pass words as text.")
-    if not word:
-        raise ValueError(f"{place} is '', an empty text; expected a word. Leave it out.")
-    if not is_utf8(word):
-        raise ValueError(
-            f"{place} is {reprlib.repr(word)}, which contains an unpaired "
-            "surrogate, half a character. Replace it: word.encode(errors='replace').decode()"
-        )
+    problem = problem_of_word(word)
+    if problem:
+        raise ValueError(f"{place} {problem}")
 
 
 def expect_words(words: Any) -> None:

@@ -11,16 +11,12 @@ from typing import Any, Literal, TypeAlias, get_args, overload
 import tensorflow as tf
 from nltk import Tree
 
-from kerasrec._src.datasets.batch.batching import tree_batches
-from kerasrec._src.datasets.batch.tree_order import TreeOrder
-from kerasrec._src.datasets.encode.classes import class_of
-from kerasrec._src.datasets.encode.dependencies import encode_dependencies
-from kerasrec._src.datasets.encode.sentences import EncodedTree, encode_tree
-from kerasrec._src.datasets.encode.vocabulary import Vocabulary
+from kerasrec._src.datasets.batch.batching import TreeOrder, tree_batches
+from kerasrec._src.datasets.encode.sentences import EncodedTree, encode_dependencies, encode_tree
+from kerasrec._src.datasets.encode.vocabulary import Vocabulary, class_of
 from kerasrec._src.datasets.expected import expect_several
-from kerasrec._src.datasets.readers.files import expect_files
 from kerasrec._src.datasets.readers.problems import report
-from kerasrec._src.datasets.readers.reading import gather_files, other_reader
+from kerasrec._src.datasets.readers.reading import expect_files, gather_files, other_reader
 from kerasrec._src.datasets.readers.sst import format_of, gather_trees
 from kerasrec._src.datasets.trees.dependency import DependencyTree
 

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import tensorflow as tf
 
-from kerasrec._src.text import is_utf8
+from kerasrec._src.text import NOT_UTF8, is_utf8
 
 _SCALARS = {bool: tf.bool, int: tf.int32, float: tf.float32, str: tf.string}
 _LISTS = (list, Sequence)
@@ -320,10 +320,7 @@ def check_text(value: Any) -> None:
     TensorFlow would refuse it, without its path. The message continues a value's path.
     """
     if isinstance(value, str) and not is_utf8(value):
-        raise ValueError(
-            f"is {reprlib.repr(value)}, which contains an unpaired surrogate, half a character. "
-            "Replace it: text.encode(errors='replace').decode()"
-        )
+        raise ValueError(f"is {reprlib.repr(value)}, {NOT_UTF8}")
 
 
 def check_name(name: str) -> None:

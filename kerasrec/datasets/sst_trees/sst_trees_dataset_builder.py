@@ -17,7 +17,7 @@ from kerasrec._src.datasets.encode.vocabulary import Vocabulary
 from kerasrec._src.datasets.readers.problems import numbered_lines, report, text_of
 from kerasrec._src.datasets.readers.reading import gather_files
 from kerasrec._src.datasets.readers.sst import format_of, gather_trees, read_tree
-from kerasrec._src.datasets.trees.traversal import preorder
+from kerasrec._src.datasets.trees.constituency import preorder
 
 # checksums.tsv has the values on which public loaders of this file agree: the size and sha256 in
 # huggingface/datasets (datasets/sst/dataset_infos.json), and the sha256 in Flux.jl

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies
 
-from kerasrec._src.datasets.encode.notes import add_to_message
+from kerasrec._src.datasets.encode.walk import add_to_message
 from kerasrec.datasets import (
     DependencyTree,
     Vocabulary,

@@ -146,7 +146,7 @@ def test_names_bad_rows_of_npz(tmp_path):
     with pytest.raises(MalformedFileError) as caught:
         read_vectors(path)
     assert caught.value.problems == [
-        f"{path}: row 1: the word is empty",
+        f"{path}: row 1: the word is '', an empty text; expected a word. Leave it out.",
         f"{path}: row 2: a number of the word 'c' is not finite",
     ]
     with pytest.warns(MalformedFileWarning):
@@ -232,7 +232,7 @@ def test_a_small_file_that_unpacks_to_a_large_one_is_refused(tmp_path):
     (tmp_path / "v.npz").write_bytes(BOMB)
     with pytest.raises(MalformedFileError, match=r"take 20,000,\d+ bytes, more than max_unpacked"):
         read_vectors(tmp_path / "v.npz")
-    with pytest.raises(MalformedFileError, match="the word is empty"):
+    with pytest.raises(MalformedFileError, match="the word is '', an empty"):
         read_vectors(tmp_path / "v.npz", max_unpacked_bytes=30_000_000)
     (tmp_path / "w.txt").write_bytes(b"a 1" + b" " * 2**20 + b"\n")
     with pytest.raises(

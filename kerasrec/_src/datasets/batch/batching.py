@@ -5,16 +5,18 @@ an epoch is a dataset of indices. So none of this runs in Python once training s
 dataset can be sharded, saved and distributed.
 """
 
+from __future__ import annotations
+
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, overload
 
+import keras
 import numpy as np
 import tensorflow as tf
 from numpy.typing import ArrayLike
 
 from kerasrec._src.autograph import not_converted
-from kerasrec._src.datasets.batch.tree_order import TreeOrder
 from kerasrec._src.datasets.batch.tree_store import TreeStore
 from kerasrec._src.datasets.encode.checking import check_alike, check_nth_tree
 from kerasrec._src.datasets.encode.sentences import EncodedTree, TreeArrays
@@ -287,3 +289,55 @@ def _sort_by(sizes: np.ndarray) -> Callable[[tf.Tensor], tf.Tensor]:
         return tf.gather(trees, tf.argsort(tf.gather(all_sizes, trees), stable=True))
 
     return sort
+
+
+class TreeOrder:
+    """Says which tree each row of predictions belongs to if batches reorder the trees.
+
+    `tree_batches` and `Treebank.batches` return it with `return_order=True`.
+
+    Args:
+        trees: The tree of each row, int64 `[rows]`; each tree occurs once.
+
+    Attributes:
+        trees: The argument `trees`: row `i` of the predictions belongs to tree `trees[i]`.
+
+    Example:
+
+    >>> batches, order = treebank.batches("dev", 64, bucket_by_size=True, return_order=True)
+    >>> logits = order.restore(model.predict(batches))  # logits[i] belongs to treebank.dev[i]
+    """
+
+    def __init__(self, trees: np.ndarray) -> None:
+        self.trees = trees
+        self._rows = np.argsort(trees)
+
+    def __repr__(self) -> str:
+        return f"<TreeOrder of {len(self.trees):,} trees>"
+
+    def restore(self, predictions: Any) -> Any:
+        """Puts rows into the order of the trees.
+
+        Args:
+            predictions: The result of `predict` for the batches: an array or tensor `[trees, ...]`;
+                a `tf.RaggedTensor`, which Keras makes if batches differ in their numbers of tree
+                nodes; or a nest of these, if the model has several outputs.
+
+        Returns:
+            The same predictions, where row `i` belongs to tree `i`. A row has as many tree nodes as
+            the tree's batch had: padding follows the nodes of the tree.
+
+        Raises:
+            ValueError: If there is not one row for each tree.
+        """
+        return keras.tree.map_structure(self._restored, predictions)
+
+    def _restored(self, rows: Any) -> Any:
+        is_ragged = isinstance(rows, tf.RaggedTensor)
+        rows = rows if is_ragged else np.asarray(rows)
+        if not len(rows.shape) or rows.shape[0] != len(self.trees):
+            raise ValueError(
+                f"Predictions are of shape {tuple(rows.shape)}; expected one row for each of the "
+                f"{len(self.trees)} trees. Pass all that predict returns for the batches."
+            )
+        return tf.gather(rows, self._rows) if is_ragged else rows[self._rows]

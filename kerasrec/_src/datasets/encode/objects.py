@@ -8,13 +8,11 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from kerasrec._src.datasets.encode.child_rows import ChildRows
-from kerasrec._src.datasets.encode.classes import class_of
 from kerasrec._src.datasets.encode.sentences import EncodedTree
-from kerasrec._src.datasets.encode.vocabulary import Vocabulary, expect_vocabulary
+from kerasrec._src.datasets.encode.vocabulary import Vocabulary, class_of, expect_vocabulary
 from kerasrec._src.datasets.encode.walk import Walk, short
-from kerasrec._src.datasets.expected import index_of
+from kerasrec._src.datasets.expected import index_of, problem_of_word
 from kerasrec._src.int_range import LARGEST
-from kerasrec._src.text import is_utf8
 
 Node = TypeVar("Node")
 
@@ -134,9 +132,11 @@ class _Column:
         self._walk = walk
         self._values: list[Any] = []
 
+    def _place(self) -> str:
+        return self._walk.path(len(self._walk.nodes) - 1)
+
     def _fail(self, what: str, value: Any, expected: str) -> ValueError:
-        place = self._walk.path(len(self._walk.nodes) - 1)
-        return ValueError(f"The {what} of {place} is {short(value)}; expected {expected}.")
+        return ValueError(f"The {what} of {self._place()} is {short(value)}; expected {expected}.")
 
 
 class _Tokens(_Column):
@@ -154,10 +154,9 @@ class _Tokens(_Column):
             kind: Any = str
             if self._vocabulary is None:
                 raise self._fail("token", token, "an integer, since no vocabulary= is given")
-            if not token or not is_utf8(token):
-                raise self._fail(
-                    "token", token, "text that UTF-8 can encode and that is not empty; None is none"
-                )
+            problem = problem_of_word(token)
+            if problem:
+                raise ValueError(f"The token of {self._place()} {problem}")
             value: Any = token
         elif isinstance(token, tuple | list | np.ndarray) and np.ndim(token) == 1:
             kind, value = len(token), [self._integer(one, token) for one in token]

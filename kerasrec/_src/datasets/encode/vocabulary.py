@@ -1,10 +1,12 @@
-"""Words and their integers."""
+"""Words and labels as integers: the tokens of words, and the classes of labels."""
 
 import os
+import re
 import reprlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from nltk import Tree
@@ -13,12 +15,13 @@ from kerasrec._src.datasets.expected import (
     expect,
     expect_several,
     expect_word,
-    expect_word_at,
     expect_words,
+    index_of,
 )
 from kerasrec._src.datasets.readers.problems import MalformedFileError
+from kerasrec._src.datasets.trees.constituency import MARKER, preorder
 from kerasrec._src.datasets.trees.dependency import DependencyTree
-from kerasrec._src.datasets.trees.traversal import preorder
+from kerasrec._src.int_range import LARGEST
 
 PADDING = "<pad>"
 UNKNOWN = "<unk>"
@@ -55,7 +58,8 @@ class Vocabulary:
         self.words = [PADDING, UNKNOWN]
         self._tokens: dict[str, int] = {}
         for word in words:
-            word = self._checked(word)
+            word = self._normal(word)
+            expect_word("A word of a vocabulary", word)
             if "\n" in word or word in (PADDING, UNKNOWN):
                 raise ValueError(
                     f"A vocabulary cannot hold the word {word!r}: expected words that hold no line "
@@ -90,7 +94,7 @@ class Vocabulary:
         counts: Counter[str] = Counter()
         for number, tree in enumerate(trees):
             for word in _words(tree):
-                expect_word_at(f"A word of tree {number}", word)
+                expect_word(f"A word of tree {number}", word)
                 counts[word.lower() if lowercase else word] += 1
         for reserved in (PADDING, UNKNOWN):
             counts.pop(reserved, None)
@@ -115,7 +119,7 @@ class Vocabulary:
         for place, word in enumerate(words):
             token = self._tokens.get(self._normal(word)) if isinstance(word, str) else None
             if token is None:
-                expect_word_at(f"Word {place}", word)
+                expect_word(f"Word {place}", word)
             tokens.append(1 if token is None else token)
         return np.array(tokens, np.int32)
 
@@ -164,18 +168,6 @@ class Vocabulary:
     def __contains__(self, word: str) -> bool:
         return self._normal(word) in self._tokens
 
-    def _checked(self, word: str) -> str:
-        """A word as it is stored, checked."""
-        word = self._normal(word)
-        try:
-            expect_word(word)
-        except ValueError as error:
-            raise ValueError(
-                f"A vocabulary cannot hold the word {word!r}: {error}. Pass text that is not empty "
-                "and that UTF-8 can encode."
-            ) from None
-        return word
-
     def _normal(self, word: str) -> str:
         expect("A word", word, str, "Pass words as text.")
         return word.lower() if self.lowercase else word
@@ -192,3 +184,58 @@ def expect_vocabulary(vocabulary: object) -> None:
     if not hasattr(vocabulary, "encode") or isinstance(vocabulary, str):
         mend = "Make one of a list of words: Vocabulary(words)."
         expect("vocabulary", vocabulary, Vocabulary, mend)
+
+
+NO_CLASS = -1
+
+
+def class_of(label: Any, classes: Mapping[Any, int] | None, place: str) -> int:
+    """Returns the class of a label.
+
+    Args:
+        label: An integer other than True and False, or text that reads as one (ASCII digits); or
+            any label that `classes` contains. `None`, empty text and text that ends in `|`, which
+            `binarize` makes, stand for no label unless they are in `classes`.
+        classes: The class of each label; by default labels are classes.
+        place: The label's place, for messages.
+
+    Returns:
+        The class, 0 or more, or -1 for none.
+
+    Raises:
+        ValueError: If the label is not an integer, or not in `classes`; or if the class is not an
+            integer (such as a fraction), less than -1, or too large for int32.
+    """
+    # True is equal to 1, so that it would be found in {1: 0}.
+    is_bool = isinstance(label, bool | np.bool_)
+    is_other = is_bool and not any(isinstance(known, bool | np.bool_) for known in classes or ())
+    if classes is not None and label in classes and not is_other:
+        number = _integer(classes[label])
+        if number is None:
+            raise ValueError(
+                f"labels gives {label!r}, the label of {place}, the class {classes[label]!r}; "
+                "expected an integer, 0 or more, or -1 for none."
+            )
+        return number
+    if label is None or (isinstance(label, str) and (not label or label.endswith(MARKER))):
+        return NO_CLASS
+    if classes is not None:
+        known = ", ".join(map(repr, list(classes)[:5]))
+        raise ValueError(
+            f"Label {label!r} of {place} is not in labels, which has {len(classes)}: "
+            f"{known}{', ...' if len(classes) > 5 else ''}. Add it, with -1 for none."
+        )
+    is_number = isinstance(label, str) and re.fullmatch(r"[+-]?[0-9]{1,10}", label)
+    number = _integer(int(label) if is_number else label)
+    if number is None:
+        raise ValueError(
+            f"Label {label!r} of {place} is neither an integer from 0 nor -1. Give each label a "
+            "class 0, 1, ..., by a dict: Treebank and encode_tree take it as labels, other "
+            "functions take [classes.get(label) for label in labels]. None is no label."
+        )
+    return number
+
+
+def _integer(value: Any) -> int | None:
+    number = index_of(value)
+    return number if number is not None and NO_CLASS <= number <= LARGEST else None

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
-
-from kerasrec._src.datasets.encode.notes import add_note
 
 Node = TypeVar("Node")
 
@@ -160,3 +159,28 @@ def short(value: Any) -> str:
     """The form in which an error shows a value."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def add_note(error: Exception, note: str) -> None:
+    """Adds a note to an error, which keeps its class.
+
+    A traceback shows the note below the error's message. Before Python 3.11, errors have no notes:
+    there the message itself ends with the note, unless the class makes its message from something
+    other than a single argument, as `OSError` does.
+    """
+    if sys.version_info >= (3, 11):
+        error.add_note(note)
+    else:
+        add_to_message(error, note)
+
+
+def add_to_message(error: Exception, note: str) -> None:
+    """Lets the only argument of an error, which is its message, end with a note."""
+    if len(error.args) == 1:
+        error.args = (_Message(f"{error}\n{note}"),)
+
+
+class _Message(str):
+    """Text that `KeyError`, too, prints as it is, though it prints the `repr` of its argument."""
+
+    __repr__ = str.__str__

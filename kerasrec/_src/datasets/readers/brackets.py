@@ -25,7 +25,7 @@ from nltk import Tree
 
 from kerasrec._src.datasets.readers.problems import add_problem, text_of
 from kerasrec._src.datasets.readers.reading import Format, NumberedLines, read_files
-from kerasrec._src.datasets.trees.traversal import preorder
+from kerasrec._src.datasets.trees.constituency import preorder
 from kerasrec._src.text import CASED_LABEL, KNOWN_LABEL, SURE_LABEL, checked_has_labels
 
 TOKEN = re.compile(r"[()]|[^ \t()]+")

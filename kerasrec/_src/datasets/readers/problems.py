@@ -1,7 +1,8 @@
-"""Reports of malformed parts of files: one error, or one warning, that names them all."""
+"""What readers of text share: lines, numbers, and one report that names all malformed lines."""
 
 import functools
 import itertools
+import math
 import os
 import re
 import warnings
@@ -181,3 +182,16 @@ def report(problems: Sequence[str], expected: str, strict: bool, stacklevel: int
         ),
         stacklevel=stacklevel,
     )
+
+
+DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+
+
+def decimal_of(text: str) -> float | None:
+    """A finite decimal number as float; None for any other text.
+
+    Args:
+        text: The number as it is written, without blanks.
+    """
+    number = float(text) if DECIMAL.fullmatch(text) else math.inf
+    return number if math.isfinite(number) else None

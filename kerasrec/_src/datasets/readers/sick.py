@@ -24,10 +24,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kerasrec._src.datasets.expected import index_of
-from kerasrec._src.datasets.readers.decimal_numbers import decimal_of
-from kerasrec._src.datasets.readers.files import expect_files
-from kerasrec._src.datasets.readers.problems import MalformedFileError, add_problem, report, text_of
-from kerasrec._src.datasets.readers.reading import Bar
+from kerasrec._src.datasets.readers.problems import (
+    MalformedFileError,
+    add_problem,
+    decimal_of,
+    report,
+    text_of,
+)
+from kerasrec._src.datasets.readers.reading import Bar, expect_files
 from kerasrec._src.datasets.trees.dependency import DependencyTree, problem_of_heads
 from kerasrec._src.short_repr import short_repr
 

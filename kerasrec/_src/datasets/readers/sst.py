@@ -20,7 +20,7 @@ from nltk import Tree
 from kerasrec._src.datasets.readers.brackets import UnlabeledError, parse_brackets, shown
 from kerasrec._src.datasets.readers.problems import add_problem, text_of
 from kerasrec._src.datasets.readers.reading import Format, NumberedLines, read_files
-from kerasrec._src.datasets.trees.traversal import preorder
+from kerasrec._src.datasets.trees.constituency import preorder
 
 ENDINGS = [".txt", ".ptb"]
 OTHERS = "read_brackets reads trees with other labels, and with has_labels=False without any"

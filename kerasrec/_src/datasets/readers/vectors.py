@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from kerasrec._src.datasets.expected import expect_word
-from kerasrec._src.datasets.readers.decimal_numbers import DECIMAL
 from kerasrec._src.datasets.readers.npz import read_arrays
 from kerasrec._src.datasets.readers.problems import (
+    DECIMAL,
     MalformedFileError,
     add_problem,
     bounded_lines,
@@ -127,7 +127,7 @@ def _read_npz(path: Path, wanted: set[str] | None, limit: int) -> _Read:
     is_finite = np.isfinite(vectors).all(axis=1)
     for row, word in enumerate(words):
         try:
-            expect_word(word)
+            expect_word("the word", word)
             if wanted is None or word in wanted:
                 if not is_finite[row]:
                     raise ValueError(f"a number of the word '{word}' is not finite")

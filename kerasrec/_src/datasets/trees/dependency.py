@@ -1,11 +1,14 @@
-"""A sentence whose words are the nodes of a tree."""
+"""Dependency trees: sentences whose words are the nodes of a tree."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
-from kerasrec._src.datasets.expected import expect_word_at, index_of
+from nltk import Tree
+
+from kerasrec._src.datasets.expected import expect_word, index_of
+from kerasrec._src.datasets.trees.constituency import preorder
 from kerasrec._src.short_repr import short_repr
 
 
@@ -52,7 +55,7 @@ class DependencyTree:
         if not self.words:
             raise ValueError("A dependency tree has no words; expected at least one.")
         for place, word in enumerate(self.words):
-            expect_word_at(f"Word {place} of a dependency tree", word)
+            expect_word(f"Word {place} of a dependency tree", word)
         object.__setattr__(self, "heads", tuple(map(_place, self.heads)))
         problem = problem_of_heads(self.words, self.heads)
         if problem:
@@ -161,3 +164,58 @@ def _order(root: int, dependents: list[list[int]]) -> list[int]:
         order.append(waiting.pop())
         waiting.extend(reversed(dependents[order[-1]]))
     return order
+
+
+def dependencies_from_heads(
+    tree: Tree, is_left_head: Callable[[Tree], bool]
+) -> tuple[DependencyTree, list[Any]]:
+    """Turns each constituent into its head word, on which the words of its other parts depend.
+
+    The head word of a leaf is its word; that of any other tree node is the head word of its head
+    child. The head word of the other child depends on it. The result is projective. The tree may
+    have any height.
+
+    Args:
+        tree: An `nltk.Tree` whose nodes have one word, or one or two trees, below them.
+        is_left_head: Returns, for a tree node with two trees below it, whether the left one is its
+            head.
+
+    Returns:
+        A `DependencyTree`, without parts of speech and relations; and, for the argument `labels` of
+        `encode_dependencies`, for each word the label, as it is, of the largest constituent whose
+        head word it is.
+
+    Raises:
+        ValueError: If `tree` is something else, or a tree node contains anything else.
+    """
+    visits = list(preorder(tree))
+    words: list[str] = []
+    # For each tree node: its children's numbers, and its head word.
+    below: list[list[int]] = [[] for _ in visits]
+    head_words = [-1] * len(visits)
+    for index, (node, parent, _) in enumerate(visits):
+        if parent >= 0:
+            below[parent].append(index)
+        kinds = [isinstance(child, str) for child in node]
+        if kinds == [True]:
+            head_words[index] = len(words)
+            words.append(node[0])
+        elif True in kinds or len(kinds) not in (1, 2):
+            raise ValueError(
+                f"Tree node {index} (label {node.label()!r}, preorder) holds {len(node)} "
+                "child(ren); expected one word (str), or one or two trees (nltk.Tree). Binarize "
+                "the tree first."
+            )
+    heads = [-1] * len(words)
+    labels: list[Any] = [None] * len(words)
+    for index in reversed(range(len(visits))):
+        node = visits[index][0]
+        if below[index]:
+            head, *others = (
+                below[index] if len(node) < 2 or is_left_head(node) else below[index][::-1]
+            )
+            head_words[index] = head_words[head]
+            for other in others:
+                heads[head_words[other]] = head_words[index]
+        labels[head_words[index]] = node.label()
+    return DependencyTree(words, heads), labels

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from nltk import Tree
 
-from kerasrec._src.datasets.encode.dependencies import nodes_of_words
+from kerasrec._src.datasets.encode.sentences import nodes_of_words
+from kerasrec._src.datasets.trees.constituency import preorder
 from kerasrec._src.datasets.trees.dependency import DependencyTree
-from kerasrec._src.datasets.trees.traversal import preorder
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
