@@ -108,9 +108,7 @@ class _Making:
         rows = self._node_of(field, value) if isinstance(value, Value) else value
         if not isinstance(rows, tf.RaggedTensor):
             raise self._error(field, f"is {_shown(value)}")
-        ids = self.tracer.rows_of(rows)
-        before = tf.gather(tf.cumsum(ids.lengths, exclusive=True), ids.ids)
-        places = tf.range(tf.size(ids.ids)) - before
+        places = tf.cast(self.tracer.rows_of(rows).places(), tf.int32)
 
         def each(pair: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
             entry, place = pair

@@ -38,7 +38,7 @@ from kerasrec._src.trace.functions import CALLS
 from kerasrec._src.trace.inline import inlined
 from kerasrec._src.trace.op_nodes import OpNodes
 from kerasrec._src.trace.products import as_einsum
-from kerasrec._src.trace.rows import Rows
+from kerasrec._src.trace.rows import TokenRows
 from kerasrec._src.trace.source import source_of
 from kerasrec._src.trace.tracer import (
     CallRecord,
@@ -327,7 +327,7 @@ class Builder:
         lengths = self.ops.made(operation, lambda: tf.cast(splits[1:] - splits[:-1], tf.int32))
         return self._rows_node(lengths, Type.of(ids, Kind.WAVE), self.ops.regions.of(operation))
 
-    def _row_ids(self, rows: Rows) -> None:
+    def _row_ids(self, rows: TokenRows) -> None:
         region = self.ops.regions.of(rows.ids.op)
         ids = self._rows_node(rows.lengths, self.tracer.type(rows.ids), region)
         self.values[rows.ids.name] = ids

@@ -13,7 +13,6 @@ from kerasrec._src.graph.carried import FOR_ERRORS, carried_inside, key_of_entry
 from kerasrec._src.graph.types import Type
 from kerasrec._src.graph.values import Region, Value
 from kerasrec._src.trace.op_nodes import OpNodes
-from kerasrec._src.trace.rows import Rows
 from kerasrec._src.trace.tracer import MapRecord
 
 
@@ -88,7 +87,7 @@ class Carrying:
         """Returns the place of each entry in its row, int32 `[entries]`, in the entries' region."""
         ops, rows = self._ops, record.rows[0]
         place = self._placeholder(Type(tf.int32, ()))
-        places = ops.made(rows.ids.op, partial(_places, rows))
+        places = ops.made(rows.ids.op, lambda: tf.cast(rows.places(), tf.int32))
         region = ops.regions.of_entries(record)
         ops.values[place.name] = ops.writer.enter(
             ops.into(places, region.parent),
@@ -103,10 +102,3 @@ class Carrying:
         with self._ops.tracer.graph.as_default():
             (placeholder,) = self._ops.tracer.placeholders([found])
         return placeholder
-
-
-def _places(rows: Rows) -> tf.Tensor:
-    """Returns the place of each entry in its row, int32 `[entries]`."""
-    before = tf.cumsum(rows.lengths, exclusive=True)
-    ids = tf.cast(rows.ids, tf.int32)
-    return tf.range(tf.size(ids)) - tf.gather(before, ids)

@@ -53,30 +53,20 @@ class KindFinder:
     def __post_init__(self) -> None:
         # What is known of each tensor, by its name.
         self._known: dict[str, Known] = {}
-        self._given: set[str] = set()
+        self._given: dict[str, Known] = {}
         self._num_seen = 0
 
-    def forget(self, since: int) -> None:
-        """Forgets what is known of the outputs of ops, because more is known now of their inputs.
-
-        Args:
-            since: The place in the graph of the first op to look at again.
-        """
-        for operation in self.graph.get_operations()[since : self._num_seen]:
-            for output in operation.outputs:
-                if output.name not in self._given:
-                    self._known.pop(output.name, None)
-        self._num_seen = min(self._num_seen, since)
+    def forget(self) -> None:
+        """Forgets what is known of the outputs of ops: more is known now of their inputs."""
+        self._known, self._num_seen = dict(self._given), 0
 
     def add(self, tensor: tf.Tensor, kind: Kind) -> None:
         """Sets the kind of a tensor. Nothing must have asked for the kind before."""
-        self._known[tensor.name] = Known.given(kind)
-        self._given.add(tensor.name)
+        self._known[tensor.name] = self._given[tensor.name] = Known.given(kind)
 
     def add_entries(self, tensor: tf.Tensor) -> None:
         """Records that a tensor holds all entries of rows; otherwise the same as `add`."""
-        self._known[tensor.name] = Known.given_entries()
-        self._given.add(tensor.name)
+        self._known[tensor.name] = self._given[tensor.name] = Known.given_entries()
 
     def kind(self, tensor: tf.Tensor) -> Kind:
         """Returns the kind of a tensor of the graph."""

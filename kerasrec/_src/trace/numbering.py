@@ -2,11 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
 
 import tensorflow as tf
 
 from kerasrec._src.private import graph_held
+
+
+@dataclass(frozen=True)
+class Step:
+    """An op apart from its graph.
+
+    Args:
+        key: What ops have in common if their outputs are equal for equal inputs and functions; None
+            if the op only passes its input on.
+        inputs: The names of the tensors that it reads.
+        outputs: The names of those that it computes.
+        bodies: The functions that it holds.
+    """
+
+    key: Hashable
+    inputs: Sequence[str]
+    outputs: Sequence[str]
+    bodies: Sequence[Body] = ()
+
+
+@dataclass(frozen=True)
+class Body:
+    """A function: its ops, and the names of its inputs and outputs."""
+
+    inputs: Sequence[str]
+    steps: Sequence[Step]
+    outputs: Sequence[str]
 
 
 class Numbering:
@@ -18,21 +46,16 @@ class Numbering:
 
     def __init__(self, graph: tf.Graph):
         self._graph = graph
-        self._numbers: dict[tuple[object, ...], int] = {}
+        self._numbers: dict[Hashable, int] = {}
         self._of: dict[str, int] = {}
-        self._first: list[int] = []
         self._same: dict[int, int] = {}
         self._num_seen = 0
-
-    def first_op(self, tensor: tf.Tensor) -> int:
-        """Returns the place in the graph of the first op that computes the value of a tensor."""
-        return self._first[self.number(tensor)]
 
     def number(self, tensor: tf.Tensor) -> int:
         """Returns the number of a tensor of the graph."""
         operations = self._graph.get_operations()
-        for place in range(self._num_seen, len(operations)):
-            self._see(operations[place], self._of, place)
+        for operation in operations[self._num_seen :]:
+            self._see(step_of(operation), self._of)
         self._num_seen = len(operations)
         return self._of[tensor.name]
 
@@ -49,65 +72,63 @@ class Numbering:
             place = self._graph.get_operations().index(since)
             self._num_seen = min(self._num_seen, place)
 
-    def numbers_as(
-        self, operations: Sequence[tf.Operation], known: Mapping[str, int]
-    ) -> dict[str, int]:
+    def numbers_as(self, steps: Sequence[Step], known: Mapping[str, int]) -> dict[str, int]:
         """Returns the numbers that tensors would have if their ops were part of the graph.
 
         Args:
-            operations: The ops of another graph, in order.
+            steps: The ops of another graph, in order.
             known: The numbers of the tensors that these ops read from outside, by name.
         """
-        place = len(self._graph.get_operations())
         numbers = dict(known)
-        for operation in operations:
-            self._see(operation, numbers, place)
+        for step in steps:
+            self._see(step, numbers)
         return numbers
 
-    def _see(self, operation: tf.Operation, numbers: dict[str, int], place: int) -> None:
+    def _see(self, step: Step, numbers: dict[str, int]) -> None:
         """Numbers the outputs of an op whose inputs have numbers."""
-        if operation.type == "Identity":
-            numbers[operation.outputs[0].name] = numbers[operation.inputs[0].name]
+        inputs = [numbers[name] for name in step.inputs]
+        if step.key is None:
+            numbers[step.outputs[0]] = inputs[0]
             return
-        key = tuple(self._key(operation, numbers, place))
-        for output in operation.outputs:
-            number = self._number_of(place, *key, output.value_index)
-            numbers[output.name] = self._same.get(number, number)
+        key = (step.key, *inputs, *map(self._number_of_body, step.bodies))
+        for place, name in enumerate(step.outputs):
+            number = self._number_of(*key, place)
+            numbers[name] = self._same.get(number, number)
 
-    def _number_of(self, place: int, *key: object) -> int:
-        """Returns the number of a key, which is first seen at a place if it has none yet."""
-        number = self._numbers.setdefault(key, len(self._numbers))
-        if number == len(self._first):
-            self._first.append(place)
-        return number
+    def _number_of(self, *key: Hashable) -> int:
+        return self._numbers.setdefault(key, len(self._numbers))
 
-    def _key(
-        self, operation: tf.Operation, numbers: Mapping[str, int], place: int
-    ) -> Iterator[object]:
-        """Yields what ops have in common if their outputs are equal."""
-        yield operation.type
-        if operation.type == "Placeholder" or operation.op_def.is_stateful:
-            yield from (operation.graph, operation.name)
-            return
-        yield from (numbers[source.name] for source in operation.inputs)
-        for name, value in sorted(operation.node_def.attr.items()):
-            if name.startswith("_"):
-                continue
-            yield name
-            if value.func.name or value.list.func:
-                for graph in graph_held(operation, name):
-                    yield self._number_of_function(graph, place)
-            else:
-                yield value.SerializeToString()
-
-    def _number_of_function(self, graph: tf.Graph, place: int) -> int:
+    def _number_of_body(self, body: Body) -> int:
         """Returns the number of a function, which others have that compute the same outputs."""
-        numbers = {
-            tensor.name: self._number_of(place, "argument", number)
-            for number, tensor in enumerate(graph.inputs)
-        }
-        for operation in graph.get_operations():
-            if operation.type != "Placeholder":
-                self._see(operation, numbers, place)
-        outputs = [numbers[tensor.name] for tensor in graph.outputs]
-        return self._number_of(place, "function", *outputs)
+        given = {name: self._number_of("input", place) for place, name in enumerate(body.inputs)}
+        numbers = self.numbers_as(body.steps, given)
+        return self._number_of("body", *map(numbers.__getitem__, body.outputs))
+
+
+def step_of(operation: tf.Operation) -> Step:
+    """Returns an op apart from its graph."""
+    inputs = [tensor.name for tensor in operation.inputs]
+    outputs = [tensor.name for tensor in operation.outputs]
+    if operation.type == "Identity":
+        return Step(None, inputs, outputs)
+    if operation.type == "Placeholder" or operation.op_def.is_stateful:
+        return Step((id(operation.graph), operation.name), inputs, outputs)
+    key: list[Hashable] = [operation.type]
+    bodies: list[Body] = []
+    for name, value in sorted(operation.node_def.attr.items()):
+        if name.startswith("_"):
+            continue
+        if value.func.name or value.list.func:
+            bodies += map(_body_of, graph_held(operation, name))
+        else:
+            key += (name, value.SerializeToString())
+    return Step(tuple(key), inputs, outputs, bodies)
+
+
+def _body_of(graph: tf.Graph) -> Body:
+    operations = [item for item in graph.get_operations() if item.type != "Placeholder"]
+    return Body(
+        [tensor.name for tensor in graph.inputs],
+        list(map(step_of, operations)),
+        [tensor.name for tensor in graph.outputs],
+    )

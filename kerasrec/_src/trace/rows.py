@@ -2,37 +2,25 @@
 
 A `tf.RaggedTensor` with a row for each token consists of two tensors, splits and entries, neither
 of which has one value per token. If a user reduces it, TensorFlow first computes row numbers from
-the splits. It takes some forty ops for that, and a mask as long as the longest row for each row.
-The tracer knows these numbers already, so it replaces a tensor that is computed in the same way.
+the splits. The tracer knows these numbers already, so it replaces a tensor that is computed in the
+same way (`row_traces.py`).
 
-Rows are known to be rows of tokens once a map, a call or a field has used them. They are also known
-by the ops that compute their splits: `_has_row_for_each_token` lists these.
+Rows are known to be rows of tokens by the op that computes their splits: `_makes_rows` lists these.
+Others become known when a map, a call or a field uses them.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import collections
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import tensorflow as tf
 
-from kerasrec._src.errors import GraphError
 from kerasrec._src.graph.types import Kind
-from kerasrec._src.private import unseen_by_op_callbacks
 from kerasrec._src.trace.known import Known
 from kerasrec._src.trace.numbering import Numbering
-from kerasrec._src.trace.row_meetings import (
-    CHOICE_OP,
-    Way,
-    are_splits,
-    at_the_end,
-    met_at,
-    way_back,
-    without_identity,
-)
 from kerasrec._src.trace.row_reductions import (
     OF_ROWS,
     SEGMENT_OPS,
@@ -40,13 +28,19 @@ from kerasrec._src.trace.row_reductions import (
     log_of_sum,
     width_of_counts,
 )
+from kerasrec._src.trace.row_traces import (
+    CHOICE_OP,
+    Role,
+    are_splits,
+    of_joined,
+    of_meeting,
+    of_splits,
+)
 from kerasrec._src.trace.token_count import is_count
 
 _PADDING_OP = "RaggedTensorToTensor"
-# Ops that make a list of rows, over which a loop such as tf.map_fn runs, and rows of a list.
-_TO_LIST, _OF_LIST = "RaggedTensorToVariant", "RaggedTensorFromVariant"
-# From row splits to lengths: `splits[1:] - splits[:-1]`.
-_LENGTHS_OP, _TO_SPLITS = "Sub", (0, 0)
+# Makes a list of rows, over which a loop such as tf.map_fn runs.
+_TO_LIST = "RaggedTensorToVariant"
 # Ops that compute the bounds of a slice: how far the result moves, from how far both inputs move.
 _OF_BOUNDS: dict[str, Callable[[int, int], int | None]] = {
     "AddV2": lambda one, other: one + other,
@@ -54,15 +48,20 @@ _OF_BOUNDS: dict[str, Callable[[int, int], int | None]] = {
     "Minimum": lambda one, other: one if one == other else None,
     "Maximum": lambda one, other: one if one == other else None,
 }
-
+# By these, the number of rows is computed from a column.
+_OF_SIZES = frozenset({"Cast", "Identity", "StridedSlice"})
+# The roles of what tells a padding op where rows begin and end.
+_PARTITIONS = ([Role.SPLITS], [Role.COUNT, Role.IDS])
 # Stands for the number of a tensor of entries, whatever they are.
 _OF_ENTRIES = -1
+# The inputs of `CHOICE_OP` that are the numbers of rows of the two tensors that meet.
+_NUMBERS_OF_ROWS = (1, 3)
 
 Scope = tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class TokenRows:
     """Ragged rows, one for each token.
 
     Args:
@@ -79,60 +78,11 @@ class Rows:
     count: tf.Tensor
     scope: Scope
 
-
-@dataclass(frozen=True)
-class _Reduction:
-    """How TensorFlow reduces rows.
-
-    Args:
-        operations: All ops of a graph, after the placeholder of the splits.
-        splits: The name of the row splits that they read.
-        ids: The name of the row numbers of all entries.
-        counts: The names of the number of rows: as in a reduction, and as `nrows` computes it.
-        lengths: The name of the lengths of rows.
-        ways: The ways back to the splits, from the row numbers and from each number of rows.
-    """
-
-    operations: Sequence[tf.Operation]
-    splits: str
-    ids: str
-    counts: Sequence[str]
-    lengths: str
-    ways: Sequence[Way]
-
-
-@functools.cache
-def _reduction(dtype: tf.DType, shape: tf.TensorShape) -> _Reduction:
-    """Returns how TensorFlow reduces rows whose splits have this dtype and shape."""
-    with unseen_by_op_callbacks(), tf.Graph().as_default() as graph:
-        splits = tf.compat.v1.placeholder(dtype, shape)
-        rows = tf.RaggedTensor.from_row_splits(tf.zeros([0], tf.int32), splits, validate=False)
-        _, ids, count = tf.reduce_sum(rows, axis=1).op.inputs
-        lengths = rows.row_lengths()
-        counts = [count, rows.nrows(tf.int32), rows.nrows(tf.int64)]
-    ways = [way for item in (ids, *counts) if (way := way_back(item, splits)) is not None]
-    if len(ways) < 1 + len(counts):
-        raise GraphError("TensorFlow does not compute row numbers of ragged rows from row splits.")
-    operations = graph.get_operations()[1:]
-    names = [item.name for item in counts]
-    return _Reduction(operations, splits.name, ids.name, names, lengths.name, ways)
-
-
-@functools.cache
-def _joining(specs: tuple[tuple[tf.DType, tf.TensorShape], ...]) -> tuple[Any, ...]:
-    """Returns how TensorFlow joins rows: ops, names of values and splits, name of the new splits.
-
-    Args:
-        specs: The specs of the values and splits of each tensor, in turn.
-    """
-    with unseen_by_op_callbacks(), tf.Graph().as_default() as graph:
-        given = [tf.compat.v1.placeholder(*spec) for spec in specs]
-        rows = [
-            tf.RaggedTensor.from_row_splits(values, splits, validate=False)
-            for values, splits in zip(given[::2], given[1::2], strict=True)
-        ]
-        splits = tf.concat(rows, axis=1).row_splits
-    return graph.get_operations()[len(given) :], [item.name for item in given], splits.name
+    def places(self) -> tf.Tensor:
+        """Returns the place of each entry in its row, `[entries]` of the dtype of `ids`."""
+        before = tf.cumsum(tf.cast(self.lengths, self.ids.dtype), exclusive=True)
+        numbers = tf.range(tf.size(self.ids, self.ids.dtype))
+        return numbers - tf.gather(before, self.ids)
 
 
 class RowsFinder:
@@ -143,60 +93,52 @@ class RowsFinder:
     """
 
     def __init__(self, graph: tf.Graph):
-        self._graph = graph
         self._numbering = Numbering(graph)
-        self._rows: dict[int, list[Rows]] = {}
-        self._ids: dict[int, int] = {}
-        self._counts: dict[int, int] = {}
-        self._other_counts: set[int] = set()
-        self._lengths: set[int] = set()
-        self._places: dict[int, int] = {}
-        self._true: set[int] = set()
-        self._ways: dict[Way, None] = {}
-        self._paddings: set[tuple[int, ...]] = set()
-        self._learnt: set[int] = set()
+        # By the number of a tensor, its role and the number of the row splits.
+        self._roles: dict[int, tuple[Role, int]] = {}
+        # By the number of row splits, the rows that maps, calls and fields have used.
+        self._rows: dict[int, list[TokenRows]] = {}
+        self._have_met = False
 
-    def find(self, splits: tf.Tensor, scope: Scope) -> Rows | None:
+    def find(self, splits: tf.Tensor, scope: Scope) -> TokenRows | None:
         """Returns the rows of these splits, if they were used in this scope or around it."""
         for rows in self._rows.get(self._numbering.number(splits), ()):
             if rows.scope == scope[: len(rows.scope)]:
                 return rows
         return None
 
-    def add(self, ragged: tf.RaggedTensor, scope: Scope) -> Rows:
-        """Records the rows of a RaggedTensor that has one for each token."""
-        number = self._numbering.number
-        splits = ragged.row_splits
+    def add(self, splits: tf.Tensor, lengths: tf.Tensor, scope: Scope) -> TokenRows:
+        """Records the splits and lengths of rows, one for each token."""
         self._learn(splits)
-        padded = ragged.with_values(tf.zeros(tf.shape(ragged.values)[:1], tf.int32)).to_tensor()
-        self._paddings.add(self._partition(padded.op))
-        row_lengths = ragged.row_lengths()
-        self._lengths.add(number(row_lengths))
-        lengths = tf.cast(row_lengths, tf.int32)
+        number = self._numbering.number(splits)
+        self._roles[self._numbering.number(lengths)] = Role.LENGTHS, number
+        lengths = tf.cast(lengths, tf.int32)
         ids = tf.compat.v1.placeholder(splits.dtype, [None], "rows")
-        rows = Rows(splits, lengths, ids, tf.shape(lengths)[0], scope)
-        self._rows.setdefault(number(splits), []).append(rows)
+        rows = TokenRows(splits, lengths, ids, tf.shape(lengths)[0], scope)
+        self._rows.setdefault(number, []).append(rows)
         return rows
 
-    def _learn(self, splits: tf.Tensor) -> tuple[_Reduction, Mapping[str, int]]:
+    def _learn(self, splits: tf.Tensor) -> Mapping[Role, int]:
         """Records that splits are those of rows of tokens.
 
-        Returns how TensorFlow reduces the rows, and the numbers of what it computes.
+        Returns a number of each role that tensors computed from the splits may have.
         """
         number = self._numbering.number(splits)
-        # TensorFlow will compute what it needs of these rows in the same way again.
-        reduction = _reduction(splits.dtype, splits.shape)
-        numbers = self._numbering.numbers_as(reduction.operations, {reduction.splits: number})
-        self._ids[numbers[reduction.ids]] = number
-        self._ways.update(dict.fromkeys(reduction.ways))
-        self._counts.update((numbers[name], number) for name in reduction.counts)
-        self._lengths.add(numbers[reduction.lengths])
-        self._paddings.add((number,))
-        self._learnt.add(number)
-        return reduction, numbers
+        computed = of_splits(splits.dtype, splits.shape)
+        numbers = self._numbering.numbers_as(computed.steps, {computed.given[0]: number})
+        self._roles[number] = Role.SPLITS, number
+        self._roles |= {numbers[name]: (role, number) for name, role in computed.roles.items()}
+        found = {role: numbers[name] for name, role in list(computed.roles.items())[::-1]}
+        return {**found, Role.SPLITS: number}
+
+    def _role(self, tensor: tf.Tensor) -> tuple[Role | None, int]:
+        """Returns what a tensor is of rows of tokens, and the number of their splits."""
+        if not self._roles:
+            return None, 0
+        return self._roles.get(self._numbering.number(tensor), (None, 0))
 
     def learn(self, operation: tf.Operation, known: Mapping[str, Known]) -> None:
-        """Records the rows that an op reduces, pads or measures, if they are rows of tokens.
+        """Records what an op makes, if these are rows of tokens or computed from such rows.
 
         Args:
             operation: Any op.
@@ -204,108 +146,90 @@ class RowsFinder:
         """
         if operation.type == CHOICE_OP:
             self._learn_meeting(operation, known)
-            return
-        if operation.type in SEGMENT_OPS and is_count(
+        elif operation.type in SEGMENT_OPS and is_count(
             operation.inputs[2], lambda tensor: known[tensor.name].kind
         ):
-            self._other_counts.add(self._numbering.number(operation.inputs[2]))
-        splits = self._splits_read_by(operation)
-        if splits is None or not are_splits(splits):
-            return
-        if self._has_row_for_each_token(splits, known):
-            self._learn(splits)
-
-    def _splits_read_by(self, operation: tf.Operation) -> tf.Tensor | None:
-        """Returns the row splits that an op reads, or from which it takes row numbers."""
-        if operation.type == _PADDING_OP:
-            return operation.inputs[-1]
-        if operation.type == _TO_LIST and len(operation.inputs) == 2:
-            return operation.inputs[0]
-        if operation.type == _LENGTHS_OP:
-            found = at_the_end(_TO_SPLITS, operation.outputs[0])
-            return found.op.inputs[0] if found is not None and found.op.type == "Shape" else found
-        if operation.type not in OF_ROWS:
-            return None
-        place, _ = OF_ROWS[operation.type]
-        given = operation.inputs[place]
-        if place == 0:
-            return given
-        return at_the_end(_reduction(given.dtype, tf.TensorShape([None])).ways[0], given)
+            number = self._numbering.number(operation.inputs[2])
+            self._roles.setdefault(number, (Role.OTHER_COUNT, 0))
+        elif self._makes_rows(operation, known):
+            self._learn(operation.outputs[0])
 
     def _learn_meeting(self, operation: tf.Operation, known: Mapping[str, Known]) -> None:
         """Records what is computed where rows of tokens meet something else with as many rows."""
+        if len(operation.inputs) <= _NUMBERS_OF_ROWS[-1]:
+            return
+        counted = (self._counted(operation.inputs[place], known) for place in _NUMBERS_OF_ROWS)
+        met = [tensor for tensor in counted if tensor is not None]
+        rows = list(filter(are_splits, met))
         number, as_numbers = self._numbering.number, self._numbering.numbers_as
-        for pair, meeting in met_at(operation):
-            columns = [item for item in pair if not are_splits(item)]
-            splits, *others = filter(are_splits, pair)
-            if not all(known[item.name].kind is Kind.TOKEN for item in columns):
+        # Rows of which it is not known that they have the same lengths keep their assertions.
+        if len(met) < 2 or not rows or len(set(map(number, rows))) > 1:
+            return
+        for pair in (met, met[::-1]):
+            meeting = of_meeting(tuple((tensor.dtype, tensor.shape) for tensor in pair))
+            if meeting is None:
                 continue
-            if not self._has_row_for_each_token(splits, known):
+            given = dict.fromkeys(meeting.given, _OF_ENTRIES)
+            given |= dict(zip(meeting.given, map(number, pair), strict=False))
+            if as_numbers(meeting.steps, given)[meeting.choice] != number(operation.outputs[0]):
                 continue
-            # Rows of which it is not known that they have the same lengths keep their assertions.
-            if any(number(item) != number(splits) for item in others):
-                continue
-            given = dict(zip(meeting.given, map(number, pair), strict=True))
-            given |= dict.fromkeys(meeting.entries, _OF_ENTRIES)
-            found = as_numbers(meeting.operations, given)
-            if found[meeting.choice] != number(operation.outputs[0]):
-                continue
-            reduction, numbers = self._learn(splits)
-            counts = dict(zip((None, tf.int32, tf.int64), reduction.counts, strict=True))
-            for name, same in (  # Each may be computed from those before it.
-                (meeting.count, numbers[counts[splits.dtype]]),
-                (meeting.lengths, numbers[reduction.lengths]),
-                (meeting.splits, number(splits)),
-                (meeting.ids, numbers[reduction.ids]),
-            ):
-                if name:
-                    found = as_numbers(meeting.operations, given)
-                    self._numbering.unite(found[name], same, operation)
-            found = as_numbers(meeting.operations, given)
-            self._places.update((found[name], number(splits)) for name in meeting.places)
-            self._true.update(map(found.__getitem__, meeting.conditions))
-            self._ways.update(dict.fromkeys(meeting.ways))
+            same = self._learn(rows[0])
+            for name, role in meeting.roles.items():  # Each may be computed from those before it.
+                if role in same:
+                    found = as_numbers(meeting.steps, given)[name]
+                    self._numbering.unite(found, same[role], operation)
+            numbers = as_numbers(meeting.steps, given)
+            for name, role in meeting.roles.items():
+                self._roles.setdefault(numbers[name], (role, same[Role.SPLITS]))
+            self._have_met = True
 
-    def splits_of(self, tensor: tf.Tensor) -> tf.Tensor | None:
-        """Returns the splits of rows of tokens whose row numbers a tensor computes, or None."""
-        number = self._numbering.number
-        wanted = self._ids.get(number(tensor)) if self._learnt else None
-        return None if wanted is None else self._before(tensor, wanted)
+    def _counted(self, count: tf.Tensor, known: Mapping[str, Known]) -> tf.Tensor | None:
+        """Returns row splits of tokens, or a column, if a number is that of its rows, else None."""
+        while True:
+            role, splits = self._role(count)
+            if role is Role.COUNT:
+                return self._before(count, splits)
+            if count.op.type == "Shape":
+                (column,) = count.op.inputs
+                is_column = (column.shape.rank or 0) > 1 and column.shape[1] == 1
+                return column if is_column and known[column.name].kind is Kind.TOKEN else None
+            if count.op.type not in _OF_SIZES:
+                return None
+            count = count.op.inputs[0]
 
-    def _before(self, tensor: tf.Tensor, wanted: int) -> tf.Tensor | None:
-        """Returns a tensor with a number from which TensorFlow has computed another tensor."""
-        found = (at_the_end(way, tensor) for way in self._ways)
+    def _before(self, tensor: tf.Tensor, number: int) -> tf.Tensor | None:
+        """Returns the nearest tensor with a number from which another tensor is computed."""
         return next(
-            (item for item in found if item is not None and self._numbering.number(item) == wanted),
+            (
+                source
+                for operation in operations_before(tensor)
+                for source in operation.inputs
+                if self._numbering.number(source) == number
+            ),
             None,
         )
 
+    def splits_of(self, tensor: tf.Tensor) -> tf.Tensor | None:
+        """Returns the splits of rows of tokens whose row numbers a tensor computes, or None."""
+        role, splits = self._role(tensor)
+        return self._before(tensor, splits) if role is Role.IDS else None
+
     def same_as(self, operation: tf.Operation) -> tf.Tensor | None:
         """Returns a tensor before an op that is equal to the op's output, if rows meet a column."""
-        if not self._places:
+        if not self._have_met:
             return None
-        number = self._numbering.number
-        if operation.type == "GatherV2" and number(operation.inputs[1]) in self._places:
+        if operation.type == "GatherV2" and self._role(operation.inputs[1])[0] is Role.PLACES:
             return operation.inputs[0]
         if operation.type not in ("ConcatV2", "Identity"):
             return None
-        splits = operation.outputs[0]
-        if number(splits) not in self._learnt:
-            return None
-        return (
-            without_identity(splits)
-            if operation.type == "Identity"
-            else self._before(splits, number(splits))
-        )
+        role, splits = self._role(operation.outputs[0])
+        return self._before(operation.outputs[0], splits) if role is Role.SPLITS else None
 
     def always_holds(self, condition: tf.Tensor) -> bool:
         """Whether a condition that TensorFlow asserts where rows meet a column is always true."""
-        if not self._places:
+        if not self._have_met:
             return False
-        number = self._numbering.number
-        if number(condition) in self._true:
-            return True
-        return self._is_number_of_entries(condition)
+        return self._role(condition)[0] is Role.TRUE or self._is_number_of_entries(condition)
 
     def _is_number_of_entries(self, condition: tf.Tensor) -> bool:
         """Whether a condition is that there are as many values of entries as row splits say.
@@ -319,12 +243,12 @@ class RowsFinder:
         if splits is None or shape is None or (last, first) != (-1, 0) or shape.op.type != "Shape":
             return False
         (values,) = shape.op.inputs
-        number, of_rows = self._numbering.number, self._ids | self._places
-        return number(splits) in [
-            of_rows.get(number(item.op.inputs[1]))
-            for item in values.op.inputs
-            if item.op.type == "GatherV2" and item.shape.rank == values.shape.rank
-        ]
+        number = self._numbering.number(splits)
+        return any(
+            self._role(source.op.inputs[1]) in ((Role.IDS, number), (Role.PLACES, number))
+            for source in values.op.inputs
+            if source.op.type == "GatherV2" and source.shape.rank == values.shape.rank
+        )
 
     def reduction(self, operation: tf.Operation) -> Callable[[], tf.Tensor] | None:
         """Returns how to reduce or count the rows of all tokens instead of what an op does.
@@ -332,15 +256,14 @@ class RowsFinder:
         Returns None if the op does neither, or is right as it is.
         """
         if self.counts_rows(operation):
-            output = operation.outputs[0]
-            splits = self._before(output, self._counts[self._numbering.number(output)])
+            (output,) = operation.outputs
+            splits = self._before(output, self._role(output)[1])
             return None if splits is None else partial(_number_of_rows, splits, output.dtype)
         if is_log_of_sum(operation):
             return partial(log_of_sum, operation)
         if operation.type not in OF_ROWS or not self.leads_back(operation):
             return None
-        is_counted = operation.type in SEGMENT_OPS
-        if is_counted and self._numbering.number(operation.inputs[2]) in self._counts:
+        if operation.type in SEGMENT_OPS and self.counts_rows(operation.inputs[2].op):
             return None
         place, reduce = OF_ROWS[operation.type]
         given = operation.inputs[place]
@@ -351,38 +274,45 @@ class RowsFinder:
         rows = tf.RaggedTensor.from_row_splits(entries, splits, validate=False)
         return lambda: reduce(operation, rows)
 
-    def _has_row_for_each_token(self, splits: tf.Tensor, known: Mapping[str, Known]) -> bool:
-        """Whether splits are those of one row for each token, in the order of the tokens."""
-        if self._learnt and self._numbering.number(splits) in self._learnt:
-            return True
-        operation = splits.op
+    def _makes_rows(self, operation: tf.Operation, known: Mapping[str, Known]) -> bool:
+        """Whether an op's first output is the splits of one row for each token, in their order."""
+        if not operation.outputs or not are_splits(operation.outputs[0]):
+            return False
         given = list(operation.inputs)
-        has_value = [_has_value_for_each_token(item, known) for item in given]
-        are_shared = [known[item.name].kind is Kind.SHARED for item in given]
-        if operation.type in ("Cast", "Identity"):
-            return self._has_row_for_each_token(given[0], known)
-        if operation.type == "RaggedRange" and splits.value_index == 0:
-            is_right = [
-                one or (shared and item.shape.rank == 0)
-                for one, shared, item in zip(has_value, are_shared, given, strict=True)
-            ]
-            if all(is_right) and any(has_value):
-                return True  # tf.ragged.range(n)
-            return [self._moves(item, known) for item in given] == [1, 1, 0]  # rows[:, 1:]
-        if operation.type == _OF_LIST:
-            return splits.value_index == 0 and len(operation.outputs) == 2 and has_value[0]
-        if operation.type == "RaggedGather":  # tf.gather(rows, node)
-            return splits.value_index == 0 and all(are_shared[:-1]) and has_value[-1]
-        if operation.type == "ConcatV2" and len(given) == 3:  # From lengths.
-            sums, start = given[1].op, tf.get_static_value(given[0])
-            return (
-                start is not None
-                and start.tolist() == [0]
-                and sums.type == "Cumsum"
-                and not (sums.get_attr("exclusive") or sums.get_attr("reverse"))
-                and _has_value_for_each_token(sums.inputs[0], known)
-            )
-        return operation.type == "StridedSlice" and self._are_joined(splits, known)
+        has_value = [_has_value_for_each_token(tensor, known) for tensor in given]
+        are_shared = [known[tensor.name].kind is Kind.SHARED for tensor in given]
+        match operation.type:
+            case "Cast":
+                return self.are_of_tokens(given[0])
+            case "RaggedRange":  # tf.ragged.range(n), or the places of rows[:, 1:]
+                is_right = [
+                    is_of_tokens or (is_shared and tensor.shape.rank == 0)
+                    for is_of_tokens, is_shared, tensor in zip(
+                        has_value, are_shared, given, strict=True
+                    )
+                ]
+                is_of_numbers = all(is_right) and any(has_value)
+                return is_of_numbers or [self._moves(item, known) for item in given] == [1, 1, 0]
+            case "RaggedTensorFromVariant":  # tf.map_fn(lambda row: ..., rows)
+                return len(operation.outputs) == 2 and has_value[0]
+            case "RaggedGather":  # tf.gather(rows, node)
+                return all(are_shared[:-1]) and has_value[-1]
+            case "ConcatV2" if len(given) == 3:  # From lengths.
+                sums, start = given[1].op, tf.get_static_value(given[0])
+                return (
+                    start is not None
+                    and start.tolist() == [0]
+                    and sums.type == "Cumsum"
+                    and not (sums.get_attr("exclusive") or sums.get_attr("reverse"))
+                    and _has_value_for_each_token(sums.inputs[0], known)
+                )
+            case "StridedSlice":
+                return self._are_joined(operation.outputs[0])
+        return False
+
+    def are_of_tokens(self, tensor: tf.Tensor) -> bool:
+        """Whether a tensor is known to be the splits of one row for each token, in their order."""
+        return self._role(tensor)[0] is Role.SPLITS
 
     def _moves(self, tensor: tf.Tensor, known: Mapping[str, Known]) -> int | None:
         """Returns by how many entries a bound moves if its row begins one later; None if unknown.
@@ -403,9 +333,9 @@ class RowsFinder:
         is_first = operation.get_attr("begin_mask") and end == [-1]
         is_last = operation.get_attr("end_mask") and begin == [1]
         is_bound = stride == [1] and (is_first or is_last)
-        return 1 if is_bound and self._has_row_for_each_token(operation.inputs[0], known) else None
+        return 1 if is_bound and self.are_of_tokens(operation.inputs[0]) else None
 
-    def _are_joined(self, splits: tf.Tensor, known: Mapping[str, Known]) -> bool:
+    def _are_joined(self, splits: tf.Tensor) -> bool:
         """Whether splits are those of `tf.concat([rows, ...], axis=1)` of rows of tokens."""
         gather = splits.op.inputs[0].op
         if gather.type != "RaggedGather" or len(gather.inputs) != 3:
@@ -413,86 +343,80 @@ class RowsFinder:
         joined_splits, joined_values = gather.inputs[0].op, gather.inputs[1].op
         if joined_splits.type != "ConcatV2" or joined_values.type != "ConcatV2":
             return False
-        first, *others = list(joined_splits.inputs)[:-1]
-        parts = [first, *(at_the_end((0, 0), item) for item in others)]
+        # Splits after the first ones are `splits[1:] + number_of_entries_before`.
+        parts = [
+            next(filter(self.are_of_tokens, _with_sources(part)), part)
+            for part in list(joined_splits.inputs)[:-1]
+        ]
         values = list(joined_values.inputs)[:-1]
-        if len(parts) != len(values) or any(item is None for item in parts):
+        if len(parts) != len(values) or not all(map(self.are_of_tokens, parts)):
             return False
-        if not all(self._has_row_for_each_token(item, known) for item in parts):
-            return False
-        given = [item for pair in zip(values, parts, strict=True) for item in pair]
-        operations, names, found = _joining(tuple((item.dtype, item.shape) for item in given))
-        places = dict(zip(names, map(self._numbering.number, given), strict=True))
-        numbers = self._numbering.numbers_as(operations, places)
-        return numbers[found] == self._numbering.number(splits)
+        given = [tensor for pair in zip(values, parts, strict=True) for tensor in pair]
+        joined = of_joined(tuple((tensor.dtype, tensor.shape) for tensor in given))
+        numbers = dict(zip(joined.given, map(self._numbering.number, given), strict=True))
+        (name,) = joined.roles
+        found = self._numbering.numbers_as(joined.steps, numbers)[name]
+        return found == self._numbering.number(splits)
 
-    def first_op(self, rows: Rows) -> int:
-        """Returns the place in the graph of the first op that computes the same splits."""
-        return self._numbering.first_op(rows.splits)
-
-    def all(self) -> list[Rows]:
+    def all(self) -> list[TokenRows]:
         """Returns all rows that a map, a call or a field has used."""
-        return [item for found in self._rows.values() for item in found]
+        return [rows for same in self._rows.values() for rows in same]
 
     def known(self, tensor: tf.Tensor) -> list[tf.Tensor]:
         """Returns known tensors that are equal to one that TensorFlow computes from splits."""
-        if not self._rows:
-            return []
-        number = self._numbering.number(tensor)
-        if number in self._ids:
-            return [rows.ids for rows in self._rows.get(self._ids[number], ())]
-        if number in self._counts and tensor.dtype == tf.int32:
-            return [rows.count for rows in self._rows.get(self._counts[number], ())]
+        role, splits = self._role(tensor)
+        if role is Role.IDS:
+            return [rows.ids for rows in self._rows.get(splits, ())]
+        if role is Role.COUNT and tensor.dtype == tf.int32:
+            return [rows.count for rows in self._rows.get(splits, ())]
         return []
 
-    def learn_all(
-        self, operations: Iterable[tf.Operation], kind: Callable[[tf.Tensor], Kind]
-    ) -> bool:
-        """Takes rows that ops reduce, pad or compute on for rows of tokens.
+    def suppose(self, tensor: tf.Tensor, kind: Callable[[tf.Tensor], Kind]) -> bool:
+        """Takes everything that may be row splits before a tensor for those of rows of tokens.
 
         Args:
-            operations: Some ops.
+            tensor: The tensor.
             kind: Returns the kind of a tensor.
 
         Returns:
-            Whether there were such rows of which it was not known.
+            Whether there was anything.
         """
-        num_learnt = len(self._learnt)
-        for operation in operations:
-            pairs = [pair for pair, _ in met_at(operation)]
-            read = [self._splits_read_by(operation), *(item for pair in pairs for item in pair)]
-            for splits in read:
-                if splits is not None and are_splits(splits) and kind(splits) is not Kind.SHARED:
-                    self._learn(splits)
-        return len(self._learnt) > num_learnt
+        found = [
+            source
+            for operation in operations_before(tensor)
+            for source in operation.inputs
+            if are_splits(source) and kind(source) is Kind.WAVE and not self._role(source)[0]
+        ]
+        for splits in found:
+            if not self._role(splits)[0]:
+                self._learn(splits)
+        return bool(found)
 
-    def same(self, one: Rows, other: Rows) -> bool:
+    def same(self, one: TokenRows, other: TokenRows) -> bool:
         """Whether two sets of rows are known to have the same lengths."""
         return self._numbering.number(one.splits) == self._numbering.number(other.splits)
 
     def leads_back(self, operation: tf.Operation) -> bool:
         """Whether an op makes one value per token from rows."""
-        if not self._learnt:
+        if not self._roles:
             return False
-        number = self._numbering.number
         if operation.type in OF_ROWS:
             place, _ = OF_ROWS[operation.type]
-            given = number(operation.inputs[place])
+            role, _ = self._role(operation.inputs[place])
             if operation.type in SEGMENT_OPS:
-                count = number(operation.inputs[2])
-                return given in self._ids and (count in self._counts or count in self._other_counts)
-            return given in self._ids if place else self._counts_in_rows(operation)
+                count, _ = self._role(operation.inputs[2])
+                return role is Role.IDS and count in (Role.COUNT, Role.OTHER_COUNT)
+            is_width_known = place or width_of_counts(operation) is not None
+            return role is (Role.IDS if place else Role.SPLITS) and bool(is_width_known)
         if operation.type == _PADDING_OP:
-            return self._partition(operation) in self._paddings
+            return [self._role(tensor)[0] for tensor in list(operation.inputs)[3:]] in _PARTITIONS
         if operation.type == _TO_LIST:
-            return number(operation.inputs[0]) in self._learnt
-        return any(number(output) in self._lengths for output in operation.outputs)
+            return self.are_of_tokens(operation.inputs[0])
+        return any(self._role(output)[0] is Role.LENGTHS for output in operation.outputs)
 
     def counts_rows(self, operation: tf.Operation) -> bool:
         """Whether an op computes how many rows of tokens there are."""
-        if not self._learnt:
-            return False
-        return any(self._numbering.number(output) in self._counts for output in operation.outputs)
+        return any(self._role(output)[0] is Role.COUNT for output in operation.outputs)
 
     def begins_with_count(self, shape: tf.Tensor) -> bool:
         """Whether the first size in a shape is known to be how many rows of tokens there are.
@@ -505,17 +429,24 @@ class RowsFinder:
             first = first.op.inputs[0]
         return self.counts_rows(first.op)
 
-    def _counts_in_rows(self, operation: tf.Operation) -> bool:
-        """Whether an op counts as many integers in each row of tokens."""
-        is_of_tokens = self._numbering.number(operation.inputs[0]) in self._learnt
-        return is_of_tokens and width_of_counts(operation) is not None
 
-    def _partition(self, operation: tf.Operation) -> tuple[int, ...]:
-        """Returns numbers of the inputs that tell a padding op where rows begin and end.
+def operations_before(tensor: tf.Tensor) -> Iterator[tf.Operation]:
+    """Yields all ops that a tensor is computed from, the last ones first."""
+    pending, seen = collections.deque([tensor.op]), {tensor.op}
+    while pending:
+        operation = pending.popleft()
+        yield operation
+        for source in operation.inputs:
+            if source.op not in seen:
+                seen.add(source.op)
+                pending.append(source.op)
 
-        These are all inputs after the third.
-        """
-        return tuple(self._numbering.number(tensor) for tensor in operation.inputs[3:])
+
+def _with_sources(tensor: tf.Tensor) -> Iterator[tf.Tensor]:
+    """Yields a tensor, and all that it is computed from, the nearest ones first."""
+    yield tensor
+    for operation in operations_before(tensor):
+        yield from operation.inputs
 
 
 def _element(tensor: tf.Tensor) -> tuple[tf.Tensor | None, int]:

@@ -8,7 +8,6 @@ while it ran, and so is the function of a map.
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import itertools
 import threading
@@ -27,7 +26,7 @@ from kerasrec._src.trace.endless import loops_over_rows_end
 from kerasrec._src.trace.kinds import KindFinder
 from kerasrec._src.trace.layer_losses import no_losses_in
 from kerasrec._src.trace.mixing_hints import UNKNOWN_ROWS, has_hint, hint_for
-from kerasrec._src.trace.rows import Rows, RowsFinder, Scope
+from kerasrec._src.trace.rows import RowsFinder, Scope, TokenRows, operations_before
 from kerasrec._src.trace.source import (
     at,
     at_this_line,
@@ -98,7 +97,7 @@ class MapRecord:
         source: The user's line.
     """
 
-    rows: list[Rows]
+    rows: list[TokenRows]
     values: list[tf.Tensor]
     entries: list[tf.Tensor]
     body: BranchRecord
@@ -220,9 +219,9 @@ class Tracer:
 
     def _is_of_unknown_rows(self, tensor: tf.Tensor) -> bool:
         """Whether a tensor would have a value per token if ragged rows before it were of tokens."""
-        if not self.rows.learn_all(operations_before(tensor), self.kind):
+        if not self.rows.suppose(tensor, self.kind):
             return False
-        self._kinds.forget(0)
+        self._kinds.forget()
         return self.kind(tensor) is Kind.TOKEN
 
     @property
@@ -243,14 +242,19 @@ class Tracer:
             self._scope = outer
             record.stop = len(self.graph.get_operations())
 
-    def rows_of(self, ragged: tf.RaggedTensor) -> Rows:
+    def rows_of(self, ragged: tf.RaggedTensor) -> TokenRows:
         """Returns the rows of a RaggedTensor that has one row for each token."""
-        found = self.rows.find(ragged.row_splits, self._scope)
+        splits = ragged.row_splits
+        found = self.rows.find(splits, self._scope)
         if found is None:
-            found = self.rows.add(ragged, self._scope)
+            lengths = ragged.row_lengths()
+            # This also finds all rows that are known by the ops so far.
+            are_known = self.kind(lengths) is Kind.TOKEN and self.rows.are_of_tokens(splits)
+            found = self.rows.add(splits, lengths, self._scope)
             self._kinds.add(found.lengths, Kind.TOKEN)
             self._kinds.add(found.ids, Kind.WAVE)
-            self._kinds.forget(self.rows.first_op(found))
+            if not are_known:
+                self._kinds.forget()
         return found
 
     def tensor(self, value: Any, like: Type | None, what: str) -> tf.Tensor:
@@ -352,18 +356,6 @@ def _about_function(what: str, function: Callable[..., Any]) -> str:
         f"on the function itself, make it a value: kerasrec.functions([{shown}])[0], or several "
         f"functions in the list and an integer for each token as the index.{at_this_line()}"
     )
-
-
-def operations_before(tensor: tf.Tensor) -> Iterator[tf.Operation]:
-    """Yields all ops that a tensor is computed from, the last ones first."""
-    pending, seen = collections.deque([tensor.op]), {tensor.op}
-    while pending:
-        operation = pending.popleft()
-        yield operation
-        for source in operation.inputs:
-            if source.op not in seen:
-                seen.add(source.op)
-                pending.append(source.op)
 
 
 def is_traced(tensor: tf.Tensor) -> bool:
