@@ -86,11 +86,11 @@ class SentenceFirst:
         sentence = _sentence_of(error.message)
         if sentence is None or error.message.startswith(sentence):
             return
-        found = type(error)(error.node_def, error.op, f"{sentence}\n\n{error.message}")
+        clearer = type(error)(error.node_def, error.op, f"{sentence}\n\n{error.message}")
         # Attributes that Keras has set, such as the one that says that arguments are named already.
-        notes = {key: value for key, value in vars(error).items() if key not in vars(found)}
-        vars(found).update(notes)
-        raise found.with_traceback(error.__traceback__) from None
+        notes = {key: value for key, value in vars(error).items() if key not in vars(clearer)}
+        vars(clearer).update(notes)
+        raise clearer.with_traceback(error.__traceback__) from None
 
 
 def _sentence_of(message: str) -> str | None:

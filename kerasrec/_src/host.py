@@ -25,8 +25,8 @@ def integers_on_host() -> AbstractContextManager[None]:
     """
     if not has_gpu():
         return contextlib.nullcontext()
-    found: AbstractContextManager[None] = tf.compat.v1.get_default_graph().device(_device)
-    return found
+    context: AbstractContextManager[None] = tf.compat.v1.get_default_graph().device(_device)
+    return context
 
 
 def has_gpu() -> bool:
@@ -36,7 +36,7 @@ def has_gpu() -> bool:
 
 def _device(operation: tf.Operation) -> str:
     tensors = [*operation.inputs, *operation.outputs]
-    is_on_host = tensors and all(_is_for_host(one.dtype) for one in tensors)
+    is_on_host = tensors and all(_is_for_host(tensor.dtype) for tensor in tensors)
     return HOST if is_on_host and not operation.device else operation.device
 
 

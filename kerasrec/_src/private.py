@@ -119,7 +119,7 @@ def graph_held(operation: tf.Operation, attribute: str) -> list[tf.Graph]:
     """
     held = operation.get_attr(attribute)
     functions = held if isinstance(held, list) else [held]
-    return [operation.graph._get_function(one.name).graph for one in functions]
+    return [operation.graph._get_function(function.name).graph for function in functions]
 
 
 def with_outer_graphs(graph: tf.Graph) -> list[tf.Graph]:
@@ -245,13 +245,13 @@ def _show_to_tapes(
             # Cotangents of cotangents may come from inputs, too; tapes go that way themselves.
             # tf.gradients does not stop at what a tf.function returned, so it stops at copies.
             copies = tf.nest.map_structure(tf.identity, cotangents, expand_composites=True)
-            found = tf.gradients(outputs, starts, list(copies), stop_gradients=starts)
-        given = [item for item in found if item is not None]
+            gradients = tf.gradients(outputs, starts, list(copies), stop_gradients=starts)
+        given = [of for of in gradients if of is not None]
         cotangents, copies, given = (
-            tf.nest.flatten(one, expand_composites=True) for one in (cotangents, copies, given)
+            tf.nest.flatten(of, expand_composites=True) for of in (cotangents, copies, given)
         )
         _show_to_tapes([*inputs, *cotangents], [*starts, *copies], given)
-        return found
+        return gradients
 
     record.record_operation("Recursion", outputs, inputs, gradient)
 
@@ -279,7 +279,7 @@ def added_losses(layer: keras.layers.Layer) -> list[tf.Tensor]:
     The public `losses` has regularizers of weights, too, whose tensors are new whenever it is
     asked. If a name changes, no cell can be called.
     """
-    return [loss for one in layer._flatten_layers() for loss in one._get_own_losses()]
+    return [loss for part in layer._flatten_layers() for loss in part._get_own_losses()]
 
 
 def innermost_layer() -> Any:
@@ -346,9 +346,9 @@ def update_slice(buffer: tf.Tensor, values: tf.Tensor, start: tf.Tensor) -> tf.T
     renamed, the engine "compiled" fails when it is traced.
     """
     begin = tf.stack([start, *([0] * (buffer.shape.rank - 1))])
-    found = _op_of_xla("XlaDynamicUpdateSlice", buffer, values, begin)
-    found.set_shape(buffer.shape)
-    return found
+    updated = _op_of_xla("XlaDynamicUpdateSlice", buffer, values, begin)
+    updated.set_shape(buffer.shape)
+    return updated
 
 
 def rows_from(buffer: tf.Tensor, start: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
@@ -360,9 +360,9 @@ def rows_from(buffer: tf.Tensor, start: tf.Tensor, number: tf.Tensor) -> tf.Tens
     rest = buffer.shape[1:]
     begin = tf.stack([start, *([0] * rest.rank)])
     sizes = [tf.shape(buffer)[1 + at] if size is None else size for at, size in enumerate(rest)]
-    found = _op_of_xla("XlaDynamicSlice", buffer, begin, tf.stack([number, *sizes]))
-    found.set_shape([None, *rest])
-    return found
+    rows = _op_of_xla("XlaDynamicSlice", buffer, begin, tf.stack([number, *sizes]))
+    rows.set_shape([None, *rest])
+    return rows
 
 
 def _op_of_xla(name: str, *inputs: tf.Tensor) -> tf.Tensor:

@@ -35,8 +35,6 @@ from kerasrec._src.trace.signature import Signature
 from kerasrec._src.trace.source import is_written_in_python, name_of
 from kerasrec._src.trace.tracer import active_tracer
 
-_Methods = Methods  # The name by which older pickles ask for it.
-
 
 @keras.saving.register_keras_serializable("kerasrec")
 @dataclass(eq=False, repr=False)
@@ -245,7 +243,7 @@ class RecursiveFunction(Options):
 
     def _runner(self, signature: Signature) -> Runner:
         return self._cache.get(
-            signature, lambda found: compile_function(self, found, self._bounds(), self)
+            signature, lambda key: compile_function(self, key, self._bounds(), self)
         )
 
     def _bounds(self) -> Limits:
@@ -263,7 +261,7 @@ class RecursiveFunction(Options):
     @property
     def settings(self) -> tuple[Any, ...]:
         """The options of the decorator."""
-        return tuple(getattr(self, item.name) for item in dataclasses.fields(Options))
+        return tuple(getattr(self, field.name) for field in dataclasses.fields(Options))
 
     def with_function(self, python_function: Callable[..., Any]) -> RecursiveFunction:
         """The same options for another Python function."""
@@ -413,20 +411,10 @@ def recursive(
     Returns:
         A `RecursiveFunction`, or a decorator if `function` is not given.
     """
-    decorate = functools.partial(
-        RecursiveFunction,
-        returns=returns,
-        memo=memo,
-        max_depth=max_depth,
-        max_width=max_width,
-        max_memory=max_memory,
-        engine=engine,
-        parallel_tokens=parallel_tokens,
-        xla_calls=xla_calls,
-        xla_row_length=xla_row_length,
-        xla_entries=xla_entries,
-        max_xla_sizes=max_xla_sizes,
-        recompute=recompute,
-        instances=instances,
-    )
+    options = dict(locals())
+    del options["function"]
+
+    def decorate(function: Callable[..., Any]) -> RecursiveFunction:
+        return RecursiveFunction(function, **options)
+
     return decorate if function is None else decorate(function)

@@ -9,7 +9,7 @@ def shuffled_when_read(dataset: tf.data.Dataset) -> tf.data.Dataset:
     `Dataset.shuffle` draws an order for each iterator that is made, and Keras' `fit` makes two for
     each epoch, of which it reads one. One seed would then give each training loop other batches.
     """
-    found = tf.data.Dataset.range(1).flat_map(lambda _: dataset)
+    lazy = tf.data.Dataset.range(1).flat_map(lambda _: dataset)
     number = tf.get_static_value(dataset.cardinality())
     is_known = number is not None and number >= 0
-    return found.apply(tf.data.experimental.assert_cardinality(number)) if is_known else found
+    return lazy.apply(tf.data.experimental.assert_cardinality(number)) if is_known else lazy
