@@ -3,7 +3,7 @@
 `layers` takes them from here, since `kerasrec` imports `layers`.
 """
 
-from kerasrec._src.datatypes.declare import DataType
+from kerasrec._src.datatypes.data_type import DataType
 from kerasrec._src.datatypes.match import match
 from kerasrec._src.datatypes.schema import Schema
 from kerasrec._src.errors import (

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from kerasrec._src.compile import lower
-from kerasrec._src.datatypes.make import PREFIX as MADE
+from kerasrec._src.datatypes.made_values import PREFIX as MADE
 from kerasrec._src.emit.limits import Limits
 from kerasrec._src.engine.choice import EngineOptions
 from kerasrec._src.engine.program import Program as Lowered

@@ -8,7 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kerasrec._src.datatypes.declare import family_of
+from kerasrec._src.datatypes.data_type import family_of
 from kerasrec._src.datatypes.documents import ITEM, KIND_KEY
 from kerasrec._src.datatypes.field import Choice, Field, Reference, as_text
 from kerasrec._src.datatypes.kinds import KIND, LIST, OBJECT, Kind, Kinds

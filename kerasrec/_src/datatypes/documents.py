@@ -16,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 import tensorflow as tf
 
-from kerasrec._src.datatypes.declare import is_object
+from kerasrec._src.datatypes.data_type import is_object
 from kerasrec._src.datatypes.encode import MISSING, Reader, expected
 from kerasrec._src.datatypes.field import Choice, Field, Numbers, as_text, described, holds
 from kerasrec._src.datatypes.kinds import LIST, NUMBER, OBJECT, TEXT, TRUTH, Kind, Kinds

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import tensorflow as tf
 
-from kerasrec._src.datatypes.declare import family_of
+from kerasrec._src.datatypes.data_type import family_of
 from kerasrec._src.datatypes.field import Field, Reference, described
 from kerasrec._src.datatypes.kinds import KIND, Kind, Kinds
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kerasrec._src.datatypes.described import KindConfig
+from kerasrec._src.datatypes.config import KindConfig
 from kerasrec._src.datatypes.documents import (
     ITEM,
     KIND_KEY,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from kerasrec._src.datatypes.declare import DataType, family_of, fields_of, is_data_type, kinds_of
+from kerasrec._src.datatypes.data_type import DataType, family_of, fields_of, is_data_type, kinds_of
 from kerasrec._src.datatypes.field import Field, Reference
 
 KIND = "kind"

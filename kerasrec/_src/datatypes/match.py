@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec._src.autograph import not_converted
-from kerasrec._src.datatypes.declare import DataType
+from kerasrec._src.datatypes.data_type import DataType
 from kerasrec._src.datatypes.values import Value
 from kerasrec._src.errors import TraceError
 from kerasrec._src.trace.conditional import as_int32, choose

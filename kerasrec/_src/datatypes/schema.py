@@ -12,17 +12,17 @@ import keras
 import tensorflow as tf
 
 from kerasrec._src.autograph import not_converted
-from kerasrec._src.datatypes.declare import DataType, family_of, is_object
+from kerasrec._src.datatypes.batch_to_tables import flat_of
+from kerasrec._src.datatypes.config import class_of, config_of
+from kerasrec._src.datatypes.data_type import DataType, family_of, is_object
 from kerasrec._src.datatypes.decode import decode
-from kerasrec._src.datatypes.described import class_of, config_of
 from kerasrec._src.datatypes.documents import reader_of, refuse_one_document
 from kerasrec._src.datatypes.encode import encode
 from kerasrec._src.datatypes.field import described
-from kerasrec._src.datatypes.flat import flat_of
 from kerasrec._src.datatypes.infer import infer
 from kerasrec._src.datatypes.kinds import KIND, Kind, Kinds
-from kerasrec._src.datatypes.make import make
-from kerasrec._src.datatypes.to_batch import to_batch
+from kerasrec._src.datatypes.made_values import make
+from kerasrec._src.datatypes.tables_to_batch import to_batch
 from kerasrec._src.datatypes.trees import OfKinds, to_trees
 from kerasrec._src.datatypes.values import Tables, Value
 from kerasrec._src.errors import SentenceFirst

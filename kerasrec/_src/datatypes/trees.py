@@ -7,10 +7,15 @@ from typing import Any, TypeAlias
 
 import tensorflow as tf
 
-from kerasrec._src.datatypes.declare import DataType
+from kerasrec._src.datatypes.data_type import DataType
 from kerasrec._src.datatypes.field import described
 from kerasrec._src.datatypes.kinds import Kind, Kinds
-from kerasrec._src.datatypes.to_batch import nodes_of, reached_from, rows_of_nodes, without_none
+from kerasrec._src.datatypes.tables_to_batch import (
+    nodes_of,
+    reached_from,
+    rows_of_nodes,
+    without_none,
+)
 from kerasrec._src.datatypes.values import Tables, Value
 
 # Values for tree nodes: a function or a constant for each kind, or a function for all kinds.

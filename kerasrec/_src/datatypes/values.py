@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NoReturn
 
 import tensorflow as tf
 
-from kerasrec._src.datatypes.declare import DataType, family_of
+from kerasrec._src.datatypes.data_type import DataType, family_of
 from kerasrec._src.datatypes.field import Choice, Field, Reference
 from kerasrec._src.datatypes.kinds import Kind, Kinds
 from kerasrec._src.errors import SignatureError, TraceError

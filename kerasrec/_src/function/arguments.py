@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from kerasrec._src.datatypes.declare import is_object
+from kerasrec._src.datatypes.data_type import is_object
 from kerasrec._src.datatypes.schema import as_values
 from kerasrec._src.datatypes.values import Tables, tables_in
 from kerasrec._src.errors import SignatureError, TraceError

@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec._src.compile import Compiled
-from kerasrec._src.datatypes.made import with_made
+from kerasrec._src.datatypes.made_values import with_made
 from kerasrec._src.engine.program import Program
 from kerasrec._src.engine.result_marks import marked
 from kerasrec._src.engine.shared import tensors_closed_over

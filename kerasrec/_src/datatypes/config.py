@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 
 import tensorflow as tf
 
-from kerasrec._src.datatypes.declare import DataType, family_of
+from kerasrec._src.datatypes.data_type import DataType, family_of
 from kerasrec._src.datatypes.field import (
     Choice,
     Content,
