@@ -7,10 +7,10 @@ import tensorflow as tf
 import kerasrec
 from kerasrec._src import host
 from kerasrec._src.errors import GraphError
-from kerasrec._src.frames.layout import Layout
 from kerasrec._src.frames.rows_tf.buffers import BufferSpec
-from kerasrec._src.frames.rows_xla.joined_buffers import PackedRows, Packs, written_together
-from kerasrec._src.frames.rows_xla.rows import Sizes
+from kerasrec._src.frames.rows_xla.joined_buffers import JoinedBuffers
+from kerasrec._src.frames.rows_xla.layout import MaskedLayout
+from kerasrec._src.frames.rows_xla.rows import MaskedRows, Sizes
 from tests.frames.helpers import never_by_waves
 
 SPECS = {
@@ -21,24 +21,25 @@ SPECS = {
 }
 
 
-def test_buffers_of_one_dtype_are_packed():
-    packs = Packs({"f": SPECS})
-    pack = packs.of("matrix")
-    assert packs.of("scalar") == pack and not (packs.of("count") or packs.of("nothing"))
+def test_buffers_of_one_dtype_are_joined():
+    buffers = JoinedBuffers({"f": SPECS})
+    whole = buffers.whole("matrix")
+    assert buffers.whole("scalar") == whole
+    assert [buffers.whole(key) for key in ("count", "nothing")] == ["count", "nothing"]
     other = BufferSpec("g", tf.float32, ())
-    found = packs.packed({**SPECS, "other": other})
-    assert found.pop(pack) == BufferSpec("f", tf.float32, (7,))
+    found = buffers.joined_specs({**SPECS, "other": other})
+    assert found.pop(whole) == BufferSpec("f", tf.float32, (7,))
     assert found == {"count": SPECS["count"], "nothing": SPECS["nothing"], "other": other}
 
 
 def test_what_is_joined_is_cut_again():
-    packs = Packs({"f": SPECS})
+    buffers = JoinedBuffers({"f": SPECS})
     rows = {"matrix": tf.random.normal([4, 2, 3]), "scalar": tf.random.normal([4])}
-    assert not packs.joined({"matrix": rows["matrix"]})
-    found = packs.joined({**rows, "count": tf.range(4)})
-    assert found.keys() == {packs.of("matrix"), "count"}
+    assert not buffers.joined({"matrix": rows["matrix"]})
+    found = buffers.joined({**rows, "count": tf.range(4)})
+    assert found.keys() == {buffers.whole("matrix"), "count"}
     for key, item in rows.items():
-        np.testing.assert_array_equal(packs.columns(key, found[packs.of(key)]), item)
+        np.testing.assert_array_equal(buffers.part(key, found[buffers.whole(key)]), item)
 
 
 WEIGHT, ZERO = tf.Variable([[0.5, -0.3], [0.2, 0.4]]), tf.Variable([0.1, 0.2])
@@ -75,12 +76,12 @@ def plain_all(n, x):
     return [tf.concat(items, 0) for items in zip(*found, strict=True)]
 
 
-def test_results_of_one_dtype_are_in_one_buffer():
+def test_results_of_one_dtype_are_in_one_buffer(a_gpu):
     pair.clear_cache()
-    layout = Layout(pair.execution_plan(N, X).schedule)
-    packs = Packs(written_together(layout, layout.kept_by_block))
-    of_outputs = [packs.of(layout.output("pair", 0, number)) for number in range(3)]
-    assert of_outputs[0] == of_outputs[1] and of_outputs[0] and not of_outputs[2]
+    layout = MaskedLayout(pair.execution_plan(N, X).schedule)
+    keys = [layout.output("pair", 0, number) for number in range(3)]
+    wholes = list(map(layout.joined.whole, keys))
+    assert wholes[0] == wholes[1] != keys[1] and wholes[2] == keys[2]
 
 
 @kerasrec.recursive(engine="compiled")
@@ -100,7 +101,7 @@ def plain_chosen(n, j, x):
 
 
 @pytest.mark.many
-def test_arguments_that_are_not_kept_are_in_no_pack(a_gpu):
+def test_arguments_that_are_not_kept_are_in_no_joined_buffer(a_gpu):
     chosen.clear_cache()
     found, which = [], [1, 0, 1, 1]
 
@@ -117,9 +118,9 @@ def test_arguments_that_are_not_kept_are_in_no_pack(a_gpu):
 
 
 @pytest.mark.many
-def test_a_pack_that_is_written_in_part():
-    packs = Packs({"f": SPECS})
-    rows = PackedRows(Sizes(*map(tf.constant, (4, 2, 2))), {}, {}, packs)
+def test_a_joined_buffer_that_is_written_in_part():
+    buffers = JoinedBuffers({"f": SPECS})
+    rows = MaskedRows(Sizes(*map(tf.constant, (4, 2, 2))), {}, {}, buffers)
     rows.write("scalar", tf.range(2), tf.ones([2]), tf.ones([2], tf.bool))
     with pytest.raises(GraphError, match="scalar"):
         rows.finished()

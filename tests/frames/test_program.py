@@ -4,8 +4,8 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec._src.frames.layout import Layout
-from kerasrec._src.frames.rows_xla.program import Program
+from kerasrec._src.frames.rows_xla.layout import MaskedLayout
+from kerasrec._src.frames.rows_xla.program import ProgramInBlocks
 from kerasrec._src.frames.rows_xla.rows import Sizes
 
 CHILDREN = tf.constant([[1, 2], [-1, -1], [-1, -1]])
@@ -40,12 +40,12 @@ def down(n, x):
     ],
 )
 def test_blocks_are_wide_where_dead_rows_cost_little(function, arguments, widths):
-    layout = Layout(function.execution_plan(*arguments).schedule)
+    layout = MaskedLayout(function.execution_plan(*arguments).schedule)
     sizes = Sizes(*map(tf.constant, (1024, 16, 64)))
-    program = Program(layout, sizes, None, None, {}, {})
+    program = ProgramInBlocks(layout, sizes, None, {}, {})
     found = {
         place: int(program.sizes_for(component).width)
-        for component in program.components
+        for component in layout.components
         for _, place in component
     }
     assert found == widths
@@ -53,16 +53,17 @@ def test_blocks_are_wide_where_dead_rows_cost_little(function, arguments, widths
 
 def test_places_that_few_frames_reach_have_less_room():
     """Each inner node of a binary tree calls two, so at most half of all frames are inner nodes."""
-    layout = Layout(binary.execution_plan([0]).schedule)
-    program = Program(layout, Sizes(*map(tf.constant, (1001, 16, 64))), None, None, {}, {})
-    assert program.shares == {("binary", 0): 1, ("binary", 1): 2}
+    layout = MaskedLayout(binary.execution_plan([0]).schedule)
+    sizes = Sizes(*map(tf.constant, (1001, 16, 64)))
+    program = ProgramInBlocks(layout, sizes, None, {}, {})
+    assert layout.shares == {("binary", 0): 1, ("binary", 1): 2}
     rows = {
         key: int(tf.shape(buffer)[0])
-        for key, buffer in program.empty(program.buffer_specs(1)).items()
+        for key, buffer in program.empty(layout.buffer_specs(1)).items()
         if key[0] == "value"
     }
     assert set(rows.values()) == {501 + 64 + 1}
-    counts, tails = [tf.constant(1001)], dict.fromkeys(program.shares, tf.constant(501))
+    counts, tails = [tf.constant(1001)], dict.fromkeys(layout.shares, tf.constant(501))
     assert not program.is_full(counts, tails)
     assert program.is_full(counts, {**tails, ("binary", 1): tf.constant(502)})
     assert program.is_full([tf.constant(1002)], tails)
@@ -83,5 +84,5 @@ def test_places_that_frames_reach_in_several_ways():
             tf.minimum(n, 2), [lambda: n, lambda: 2 + one_or_three(n - 1), three]
         )
 
-    layout = Layout(one_or_three.execution_plan([3]).schedule)
+    layout = MaskedLayout(one_or_three.execution_plan([3]).schedule)
     assert {layout.calls_before("one_or_three", place) for place in (0, 1)} == {1}

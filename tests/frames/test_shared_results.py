@@ -7,8 +7,7 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec._src.frames.layout import Layout
-from kerasrec._src.frames.rows_xla.shared_results import shared_results
+from kerasrec._src.frames.rows_xla.layout import MaskedLayout
 from tests.frames.helpers import never_by_waves
 from tests.parameters import few_of
 
@@ -54,7 +53,7 @@ def recursive(plain, **options):
 def test_shared_results_and_others_in_one_buffer(plain, options):
     function, weights = recursive(plain, **options), [FIRST, SECOND]
     schedule = function.execution_plan(NUMBERS).schedule
-    assert len(shared_results(Layout(schedule))) == 1  # Of two such branches.
+    assert len(MaskedLayout(schedule).shared_results) == 1  # Of two such branches.
     with never_by_waves(), tf.GradientTape() as tape:
         values = function(NUMBERS)
         loss = tf.reduce_sum(tf.square(values))

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
 
 from kerasrec._src.errors import GraphError
-from kerasrec._src.frames.rows_tf.buffers import BufferSpec, Key
 from kerasrec._src.graph.graph import CallSite, present
 from kerasrec._src.graph.types import Type
 from kerasrec._src.graph.values import Each, Node, Region, Value, each_of
@@ -23,11 +23,41 @@ from kerasrec._src.schedule.instructions import HandOn, Item, Save, Select, Send
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import Place, Queues, Segment
 
-# The integers kept for each frame: the frame that called it, the call site, and the number of calls
-# in which it is nested. In a body with tail calls, also the frame and call site to return to, and
-# the row of its results.
-FRAME = ("caller", "label", "depth")
-TAIL_FRAME = (*FRAME, "returns_to", "return_label", "result")
+# The frame that made a call, and the call site.
+CALLS = ("caller", "label")
+# The frame and call site to which a frame returns (not its caller, after a tail call), and the row
+# of its results.
+RETURNS = ("returns_to", "return_label", "result")
+
+# The integers kept for each frame, with the number of calls in which it is nested.
+FRAME = (*CALLS, "depth")
+
+Column = str | int
+"""A column of the integers kept for a frame: a name, or the number of a parameter."""
+
+Key = tuple[Hashable, ...]
+"""The name of a buffer."""
+
+
+@dataclass(frozen=True)
+class BufferSpec:
+    """The rows of a buffer: what they represent, and their type.
+
+    Args:
+        space: What the rows represent, such as the frames of a body. All buffers of a space have
+            the same number of rows.
+        dtype: The dtype of a row.
+        shape: The shape of a row. A size that only a run knows is None. It must be the same for
+            all rows, which is checked when they are written; until then it is 0.
+    """
+
+    space: Hashable
+    dtype: tf.DType
+    shape: tuple[int | None, ...]
+
+
+Specs = dict[Any, BufferSpec]
+"""The specs of buffers, by key."""
 
 
 class Layout:
@@ -74,6 +104,24 @@ class Layout:
         """Whether a body makes tail calls, or is called by one."""
         return any(body in (site.caller, site.callee) for site in self.handed_on)
 
+    def columns(self, body: str) -> list[Column]:
+        """Returns the integers kept for each frame of a body.
+
+        In a body with tail calls, they say where to return to, too, and the row of its results.
+        """
+        return [*FRAME, *(RETURNS if self.has_tail_calls(body) else ())]
+
+    def columns_of_roots(self, roots: tf.Tensor, zero: tf.Tensor) -> dict[Column, tf.Tensor]:
+        """Returns the integers kept for the frames of root tokens, which nothing has called.
+
+        Args:
+            roots: The frames, int32 `[tokens]`.
+            zero: An int32 scalar, or one for each token.
+        """
+        label = tf.zeros_like(roots) + self.graph.root.label
+        found: dict[Column, tf.Tensor] = {"label": label, "return_label": label, "result": roots}
+        return found | dict.fromkeys(("depth", "caller", "returns_to", "listed"), zero)
+
     def results(self, body: str) -> Hashable:
         """Returns the space of a body's results.
 
@@ -100,6 +148,10 @@ class Layout:
         """
         is_frame = not to_results or self.results(sites[0].callee) == sites[0].callee
         return ("frame of" if is_frame else "result of", sites[0].label)
+
+    def is_walked(self, key: Place) -> bool:
+        """Whether frames need not wait for their calls before a place; see `MaskedLayout`."""
+        return False
 
     def counts_calls(self, body: str, place: int) -> bool:
         """Whether frames that wait for a place may have made no call, or more than one."""
@@ -150,9 +202,9 @@ class Layout:
         results = (self.results(name) for name in self.graph.bodies)
         return list(dict.fromkeys([*self.graph.bodies, *results, *entries]))
 
-    def buffer_specs(self, sweep: int) -> dict[Key, BufferSpec]:
+    def buffer_specs(self, sweep: int) -> Specs:
         """Returns the specs of the buffers that the queues of a sweep fill."""
-        specs: dict[Key, BufferSpec] = {}
+        specs: Specs = {}
         for name, body in self.graph.bodies.items():
             for number, node in enumerate(present(body.sweeps[sweep].parameters) if sweep else ()):
                 key = self.input(name, sweep, number)
@@ -173,11 +225,10 @@ class Layout:
         """Returns the spec of a buffer in which blocks keep a value, one after another."""
         return _spec(None, value.type)
 
-    def _specs_of_calls(self) -> dict[Key, BufferSpec]:
-        specs: dict[Key, BufferSpec] = {}
+    def _specs_of_calls(self) -> Specs:
+        specs: Specs = {}
         for name in self.graph.bodies:
-            columns = len(TAIL_FRAME if self.has_tail_calls(name) else FRAME)
-            specs["frame", name] = BufferSpec(name, tf.int32, (columns,))
+            specs["frame", name] = BufferSpec(name, tf.int32, (len(self.columns(name)),))
             if any(self.counts_calls(name, place) for body, place in self.order if body == name):
                 specs["pending", name] = BufferSpec(name, tf.int32, ())
             for each in self.entries[name]:

@@ -1,43 +1,35 @@
-"""A block: frames of one body that run one of its places together."""
+"""A block of frames whose values are in live rows of tensors."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import tensorflow as tf
 
 from kerasrec._src.emit.arrays import one_tensor, without_rows
-from kerasrec._src.emit.registers import Registers
 from kerasrec._src.emit.results import Tensors
 from kerasrec._src.errors import GraphError
-from kerasrec._src.frames.layout import TAIL_FRAME
-from kerasrec._src.frames.rows_tf.buffers import Buffers, Key, empty
+from kerasrec._src.frames.block import Block
+from kerasrec._src.frames.layout import Column
+from kerasrec._src.frames.rows_tf.buffers import Buffers, empty
 from kerasrec._src.frames.rows_tf.store import FrameStore
 from kerasrec._src.graph.graph import CallSite
-from kerasrec._src.graph.values import Branch, Node, Region, Value
-from kerasrec._src.schedule.instructions import (
-    Fetch,
-    Frames,
-    Instruction,
-    Load,
-    Receive,
-    Save,
-    Send,
-)
+from kerasrec._src.graph.values import Branch, Region, Value
+from kerasrec._src.schedule.instructions import Fetch, Instruction, Return, Save, Send
 
 Arrays = dict[Value, tf.TensorArray]
 
 
 @dataclass(eq=False)
-class Block(Registers):
+class LiveBlock(Block):
     """The registers of a segment on some frames of its body.
 
     Args:
         graph: The program.
         body: The body's name.
         shared: The tensors of SHARED values.
+        layout: The layout of the program.
         store: The store of the run.
         frames: The numbers of the frames, int32 `[tokens]`.
         buffers: The buffers that the loop fills; an object without buffers if no loop runs.
@@ -53,10 +45,10 @@ class Block(Registers):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.layout = self.store.layout
         self._saves: list[Save] = []
         self._numbers: dict[Region | None, tf.Tensor] = {None: self.frames}
         self._places: dict[Region | None, tf.Tensor] = {}
+        self._columns: dict[Region | None, dict[Column, tf.Tensor]] = {}
 
     @property
     def count(self) -> tf.Tensor:
@@ -65,20 +57,16 @@ class Block(Registers):
 
     def bring(self, one: Instruction) -> Tensors:
         """Returns a value that was passed to the frames, returned to them, or kept for them."""
-        if isinstance(one, Frames):
-            return [self.count]
-        if isinstance(one, Receive) and one.tokens:
-            return [self.count, *self.given]
-        if isinstance(one, Receive):
-            return [self._passed(value.node) for value in one.values]
         if isinstance(one, Fetch):
             key = self.layout.output(one.sites[0].callee, one.sweep, one.number)
             return [self.read(key, self.called(one.sites, not one.sweep % 2))]
-        if isinstance(one, Load) and isinstance(one.item, Value):
-            if one.by_frame:
-                return [self.read(("value", one.item), self.numbers(one.item.region))]
-            return [self.arrays[one.item].read(self.at)]
         return super().bring(one)
+
+    def load(self, value: Value, by_frame: bool) -> tf.Tensor:
+        """Reads a value that another segment keeps, in the rows of frames or for the same block."""
+        if by_frame:
+            return self.read_own(("value", value), value.region)
+        return self.arrays[value].read(self.at)
 
     def keep(self, save: Save) -> None:
         """Records a value for `saved`, since the numbers of entries of rows are not known yet."""
@@ -87,24 +75,23 @@ class Block(Registers):
     def saved(self) -> Arrays:
         """Keeps all recorded values; returns the arrays, with the block's own values added."""
         found = dict(self.arrays)
-        for one in self._saves:
-            if isinstance(one.item, Value):
-                tensor = self.get(one.item)
-                if one.by_frame:
-                    numbers = self.numbers(one.item.region)
-                    self.buffers.write(("value", one.item), numbers, tensor)
+        for save in self._saves:
+            if isinstance(save.item, Value):
+                tensor = self.get(save.item)
+                if save.by_frame:
+                    self.write_own(("value", save.item), tensor, save.item.region)
                 else:
-                    found[one.item] = found[one.item].write(self.at, tensor)
+                    found[save.item] = found[save.item].write(self.at, tensor)
         return found
 
-    def numbers(self, region: Region | None) -> tf.Tensor:
+    def numbers(self, region: Region | None = None) -> tf.Tensor:
         """For each token of a region, the number of its frame, or of its entry, int32."""
         if region is not None and region not in self._numbers:
             rows = self.get(region)
             if isinstance(region, Branch):
                 found = tf.gather(self.numbers(region.parent), rows)
             else:
-                first = self.read(("entries", region), self.numbers(region.parent))
+                first = self.read_own(("entries", region), region.parent)
                 starts = tf.cumsum(self.get(region.selector), exclusive=True)
                 found = tf.gather(first - starts, rows) + tf.range(tf.size(rows))
             self._numbers[region] = found
@@ -120,49 +107,75 @@ class Block(Registers):
             self._places[region] = found
         return self._places[region]
 
-    def calls(self) -> Iterator[tuple[str, list[Send], Tensors]]:
-        """Yields each body that the block calls, its Sends, and the values of all of them."""
-        found: dict[str, list[Send]] = defaultdict(list)
-        for one in self.sent:
-            found[one.sites[0].callee].append(one)
-        for callee, sends in found.items():
-            columns = zip(*(self.sent[one] for one in sends), strict=True)
-            yield callee, sends, [one_tensor(tensors) for tensors in columns]
+    def spread(self, tensor: tf.Tensor, region: Region | None) -> tf.Tensor:
+        """Spreads the values of frames, `[frames, ...]`, to the tokens of a region."""
+        return tf.gather(tensor, self.places(region)) if region else tensor
 
-    def rows_of_results(self, region: Region | None) -> tf.Tensor:
-        """For each token of a region, the row of its frame's result, int32."""
-        if not self.layout.has_tail_calls(self.body):
-            return self.numbers(region)
-        frames = self.read(("frame", self.body), self.numbers(region))
-        return frames[:, TAIL_FRAME.index("result")]
+    def num_called(self, region: Region | None) -> tf.Tensor:
+        """For each frame, the number of its tokens in a region, int32 `[frames]`."""
+        places = self.places(region)
+        return tf.math.unsorted_segment_sum(tf.ones_like(places), places, self.count)
 
-    def _passed(self, node: Node) -> tf.Tensor:
-        """The value that a later sweep passes to the frames for a parameter."""
-        sweep, key = self.layout.inputs[node]
-        return self.read(key, self.rows_of_results(None) if sweep % 2 else self.numbers(None))
+    def columns(self, region: Region | None = None) -> dict[Column, tf.Tensor]:
+        """The integers kept for each frame, for the tokens of a region that is not of entries."""
+        if region not in self._columns:
+            self._columns[region] = self.columns_of(self.numbers(region))
+        return self._columns[region]
 
-    def called(self, sites: Sequence[CallSite], to_results: bool = False) -> tf.Tensor:
-        """Returns the frames that call sites called, int32; those of a token are neighbours.
+    def columns_of(self, frames: tf.Tensor) -> dict[Column, tf.Tensor]:
+        """The integers kept for some frames of the body: `frames` int32 `[n]`."""
+        found = tf.unstack(self.read(("frame", self.body), frames), axis=1)
+        return dict(zip(self.layout.columns(self.body), found, strict=True))
 
-        Args:
-            sites: Call sites that call for the same tokens.
-            to_results: Whether to return the rows of the frames' results instead.
-        """
-        link = self.layout.link(sites, to_results)
-        found = self.read(link, self.numbers(sites[0].region))
-        if len(sites) > 1:
-            found = tf.reshape(found[:, tf.newaxis] + tf.range(len(sites)), [-1])
-        return found
+    def called(self, sites: Sequence[CallSite], to_results: bool) -> tf.Tensor:
+        """The frames that call sites have called, or rows; those of a token are neighbors."""
+        found = self.read_own(self.layout.link(sites, to_results), sites[0].region)
+        return each_call(found, len(sites))
 
-    def read(self, key: Key, rows: tf.Tensor) -> tf.Tensor:
+    def arguments(self, sends: Sequence[Send]) -> Tensors:
+        """The values that are passed to the same parameters, of all instructions."""
+        columns = zip(*(self.sent[send] for send in sends), strict=True)
+        return [one_tensor(tensors) for tensors in columns]
+
+    def pass_on(self, sweep: int) -> None:
+        """Passes values to the frames that were called, or gradients to those that returned."""
+        for callee, sends in self.calls().items():
+            rows = one_tensor([self.called(send.sites, bool(sweep % 2)) for send in sends])
+            for number, tensor in enumerate(self.arguments(sends)):
+                self.buffers.write(self.layout.input(callee, sweep, number), rows, tensor)
+
+    def give_back(self, returns: Sequence[Return], sweep: int) -> None:
+        """Keeps the results of the frames in a sweep, from one or several branches."""
+        for one in returns:
+            rows = self.numbers(one.region) if sweep % 2 else self.rows_of_results(one.region)
+            for number, value in enumerate(one.values):
+                key = self.layout.output(self.body, sweep, number)
+                self.buffers.write(key, rows, self.get(value))
+
+    def read(self, key: Hashable, rows: tf.Tensor) -> tf.Tensor:
         """Reads rows of a buffer."""
         if key in self.store.done:
             found = tf.gather(self.store.done[key], rows)
             return found if found.shape[1:].is_fully_defined() else without_rows(found)
         return self.buffers.read(key, rows)
 
+    def read_own(self, key: Hashable, region: Region | None = None) -> tf.Tensor:
+        """Reads the rows of the frames, or of the entries that are a region's tokens."""
+        return self.read(key, self.numbers(region))
 
-class AllFrames(Block):
+    def write_own(self, key: Hashable, values: tf.Tensor, region: Region | None = None) -> None:
+        """Replaces the rows of the tokens of a region."""
+        self.buffers.write(key, self.numbers(region), values)
+
+
+def each_call(first: tf.Tensor, width: int) -> tf.Tensor:
+    """The numbers of `width` calls for each token, given the first ones: int32 `[calls]`."""
+    if width == 1:
+        return first
+    return tf.reshape(first[:, tf.newaxis] + tf.range(width), [-1])
+
+
+class AllFrames(LiveBlock):
     """The registers for all frames of a body, after the loop.
 
     Args:
@@ -172,8 +185,9 @@ class AllFrames(Block):
     """
 
     def __init__(self, store: FrameStore, body: str, shared: dict[Value, tf.Tensor]):
-        graph, frames = store.layout.graph, tf.range(store.counts[body])
-        super().__init__(graph, body, shared, store, frames, Buffers({}, []), store.arrays, None)
+        layout, frames = store.layout, tf.range(store.counts[body])
+        given = store, frames, Buffers({}, []), store.arrays, None
+        super().__init__(layout.graph, body, shared, layout, *given)
 
     def keep(self, save: Save) -> None:
         """Keeps a value in the rows of its frames or entries."""

@@ -9,7 +9,6 @@ because an op that reads the input later sees the new rows. So here, a write wai
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
@@ -17,32 +16,13 @@ import tensorflow as tf
 from kerasrec._src.emit.arrays import num_rows, without_rows
 from kerasrec._src.emit.barriers import hidden
 from kerasrec._src.errors import WITHOUT_FRAMES
+from kerasrec._src.frames.layout import BufferSpec
 
 _OTHER_SIZE = (
     "A value whose size only a run knows has another size in some calls than in others. It is kept "
     "between rounds of calls, for calls that go on together, and must have one size in all of "
     "them: pad it, as with RaggedTensor.to_tensor(shape=...)."
 )
-
-Key = tuple[Hashable, ...]
-"""The name of a buffer."""
-
-
-@dataclass(frozen=True)
-class BufferSpec:
-    """The rows of a buffer: what they represent, and their type.
-
-    Args:
-        space: What the rows represent, such as the frames of a body. All buffers of a space have
-            the same number of rows.
-        dtype: The dtype of a row.
-        shape: The shape of a row. A size that only a run knows is None. It must be the same for
-            all rows, which is checked when they are written; until then it is 0.
-    """
-
-    space: Hashable
-    dtype: tf.DType
-    shape: tuple[int | None, ...]
 
 
 class Buffers:

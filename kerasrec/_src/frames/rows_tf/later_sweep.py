@@ -11,15 +11,14 @@ from functools import partial
 
 import tensorflow as tf
 
-from kerasrec._src.emit.arrays import array_of, one_tensor, open_rows
+from kerasrec._src.emit.arrays import array_of, open_rows
 from kerasrec._src.emit.results import State, Tensors
 from kerasrec._src.emit.switch import switch
 from kerasrec._src.errors import GraphError
-from kerasrec._src.frames.rows_tf.block import Block
+from kerasrec._src.frames.rows_tf.block import LiveBlock
 from kerasrec._src.frames.rows_tf.buffers import Buffers, empty
 from kerasrec._src.frames.rows_tf.store import FrameStore, Trace
 from kerasrec._src.graph.values import Value
-from kerasrec._src.schedule.instructions import Return
 from kerasrec._src.schedule.sections import Direction, Queues
 
 
@@ -84,26 +83,9 @@ class LaterSweep:
         graph, buffers = self.layout.graph, Buffers(self.specs, state["buffers"])
         arrays = {**self.store.arrays, **dict(zip(self.kept, state["kept"], strict=True))}
         numbers = self.trace.numbers.read(at)
-        block = Block(graph, name, self.shared, self.store, numbers, buffers, arrays, at)
-        segment = self.layout.segment(name, self.sweep, place)
-        block.run(segment.instructions)
+        block = LiveBlock(
+            graph, name, self.shared, self.layout, self.store, numbers, buffers, arrays, at
+        )
+        block.run_again(self.layout.segment(name, self.sweep, place), self.sweep)
         arrays = block.saved()
-        self._send(block)
-        for one in segment.placed:
-            if isinstance(one, Return):
-                self._return(one, block)
         return {"buffers": buffers.tensors, "kept": [arrays[value] for value in self.kept]}
-
-    def _return(self, one: Return, block: Block) -> None:
-        """Writes results where callers read them, including callers that tail calls return to."""
-        rows = block.numbers(one.region) if self.is_back else block.rows_of_results(one.region)
-        for number, value in enumerate(one.values):
-            key = self.layout.output(block.body, self.sweep, number)
-            block.buffers.write(key, rows, block.get(value))
-
-    def _send(self, block: Block) -> None:
-        """Passes values to the frames that were called, or gradients to those that returned."""
-        for callee, sends, tensors in block.calls():
-            rows = one_tensor([block.called(one.sites, self.is_back) for one in sends])
-            for number, tensor in enumerate(tensors):
-                block.buffers.write(self.layout.input(callee, self.sweep, number), rows, tensor)

@@ -29,12 +29,12 @@ from kerasrec._src.frames.layout import FRAME, Layout
 from kerasrec._src.frames.rows_tf.block import AllFrames
 from kerasrec._src.frames.rows_tf.later_sweep import LaterSweep
 from kerasrec._src.frames.rows_tf.state import count, first_state, next_place, waiting
-from kerasrec._src.frames.rows_tf.step import Step
+from kerasrec._src.frames.rows_tf.step import LiveStep
 from kerasrec._src.frames.rows_tf.store import FrameStore, Trace
 from kerasrec._src.graph.graph import present
 from kerasrec._src.graph.values import Region
 from kerasrec._src.schedule.instructions import Select
-from kerasrec._src.schedule.sections import Loop, Queues
+from kerasrec._src.schedule.sections import Loop, Place, Queues
 
 
 @dataclass(eq=False)
@@ -133,14 +133,14 @@ class QueueRun(ScheduleRun):
         chosen = next_place(state, self.layout)
         if self.bound is None:
             state = {**state, "trace": state["trace"].write(state["step"], chosen)}
-        branches = [
-            partial(self._step(name, place).run, state) for name, place in self.layout.order
-        ]
+        branches = [partial(self._step, key, state) for key in self.layout.order]
         found: State = switch(chosen, branches)
         return {**found, "step": state["step"] + 1, "last": chosen}
 
-    def _step(self, name: str, place: int) -> Step:
-        return Step(self.store, self.shared, self.bound, self.recorded, name, place)
+    def _step(self, key: Place, state: State) -> State:
+        step = LiveStep(self.store, self.shared, self.bound, self.recorded, key, state)
+        step.run()
+        return step.state()
 
     def _memory(self, state: State) -> tf.Tensor:
         """The least number of bytes that the frames keep, an int64 scalar."""

@@ -43,7 +43,10 @@ def first_state(
     sizes.update(dict.fromkeys(of_roots, tf.maximum(_FRAMES, _FRAMES_OF_ROOT * num_roots)))
     tensors = [empty(spec, sizes[spec.space]) for spec in specs.values()]
     buffers = Buffers(specs, tensors)
-    buffers.write(("frame", graph.entry), tf.range(num_roots), _frames_of(num_roots, layout))
+    numbers = tf.range(num_roots)
+    columns = layout.columns_of_roots(numbers, tf.zeros_like(numbers))
+    table = tf.stack([columns[name] for name in layout.columns(graph.entry)], 1)
+    buffers.write(("frame", graph.entry), numbers, table)
     counts = [num_roots if space in of_roots else zero for space in layout.spaces]
     state: State = {
         "buffers": buffers.tensors,
@@ -112,13 +115,3 @@ def _num_new(state: State, layout: Layout, name: str) -> tf.Tensor:
     num_ready = tf.add_n([tf.size(numbers) for numbers in state["ready"]] or [0])
     is_next = tf.equal(row[0], index) & (is_newest | tf.equal(num_ready, 0))
     return tf.where(is_next, row[2] - row[1], 0)
-
-
-def _frames_of(num_roots: tf.Tensor, layout: Layout) -> tf.Tensor:
-    """The integers kept for the frames of the root tokens; see `layout.FRAME`."""
-    graph, roots = layout.graph, tf.range(num_roots)
-    labels = tf.fill([num_roots], graph.root.label)
-    columns = [tf.zeros_like(roots), labels, tf.zeros_like(roots)]
-    if layout.has_tail_calls(graph.entry):
-        columns += [tf.zeros_like(roots), labels, roots]
-    return tf.stack(columns, 1)

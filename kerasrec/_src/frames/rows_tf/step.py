@@ -1,9 +1,8 @@
-"""A step of the machine of queues: a place of a body, run on the frames that wait for it."""
+"""A step of the machine of queues, on live rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -12,13 +11,14 @@ from kerasrec._src.emit.arrays import num_rows, one_tensor, rows_where
 from kerasrec._src.emit.barriers import apart
 from kerasrec._src.emit.empty_waves import empty
 from kerasrec._src.emit.results import State, Tensors
-from kerasrec._src.frames.layout import FRAME
-from kerasrec._src.frames.rows_tf.block import Block
-from kerasrec._src.frames.rows_tf.buffers import Buffers, Key
+from kerasrec._src.frames.layout import CALLS, RETURNS, Column
+from kerasrec._src.frames.rows_tf.block import LiveBlock, each_call
+from kerasrec._src.frames.rows_tf.buffers import Buffers
 from kerasrec._src.frames.rows_tf.store import FrameStore
-from kerasrec._src.graph.graph import CallSite
+from kerasrec._src.frames.step import Step
 from kerasrec._src.graph.values import Region, Value, each_of
-from kerasrec._src.schedule.instructions import Return, Select, Send, Wait
+from kerasrec._src.schedule.instructions import Return, Select, Send
+from kerasrec._src.schedule.sections import Place
 
 
 class _Called(NamedTuple):
@@ -39,58 +39,45 @@ class _Called(NamedTuple):
     deepest: tf.Tensor
 
 
-@dataclass(eq=False)
-class Step:
-    """One step of the first sweep.
+class LiveStep(Step):
+    """One step.
 
     Args:
         store: The store of the run.
         shared: The tensors of SHARED values.
         bound: The number of frames that may run at once; None for all.
         recorded: The bodies and regions whose numbers of tokens are recorded.
-        name: The body's name.
-        place: The place in the body.
+        key: The place.
+        state: The state before the step.
     """
 
-    store: FrameStore
-    shared: dict[Value, tf.Tensor]
-    bound: int | None
-    recorded: Sequence[Region | str]
-    name: str
-    place: int
+    block: LiveBlock
 
-    def __post_init__(self) -> None:
-        self.layout, self.graph = self.store.layout, self.store.layout.graph
+    def __init__(
+        self,
+        store: FrameStore,
+        shared: dict[Value, tf.Tensor],
+        bound: int | None,
+        recorded: Sequence[Region | str],
+        key: Place,
+        state: State,
+    ):
+        super().__init__(store.layout, key)
+        self.store, self.shared = store, shared
+        self.bound, self.recorded = bound, recorded
+        self.graph = store.layout.graph
         self.names = list(self.graph.bodies)
-        self.segment = self.layout.segment(self.name, 0, self.place)
         self.called: list[_Called] = []
-        self.block: Block
-        self.arrays: dict[Value, tf.TensorArray]
+        self._state, self.at = dict(state), state["step"]
+        self.counts = dict(zip(self.layout.spaces, apart(state["counts"]), strict=True))
+        queues = [key for key in self.layout.order if key[1]]
+        self.ready = dict(zip(queues, apart(state["ready"]), strict=True))
+        self.new = {name: list(tensors) for name, tensors in state["new"].items()}
+        self.buffers = Buffers(self.layout.buffer_specs(0), state["buffers"])
+        self.arrays = dict(zip(self.layout.kept_by_block(0), state["kept"], strict=True))
 
-    def run(self, state: State) -> State:
-        """Runs the place on the frames that wait for it, and returns the state after that.
-
-        This computes and keeps values, makes calls, returns results, and queues frames that are
-        ready.
-        """
-        self._begin(state)
-        block = self.block
-        block.run(self.segment.instructions)
-        self._note()
-        for one in self.segment.placed:
-            if isinstance(one, Select) and one.regions[0] in self.layout.entries[self.name]:
-                self._number_entries(one.regions[0])
-        self.arrays = block.saved()
-        for callee, sends, arguments in block.calls():
-            self._call(callee, sends, arguments)
-        if self.bound is not None:
-            self._push()
-            self._collect()
-        for one in self.segment.placed:
-            if isinstance(one, Return):
-                self._return(one)
-            elif isinstance(one, Wait) and self._is_counted():
-                self._wait(one)
+    def state(self) -> State:
+        """The state after the step."""
         return {
             **self._state,
             "buffers": self.buffers.tensors,
@@ -101,25 +88,15 @@ class Step:
             "called": self._newest_called(),
         }
 
-    def _begin(self, state: State) -> None:
-        """Reads the state and takes the frames."""
-        self._state, self.at = dict(state), state["step"]
-        self.counts = dict(zip(self.layout.spaces, apart(state["counts"]), strict=True))
-        queues = [key for key in self.layout.order if key[1]]
-        self.ready = dict(zip(queues, apart(state["ready"]), strict=True))
-        self.new = {name: list(tensors) for name, tensors in state["new"].items()}
-        self.buffers = Buffers(self.layout.buffer_specs(0), state["buffers"])
-        self.arrays = dict(zip(self.layout.kept_by_block(0), state["kept"], strict=True))
-        frames, at = self._taken(), self.at
-        self.block = Block(
-            self.graph, self.name, self.shared, self.store, frames, self.buffers, self.arrays, at
-        )
+    def take(self) -> None:
+        """Takes the frames that wait, or with a bound some of them, and makes a block of them."""
+        given = self.store, self._taken(), self.buffers, self.arrays, self.at
+        self.block = LiveBlock(self.graph, self.name, self.shared, self.layout, *given)
         if not self.place:
             self.block.given = self._arguments()
 
     def _taken(self) -> tf.Tensor:
-        """Takes the frames that wait, or with a bound some of them; returns their numbers."""
-        key, bound = (self.name, self.place), self.bound
+        key, bound = self.key, self.bound
         if self.place:
             left = tf.maximum(tf.size(self.ready[key]) - bound, 0) if bound else 0
             numbers, self.ready[key] = self.ready[key][left:], self.ready[key][:left]
@@ -153,16 +130,20 @@ class Step:
         self.counts = dict(zip(self.counts, tf.unstack(row[3:], len(self.counts)), strict=True))
         return tf.range(start, end)
 
-    def _note(self) -> None:
-        """Records the block for later sweeps and for run traces."""
+    def keep(self) -> None:
+        """Keeps what the block has computed, and records it for later sweeps and run traces."""
         block = self.block
         if self.bound is None:
-            self._state["numbers"] = self._state["numbers"].write(self.at, block.numbers(None))
+            self._state["numbers"] = self._state["numbers"].write(self.at, block.frames)
         if self.recorded:
-            frames = block.read(("frame", self.name), block.numbers(None))
-            depth = tf.reduce_max(frames[:, FRAME.index("depth")])
-            row = [self.layout.order.index((self.name, self.place)), depth, *self._sizes()]
+            depth = tf.reduce_max(block.columns()["depth"])
+            row = [self.layout.order.index(self.key), depth, *self._sizes()]
             self._state["record"] = self._state["record"].write(self.at, tf.stack(row))
+        for one in self.segment.placed:
+            if isinstance(one, Select) and one.regions[0] in self.layout.entries[self.name]:
+                self._number_entries(one.regions[0])
+        self.arrays = block.saved()
+        self._before = dict(self.counts)
 
     def _sizes(self) -> Iterator[tf.Tensor | int]:
         """Yields the number of the block's tokens in each recorded body and region."""
@@ -176,48 +157,23 @@ class Step:
         """Numbers the entries of ragged rows."""
         lengths = self.block.get(each.selector)
         first = self.counts[each] + tf.cumsum(lengths, exclusive=True)
-        rows = self.block.numbers(each.parent)
-        self.buffers.write(("entries", each), rows, first)
+        self.block.write_own(("entries", each), first, each.parent)
         self.counts[each] += tf.reduce_sum(lengths)
         self.buffers.reserve(each, self.counts[each])
 
-    def _call(self, callee: str, sends: Sequence[Send], arguments: Tensors) -> None:
-        """Appends frames for the calls of a body."""
-        block = self.block
-        start = first = self.counts[callee]
-        frames = []
-        for one in sends:
-            numbers, width = block.numbers(one.region), len(one.sites)
-            count = tf.size(numbers)
-            offsets = tf.range(count) if width == 1 else width * tf.range(count)
-            self.buffers.write(self.layout.link(one.sites), numbers, first + offsets)
-            frames.append(self._frames(one, callee, first, offsets))
-            first += width * count
-        found = one_tensor(frames)
-        rows = tf.range(start, first)
-        self.buffers.reserve(callee, first)
-        self.buffers.write(("frame", callee), rows, found)
-        pairs = zip(self.new[callee], arguments, strict=True)
-        self.new[callee] = [tf.concat(pair, 0) for pair in pairs]
-        depths = tf.concat([[0], found[:, FRAME.index("depth")]], 0)
-        deepest = tf.argmax(depths, output_type=tf.int32)  # 0 if nothing is called.
-        self.called.append(
-            _Called(callee, start, first, depths[deepest], start + tf.maximum(deepest - 1, 0))
-        )
-        self.counts[callee] = first
+    def appended(self, space: Hashable, region: Region | None, width: int) -> tf.Tensor:
+        """Appends `width` rows to a space for each token of a region; returns the first ones."""
+        count = tf.size(self.block.numbers(region))
+        offsets = tf.range(count) if width == 1 else width * tf.range(count)
+        first = self.counts[space] + offsets
+        self.counts[space] += width * count
+        return first
 
-    def _frames(self, send: Send, callee: str, first: tf.Tensor, offsets: tf.Tensor) -> tf.Tensor:
-        """The integers kept for the frames that call sites call, int32 `[frames, columns]`.
-
-        Args:
-            send: The instruction that passes values to them.
-            callee: The body that is called.
-            first: The number of the first frame, an int32 scalar.
-            offsets: The offset of each token's first frame from `first`, int32 `[tokens]`.
-        """
+    def columns_of_callers(self, send: Send) -> dict[Column, tf.Tensor]:
+        """The integers kept for the frames that call, for each call, int32 `[calls]` each."""
         block, sites, width = self.block, send.sites, len(send.sites)
         if each_of(send.region):
-            callers = tf.gather(block.numbers(None), block.places(send.region))
+            callers = block.spread(block.frames, send.region)
         else:
             callers = block.numbers(send.region)
         count = tf.size(callers)
@@ -226,28 +182,36 @@ class Step:
             labels = tf.tile(tf.constant([site.label for site in sites]), [count])
         else:
             labels = tf.fill([count], sites[0].label)
-        own = tf.unstack(block.read(("frame", self.name), callers), axis=1)
-        columns = [callers, labels, own[FRAME.index("depth")] + 1]
-        if self.layout.has_tail_calls(callee):
-            if sites[0] in self.layout.handed_on:
-                columns += own[len(FRAME) :]
-            else:
-                rows = self._rows_of_results(send, callee, first, offsets)
-                columns += [callers, labels, tf.range(rows, rows + width * count)]
-        return tf.stack(columns, 1)
+        return {**block.columns_of(callers), "caller": callers, "label": labels}
 
-    def _rows_of_results(
-        self, send: Send, callee: str, first: tf.Tensor, offsets: tf.Tensor
-    ) -> tf.Tensor:
-        """The first row of the frames' results, an int32 scalar; arguments as for `_frames`."""
-        space = self.layout.results(callee)
-        if space == callee:
-            return first
-        start, numbers = self.counts[space], self.block.numbers(send.region)
-        self.counts[space] += len(send.sites) * tf.size(numbers)
-        self.buffers.reserve(space, self.counts[space])
-        self.buffers.write(self.layout.link(send.sites, True), numbers, start + offsets)
-        return start
+    def each_call(self, first: tf.Tensor, width: int) -> tf.Tensor:
+        """The numbers of `width` calls for each token, given the first ones; int32 `[calls]`."""
+        return each_call(first, width)
+
+    def call(
+        self, callee: str, sends: Sequence[Send], frames: Sequence[dict[Column, tf.Tensor]]
+    ) -> None:
+        """Appends frames for the calls of a body, given the integers that are kept for them."""
+        start, end = self._before[callee], self.counts[callee]
+        columns = self.layout.columns(callee)
+        found = one_tensor([tf.stack([own[name] for name in columns], 1) for own in frames])
+        for space in dict.fromkeys([callee, self.layout.results(callee)]):
+            if self.counts[space] is not self._before[space]:
+                self.buffers.reserve(space, self.counts[space])
+        self.buffers.write(("frame", callee), tf.range(start, end), found)
+        pairs = zip(self.new[callee], self.block.arguments(sends), strict=True)
+        self.new[callee] = [tf.concat(pair, 0) for pair in pairs]
+        depths = tf.concat([[0], found[:, columns.index("depth")]], 0)
+        deepest = tf.argmax(depths, output_type=tf.int32)  # 0 if nothing is called.
+        self.called.append(
+            _Called(callee, start, end, depths[deepest], start + tf.maximum(deepest - 1, 0))
+        )
+
+    def end_calls(self) -> None:
+        """With a bound, pushes the calls onto the stack, and collects rows of tables."""
+        if self.bound is not None:
+            self._push()
+            self._collect()
 
     def _push(self) -> None:
         """Pushes the calls of this step onto the stack."""
@@ -288,68 +252,46 @@ class Step:
         )
         return rows[tf.argmax(rows[:, 0])]
 
-    def _is_counted(self) -> bool:
-        """Whether frames that go to the next place count the calls for which they wait."""
-        place = self.place + 1
-        return self.layout.counts_calls(self.name, place) and not self._awaited(self.name, place)
+    def is_counted(self, key: Place) -> bool:
+        """Whether frames count the calls for which they wait before a place."""
+        return super().is_counted(key) and not self._awaited(key)
 
-    def _awaited(self, name: str, place: int) -> int:
+    def _awaited(self, key: Place) -> int:
         """The number of returns that each frame waits for, if counted from zero; otherwise 0."""
-        return self.layout.awaited(name, place) if self.bound is None else 0
+        return self.layout.awaited(*key) if self.bound is None else 0
 
-    def _wait(self, one: Wait) -> None:
-        """Makes frames wait for their calls; those that made none go on."""
-        block, key = self.block, (self.name, self.place + 1)
-        numbers = block.numbers(one.region)
-        waits = tf.fill([tf.size(numbers)], len(one.sites))
-        if one.others:
-            waits += tf.gather(self._counted(one.others), block.places(one.region))
-        self.buffers.write(("pending", self.name), numbers, waits)
-        if not one.sites:
-            self._enqueue(key, rows_where(tf.equal(waits, 0), numbers))
+    def queue(self, key: Place, region: Region | None, where: tf.Tensor | None = None) -> None:
+        """Queues the tokens of a region, or those of them that are ready."""
+        numbers = self.block.numbers(region)
+        self._enqueue(key, numbers if where is None else rows_where(where, numbers))
 
-    def _counted(self, calls: Sequence[Sequence[CallSite]]) -> tf.Tensor:
-        """The number of frames that each frame of the block has called by some call sites."""
-        count = self.block.count
-        found = []
-        for sites in calls:
-            places = self.block.places(sites[0].region)
-            ones = tf.math.unsorted_segment_sum(tf.ones_like(places), places, count)
-            found.append(len(sites) * ones)
-        return tf.add_n(found)
-
-    def _enqueue(self, key: tuple[str, int], numbers: tf.Tensor) -> None:
+    def _enqueue(self, key: Place, numbers: tf.Tensor) -> None:
         self.ready[key] = tf.concat([self.ready[key], numbers], 0)
 
-    def _return(self, one: Return) -> None:
-        """Returns results; callers become ready when all their calls have returned."""
-        block = self.block
-        numbers = block.numbers(one.region)
-        frames = tf.unstack(block.read(("frame", self.name), numbers), axis=1)
-        callers, labels, rows = frames[0], frames[1], numbers
-        if self.layout.has_tail_calls(self.name):
-            callers, labels, rows = frames[len(FRAME) :]
-        for number, value in enumerate(one.values):
-            self.buffers.write(self.layout.output(self.name, 0, number), rows, block.get(value))
+    def resume(self, returns: Sequence[Return]) -> None:
+        """Queues the frames whose calls have all returned, now that the block returns."""
         found = self.layout.callers(self.name)
         if not found:
             return
         queues = [len(found)] * len(self.graph.call_sites)  # The outside has no queue.
-        for queue, of_place in enumerate(found.values()):
-            for label in of_place:
+        for queue, labels in enumerate(found.values()):
+            for label in labels:
                 queues[label] = queue
-        chosen = tf.gather(tf.constant(queues), labels)
-        waiting = tf.dynamic_partition(callers, chosen, len(found) + 1)
-        for key, numbers in zip(found, waiting, strict=False):
-            self._resume(key, numbers)
+        is_tail = self.layout.has_tail_calls(self.name)
+        for one in returns:
+            columns = self.block.columns(one.region)
+            callers, labels = (columns[name] for name in (RETURNS[:2] if is_tail else CALLS))
+            chosen = tf.gather(tf.constant(queues), labels)
+            waiting = tf.dynamic_partition(callers, chosen, len(found) + 1)
+            for key, numbers in zip(found, waiting, strict=False):
+                self._resume(key, numbers)
 
-    def _resume(self, key: tuple[str, int], numbers: tf.Tensor) -> None:
-        """Makes frames ready for a place, unless they wait for other calls, too."""
-        name, place = key
-        if self.layout.counts_calls(name, place):
-            pending: Key = ("pending", name)
+    def _resume(self, key: Place, numbers: tf.Tensor) -> None:
+        """Queues frames for a place, unless they wait for other calls, too."""
+        if self.layout.counts_calls(*key):
+            pending = ("pending", key[0])
             self.buffers.subtract(pending, numbers, tf.ones_like(numbers))
             left = self.block.read(pending, numbers)
-            is_ready = tf.equal(left, -self._awaited(name, place))
+            is_ready = tf.equal(left, -self._awaited(key))
             numbers = tf.unique(rows_where(is_ready, numbers))[0]
         self._enqueue(key, numbers)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 import tensorflow as tf
 
 from kerasrec._src.frames.layout import Layout
-from kerasrec._src.frames.rows_tf.buffers import Key
 from kerasrec._src.graph.values import Value
 
 
@@ -40,7 +39,7 @@ class FrameStore:
     """
 
     layout: Layout
-    done: dict[Key, tf.Tensor] = field(default_factory=dict)
+    done: dict[Hashable, tf.Tensor] = field(default_factory=dict)
     arrays: dict[Value, tf.TensorArray] = field(default_factory=dict)
     counts: dict[Hashable, tf.Tensor] = field(default_factory=dict)
     trace: Trace | None = None

@@ -8,38 +8,36 @@ are passed to several call sites in turns, or returned by them, are one tensor f
 from __future__ import annotations
 
 import functools
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import singledispatchmethod
 
 import tensorflow as tf
 
-from kerasrec._src.emit.registers import Registers
 from kerasrec._src.emit.results import Tensors
 from kerasrec._src.emit.xla_formulas import fire_alike
+from kerasrec._src.frames.block import Block
+from kerasrec._src.frames.layout import Column
 from kerasrec._src.frames.rows_xla.entries import RAGGED_GATHER, filled_like, is_of_entries
-from kerasrec._src.frames.rows_xla.entry_rows import EntryRows, entry_rows, look_up
-from kerasrec._src.frames.rows_xla.frame_columns import Column
+from kerasrec._src.frames.rows_xla.entry_rows import EntryRows, entry_rows, look_up, num_fitting
+from kerasrec._src.frames.rows_xla.layout import MaskedLayout
 from kerasrec._src.frames.rows_xla.ops import failing
-from kerasrec._src.frames.rows_xla.program import Program
 from kerasrec._src.frames.rows_xla.reductions import axes_of, is_reduction
-from kerasrec._src.frames.rows_xla.rows import Buffers, Rows, Sizes, beside, put
+from kerasrec._src.frames.rows_xla.rows import MaskedRows, beside, put
 from kerasrec._src.graph.fire import branch_chosen
 from kerasrec._src.graph.graph import CallSite
 from kerasrec._src.graph.nodes import Collect, Leave
-from kerasrec._src.graph.values import Each, Node, Region, Value, each_of
+from kerasrec._src.graph.values import Each, Region, Value, each_of
 from kerasrec._src.half_precision import in_float32
 from kerasrec._src.schedule.instructions import (
     Fetch,
     Fire,
-    Frames,
     Gather,
     Instruction,
     Interleave,
-    Load,
+    Item,
     Measure,
     Pass,
-    Receive,
     Return,
     Save,
     Select,
@@ -55,25 +53,27 @@ from kerasrec._src.schedule.sections import Segment
 
 
 @dataclass(eq=False)
-class Block(Registers):
+class MaskedBlock(Block):
     """The registers of a segment on a block.
 
     Args:
         graph: The program.
         body: The body's name.
         shared: The tensors of SHARED values.
-        program: The program in this run.
+        layout: The layout of the program.
+        sizes_of_tables: The number of rows of each SHARED value that has been padded.
         rows: The buffers.
-        numbers: The numbers of the frames, int32 `[width]`; that of the dead row if there is none.
+        frames: The numbers of the frames, int32 `[width]`; that of the dead row if there is none.
         live: Which rows hold frames, bool `[width]`.
         start: The place where the block's own values begin, an int32 scalar.
         settled: The branches that all of the frames have taken.
         is_range: Whether the numbers are consecutive, beginning with `start`.
     """
 
-    program: Program
-    rows: Rows
-    numbers: tf.Tensor
+    layout: MaskedLayout
+    sizes_of_tables: Mapping[Value, tf.Tensor]
+    rows: MaskedRows
+    frames: tf.Tensor
     live: tf.Tensor
     start: tf.Tensor
     settled: Sequence[Region]
@@ -81,7 +81,6 @@ class Block(Registers):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.layout = self.program.layout
         self.in_turns: dict[Value, Tensors] = {}
         # Where ops have failed: among tokens, and among entries of ragged rows.
         self._failed: dict[bool, tf.Tensor] = {}
@@ -91,7 +90,12 @@ class Block(Registers):
         self._first_entries: dict[Each, tf.Tensor] = {}
         # For values that are rows of entries and belong to no token.
         self._of_entries: dict[Value, EntryRows] = {}
-        self._frames: dict[Column, tf.Tensor] = {}
+        self._columns: dict[Column, tf.Tensor] = {}
+
+    @property
+    def count(self) -> tf.Tensor:
+        """The number of rows of the block, an int32 scalar."""
+        return self.rows.sizes.tokens_of_block
 
     @property
     def has_fault(self) -> tf.Tensor:
@@ -171,28 +175,20 @@ class Block(Registers):
         first = self.read_own(self.layout.link(sites, to_results), sites[0].region)
         return [first + place for place in range(len(sites))]
 
-    def rows_of_results(self) -> tf.Tensor:
-        """For each frame, the row of its result, int32 `[width]`."""
-        if not self.layout.has_tail_calls(self.body):
-            return self.numbers
-        return self.frames()["result"]
-
-    def frames(self) -> dict[Column, tf.Tensor]:
-        """The integers kept for each frame, int32 `[width]` each; see `Frames.columns`.
+    def columns(self, region: Region | None = None) -> dict[Column, tf.Tensor]:
+        """The integers kept for each frame, int32 `[width]` each.
 
         They are read once: those of a frame that has been made do not change.
         """
-        if self._frames:
-            return self._frames
+        if self._columns:
+            return self._columns
         key = ("frame", self.body)
         # XLA gathers rows once, but cuts a block out for each reader. If one of them might come
         # after the frames of new calls are written, XLA copies the table in each turn.
-        found = (
-            self.rows.read(key, self.numbers) if key in self.rows.written else self.read_own(key)
-        )
+        found = self.read(key, self.frames) if key in self.rows.written else self.read_own(key)
         columns = tf.unstack(found, axis=1)
-        self._frames = dict(zip(self.program.frames.columns(self.body), columns, strict=True))
-        return self._frames
+        self._columns = dict(zip(self.layout.columns(self.body), columns, strict=True))
+        return self._columns
 
     def read_arguments(self) -> Tensors:
         """Reads the arguments of the frames, again if the frames of new calls have been written.
@@ -208,7 +204,7 @@ class Block(Registers):
 
     def _argument(self, number: int) -> tf.Tensor:
         """Reads an argument of the frames, by the number of the parameter."""
-        known = self.frames()
+        known = self.columns()
         return known[number] if number in known else self.read_own(("input", self.body, 0, number))
 
     def read_own(self, key: Hashable, region: Region | None = None) -> tf.Tensor:
@@ -217,12 +213,20 @@ class Block(Registers):
         if each in self._first_entries:
             return self.rows.read_block(key, self._first_entries[each], self.num_rows(each))
         if each is not None:
-            return self.rows.read(key, self._numbers_of(each))
+            return self.read(key, self.numbers(each))
         if self.is_range:
             return self.rows.read_block(key, self.start)
-        return self.rows.read(key, self.numbers)
+        return self.read(key, self.frames)
 
-    def write_own(
+    def read(self, key: Hashable, rows: tf.Tensor) -> tf.Tensor:
+        """Reads rows of a buffer."""
+        return self.rows.read(key, rows)
+
+    def write_own(self, key: Hashable, values: tf.Tensor, region: Region | None = None) -> None:
+        """Replaces the rows of the tokens of a region."""
+        self.write_where(key, values, self.mask(region), region)
+
+    def write_where(
         self, key: Hashable, values: tf.Tensor, mask: tf.Tensor, region: Region | None = None
     ) -> None:
         """Replaces the rows of the frames, or entries, for which a mask is true."""
@@ -231,14 +235,17 @@ class Block(Registers):
             first, number = self._first_entries[each], self.num_rows(each)
             self.rows.write_block(key, first, values, mask, number)
         elif each is not None:
-            self.rows.write(key, self._numbers_of(each), values, mask)
+            self.rows.write(key, self.numbers(each), values, mask)
         elif self.is_range:
             self.rows.write_block(key, self.start, values, mask)
         else:
-            self.rows.write(key, self.numbers, values, mask)
+            self.rows.write(key, self.frames, values, mask)
 
-    def _numbers_of(self, each: Each) -> tf.Tensor:
-        """The numbers of entries, int32 `[entries]`; that of the dead row if there is none."""
+    def numbers(self, region: Region | None = None) -> tf.Tensor:
+        """The numbers of frames or entries, int32; that of the dead row if there is none."""
+        each = each_of(region)
+        if each is None:
+            return self.frames
         rows = self._entries[each]
         first = rows.spread(self.read_own(("entries", each)))
         return tf.where(rows.live, first + rows.offsets, self.rows.sizes.dead)
@@ -248,7 +255,7 @@ class Block(Registers):
         assert self.counts is not None
         rows, first = self._entries[each], self.counts[each]
         self._first_entries[each] = first
-        self.write_own(("entries", each), first + rows.starts, self.live)
+        self.write_where(("entries", each), first + rows.starts, self.live)
         self.counts[each] = first + rows.total
 
     def passed(self, send: Send) -> list[Tensors]:
@@ -257,41 +264,37 @@ class Block(Registers):
             return [[self.get(value)] for value in send.values]
         return [self.in_turns[value] for value in send.values]
 
-    def bring(self, one: Instruction) -> Tensors:
-        """Returns a value that was passed to the frames, or kept for them."""
-        if isinstance(one, Frames):
-            return [self.rows.sizes.tokens_of_block]
-        if isinstance(one, Receive) and one.tokens:
-            return [self.rows.sizes.tokens_of_block, *self.given]
-        if isinstance(one, Receive):
-            return [self._passed(value.node) for value in one.values]
-        if isinstance(one, Load) and isinstance(one.item, Value):
-            key = ("value", one.item)
-            if one.item in self.program.arguments:
-                return [self._argument(self.program.arguments[one.item])]
-            if one.by_frame:
-                return [self.read_own(key, one.item.region)]
-            return [self.rows.read_block(key, self.start)]
-        return super().bring(one)
+    def load(self, value: Value, by_frame: bool) -> tf.Tensor:
+        """Reads a value that another segment keeps, or that was an argument of the frames."""
+        if value in self.layout.arguments:
+            return self._argument(self.layout.arguments[value])
+        if by_frame:
+            return self.read_own(("value", value), value.region)
+        return self.rows.read_block(("value", value), self.start)
 
     def keep(self, save: Save) -> None:
         """Keeps a value."""
-        if not isinstance(save.item, Value) or save.item in self.program.arguments:
+        if not isinstance(save.item, Value) or save.item in self.layout.arguments:
             return
         key, tensor = ("value", save.item), self.get(save.item)
         if save.by_frame:
-            region = save.item.region
-            self.write_own(key, tensor, self.mask(region), region)
+            self.write_own(key, tensor, save.item.region)
         else:
             self.rows.write_block(key, self.start, tensor, self.live)
 
-    def give_back(self, returns: Sequence[Return], sweep: int) -> tf.Tensor:
-        """Keeps the results of the frames in a sweep, from one or several branches.
+    def pass_on(self, sweep: int) -> None:
+        """Passes values to the frames that were called, or gradients to those that returned."""
+        for send in self.sent:
+            called = self.called(send.sites, bool(sweep % 2))
+            rows = tf.concat(called, 0)
+            live = tf.tile(self.mask(send.region), [len(called)])
+            for number, tensors in enumerate(self.passed(send)):
+                key = self.layout.input(send.sites[0].callee, sweep, number)
+                self.rows.pass_on(key, rows, tf.concat(tensors, 0), live)
 
-        Returns:
-            Which frames return, bool `[width]`.
-        """
-        written = [one for one in returns if one not in self.program.shared_results]
+    def give_back(self, returns: Sequence[Return], sweep: int) -> None:
+        """Keeps the results of the frames in a sweep, from one or several branches."""
+        written = [one for one in returns if one not in self.layout.shared_results]
         masks = [self.mask(one.region) for one in written]
         for number, values in enumerate(zip(*(one.values for one in written), strict=True)):
             *others, found = map(self.get, values)
@@ -299,9 +302,12 @@ class Block(Registers):
                 found = tf.where(beside(own, tensor), tensor, found)
             key, mask = self.layout.output(self.body, sweep, number), _any_of(masks)
             if sweep % 2 or not self.layout.has_tail_calls(self.body):
-                self.write_own(key, found, mask)
+                self.write_where(key, found, mask)
             else:
                 self.rows.write(key, self.rows_of_results(), found, mask)
+
+    def returning(self, returns: Sequence[Return]) -> tf.Tensor:
+        """Which frames return, bool `[width]`."""
         return _any_of([self.mask(one.region) for one in returns])
 
     def fill(self, tables: dict[str, tf.Tensor]) -> None:
@@ -316,6 +322,34 @@ class Block(Registers):
             places = tf.expand_dims(tf.cast(index, tf.int32), 1)
             live, add = mask & is_inside, tf.tensor_scatter_nd_add
             tables[node.name] = put(tables[node.name], places, in_float32(value), live, add)
+
+    def num_with_room(self, segment: Segment, from_end: bool = False) -> tf.Tensor | None:
+        """Returns how many frames have room for their entries, int32; None without ragged rows.
+
+        The segment itself may compute the lengths of rows, so the part of it that does runs here.
+        The whole segment computes the same again, but XLA merges both. The block must not be used
+        afterwards.
+
+        Args:
+            segment: The segment to run.
+            from_end: Whether the last frames of the block run, and not the first.
+        """
+        regions = [one.regions[0] for one in segment.instructions if isinstance(one, Select)]
+        each = [region for region in regions if isinstance(region, Each)]
+        if not each:
+            return None
+        needed: set[Instruction] = set()
+        wanted: set[Item] = {region.selector for region in each}
+        for one in reversed(segment.instructions):
+            if not wanted.isdisjoint(one.writes):
+                needed.add(one)
+                wanted.update(one.reads)
+        self.run(one for one in segment.instructions if one in needed)
+        found = [
+            num_fitting(self.get(region.selector), self.live, self.num_rows(region), from_end)
+            for region in each
+        ]
+        return tf.reduce_min(tf.stack(found))
 
     @singledispatchmethod
     def _run(self, one: Instruction) -> None:
@@ -409,7 +443,7 @@ class Block(Registers):
             for place, value in enumerate(summed):
                 if not value.is_shared:
                     inputs[place] = self._without_dead(inputs[place], value)
-        fails = failing(one, inputs, self.program.sizes_of_tables)
+        fails = failing(one, inputs, self.sizes_of_tables)
         if fails is not None:
             of_rows = [value for value in one.inputs if value in self._of_entries]
             self.fail(fails, one.node.region, of_rows[0] if of_rows else None)
@@ -445,11 +479,6 @@ class Block(Registers):
         if is_new and each in self.layout.entries[self.body]:
             self._number_entries(each)
 
-    def _passed(self, node: Node) -> tf.Tensor:
-        """The value that a later sweep passes to the frames for a parameter."""
-        sweep, key = self.layout.inputs[node]
-        return self.rows.read(key, self.rows_of_results()) if sweep % 2 else self.read_own(key)
-
     def _without_dead(self, tensor: tf.Tensor, value: Value) -> tf.Tensor:
         """The tensor of a value, with zeros in its dead rows."""
         if not tensor.shape.rank or tensor.dtype == tf.bool:
@@ -460,31 +489,3 @@ class Block(Registers):
 
 def _any_of(masks: Sequence[tf.Tensor]) -> tf.Tensor:
     return functools.reduce(tf.logical_or, masks)
-
-
-def block_of(
-    program: Program,
-    segment: Segment,
-    start: tf.Tensor,
-    count: tf.Tensor,
-    written: Buffers,
-    sizes: Sizes,
-) -> Block:
-    """Makes a block of the frames of a place, or of all frames of a body.
-
-    Args:
-        program: The program in this run.
-        segment: The segment to run.
-        start: The number of frames before the block, an int32 scalar.
-        count: The number of frames to take, or a larger number, an int32 scalar.
-        written: The buffers that the block may write.
-        sizes: The sizes of the block.
-    """
-    rows = program.rows(sizes, written)
-    numbers, live = start + tf.range(sizes.width), tf.range(sizes.width) < count
-    if segment.place:
-        numbers = program.listed(rows, (segment.body, segment.place), start)
-    numbers = tf.where(live, numbers, sizes.dead)
-    graph, body, shared = program.layout.graph, segment.body, program.shared
-    is_range, settled = not segment.place, segment.settled
-    return Block(graph, body, shared, program, rows, numbers, live, start, settled, is_range)

@@ -14,10 +14,9 @@ import tensorflow as tf
 
 from kerasrec._src.emit.arrays import open_rows
 from kerasrec._src.emit.results import State, Tensors
-from kerasrec._src.frames.rows_xla.frame_columns import Column
 from kerasrec._src.frames.rows_xla.packed_scalars import stacked, unstacked
-from kerasrec._src.frames.rows_xla.program import Program
-from kerasrec._src.frames.rows_xla.step import Step
+from kerasrec._src.frames.rows_xla.program import ProgramInBlocks
+from kerasrec._src.frames.rows_xla.step import MaskedStep, write_frames
 from kerasrec._src.schedule.sections import Component, Place
 
 # The scalars of a state.
@@ -31,10 +30,10 @@ class FirstSweep:
         program: The program, which takes the values that the sweep keeps.
     """
 
-    def __init__(self, program: Program):
+    def __init__(self, program: ProgramInBlocks):
         self.program = program
         self.layout, self.sizes = program.layout, program.sizes
-        self.specs = program.buffer_specs(0)
+        self.specs = self.layout.buffer_specs(0)
 
     def run(self, arguments: Tensors, num_roots: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Runs all frames, or as many as there is room for.
@@ -47,7 +46,7 @@ class FirstSweep:
             Whether there was no room, and whether an op failed or a limit was met; bool scalars.
         """
         state, program = self._begin(arguments, num_roots), self.program
-        for number, component in enumerate(program.components):
+        for number, component in enumerate(self.layout.components):
             state = self._run_component(state, number, component)
         program.done.update(zip(self.specs, state["buffers"], strict=True))
         program.done.update((("trace", at), trace) for at, trace in enumerate(state["traces"]))
@@ -59,18 +58,14 @@ class FirstSweep:
 
     def _begin(self, arguments: Tensors, num_roots: tf.Tensor) -> State:
         """Returns the state before the first block: the root tokens are frames of the entry."""
-        graph, components = self.layout.graph, self.program.components
-        entry, sizes = graph.entry, self.sizes
+        entry, components, sizes = self.layout.graph.entry, self.layout.components, self.sizes
         # Not a constant: TensorFlow's bridge to XLA fails on constants that several loops pass on.
         zero = num_roots - num_roots
         rows = self.program.rows(sizes, self.program.empty(self.specs))
         roots = tf.range(tf.shape(arguments[0])[0])
         is_root = roots < num_roots
-        label = tf.constant(graph.root.label)
-        known: dict[Column, tf.Tensor] = dict(enumerate(arguments))
-        known |= dict.fromkeys(("depth", "caller", "returns_to", "listed"), zero)
-        known |= {"label": label, "return_label": label, "result": roots}
-        self.program.frames.write(rows, entry, roots, known, is_root)
+        known = dict(enumerate(arguments)) | self.layout.columns_of_roots(roots, zero)
+        write_frames(rows, self.layout, entry, roots, known, is_root)
         of_roots = (entry, self.layout.results(entry))
         return {
             "buffers": list(rows.finished().values()),
@@ -105,11 +100,11 @@ class FirstSweep:
 
         A loop that does not run costs nothing; a conditional would copy all buffers.
         """
-        component = self.program.components[number]
+        component = self.layout.components[number]
         key, sizes = component[at], self.program.sizes_for(component)
 
         def run(state: State) -> State:
-            step = Step(self.program, self.specs, key, sizes, state)
+            step = MaskedStep(self.program, self.specs, key, sizes, state)
             step.run()
             step.note(number, at)
             return step.state()

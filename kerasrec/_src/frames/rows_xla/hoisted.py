@@ -8,11 +8,10 @@ import tensorflow as tf
 
 from kerasrec._src.emit.arrays import open_rows
 from kerasrec._src.emit.results import Tensors
-from kerasrec._src.frames.rows_tf.buffers import BufferSpec
-from kerasrec._src.frames.rows_xla.block import Block
-from kerasrec._src.frames.rows_xla.program import Program
+from kerasrec._src.frames.layout import BufferSpec
+from kerasrec._src.frames.rows_xla.block import MaskedBlock
+from kerasrec._src.frames.rows_xla.program import ProgramInBlocks
 from kerasrec._src.frames.rows_xla.reductions import rows_of_token
-from kerasrec._src.frames.rows_xla.row_room import fitting
 from kerasrec._src.frames.rows_xla.rows import Buffers, beside, put
 from kerasrec._src.graph.nodes import Accumulate, Collect
 from kerasrec._src.half_precision import in_float32
@@ -32,7 +31,7 @@ class Sum:
         program: The program of the node.
     """
 
-    def __init__(self, node: Collect | Accumulate, program: Program):
+    def __init__(self, node: Collect | Accumulate, program: ProgramInBlocks):
         self.node = node
         self._is_dense = isinstance(node, Accumulate) and len(node.inputs) == 1
         if self._is_dense:
@@ -48,7 +47,7 @@ class Sum:
                 shape = item.type.tensor_shape()[1:]
                 self.begin.append(tf.zeros([rows, *shape], item.type.dtype))
 
-    def add(self, tensors: Tensors, block: Block) -> Tensors:
+    def add(self, tensors: Tensors, block: MaskedBlock) -> Tensors:
         """Returns the tensors with the contribution of a block."""
         values = block.all(self.node.inputs)
         if self._is_dense:
@@ -76,7 +75,9 @@ class Sum:
         return [item[:count] for item in rows]
 
 
-def run_hoisted(program: Program, section: AllTokens) -> tuple[list[Sum], list[Tensors], tf.Tensor]:
+def run_hoisted(
+    program: ProgramInBlocks, section: AllTokens
+) -> tuple[list[Sum], list[Tensors], tf.Tensor]:
     """Runs a section for all frames.
 
     Args:
@@ -87,7 +88,7 @@ def run_hoisted(program: Program, section: AllTokens) -> tuple[list[Sum], list[T
         The sums, the final value of each, and whether an op failed, a bool.
     """
     sums, found, has_fault = [], [], tf.constant(False)
-    specs = program.specs_of_saves(section)
+    specs = program.layout.specs_of_saves(section)
     program.done.update(program.empty(specs))
     for segment in section.segments:
         if segment.instructions:
@@ -99,7 +100,7 @@ def run_hoisted(program: Program, section: AllTokens) -> tuple[list[Sum], list[T
 
 
 def _run_segment(
-    program: Program, segment: Segment, specs: Mapping[Hashable, BufferSpec]
+    program: ProgramInBlocks, segment: Segment, specs: Mapping[Hashable, BufferSpec]
 ) -> tuple[list[Sum], list[Tensors], tf.Tensor]:
     """Runs a segment on all frames of its body, or on those of its place."""
     body, place = segment.body, segment.place
@@ -113,14 +114,13 @@ def _run_segment(
         start: tf.Tensor, tensors: Tensors, found: list[Tensors], has_fault: tf.Tensor
     ) -> tuple[tf.Tensor, Tensors, list[Tensors], tf.Tensor]:
         written: Buffers = dict(zip(buffers, tensors, strict=True))
-        given = program, segment, start, count - start, written, sizes
-        block = program.block_of(*given)
+        block = program.block(segment, start, count - start, written, sizes)
         # Not always the width: XLA drops a loop from 0 to 1 by constant steps of more than 1.
         taken = tf.minimum(count - start, sizes.width)
-        found_fitting = fitting(block, segment)
-        if found_fitting is not None:
-            taken = found_fitting
-            block = program.block_of(program, segment, start, taken, written, sizes)
+        with_room = block.num_with_room(segment)
+        if with_room is not None:
+            taken = with_room
+            block = program.block(segment, start, taken, written, sizes)
         block.run(segment.instructions)
         found = [one.add(before, block) for one, before in zip(sums, found, strict=True)]
         tensors = list(block.rows.finished().values())

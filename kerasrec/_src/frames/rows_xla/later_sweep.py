@@ -1,14 +1,90 @@
-"""Later sweeps of a compiled run, which run the blocks of the first sweep again."""
+"""Sweeps of a compiled run whose blocks are known: all later ones, and with `memo` the first."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import tensorflow as tf
 
+from kerasrec._src.emit.arrays import open_rows
 from kerasrec._src.emit.results import Tensors
-from kerasrec._src.frames.rows_xla.block import Block
-from kerasrec._src.frames.rows_xla.block_sweep import BlockSweep
-from kerasrec._src.frames.rows_xla.rows import Buffers
-from kerasrec._src.schedule.sections import Segment
+from kerasrec._src.frames.rows_xla.block import MaskedBlock
+from kerasrec._src.frames.rows_xla.program import ProgramInBlocks
+from kerasrec._src.frames.rows_xla.rows import Buffers, Sizes
+from kerasrec._src.schedule.sections import Component, Direction, Place, Queues, Segment
+
+
+class BlockSweep:
+    """A sweep over the blocks that are recorded for each component, under `("trace", number)`.
+
+    Args:
+        program: The program, which has the values kept so far, and takes those of this sweep.
+        section: The section of the schedule.
+    """
+
+    def __init__(self, program: ProgramInBlocks, section: Queues):
+        self.program = program
+        self.layout = program.layout
+        self.sweep = section.sweep
+        self.is_back = section.direction is Direction.BACK
+        self.specs = self.layout.buffer_specs(section.sweep)
+
+    def _run_from(self, buffers: Buffers) -> None:
+        """Runs all blocks, from given buffers."""
+        components = list(enumerate(self.layout.components))
+        for number, component in reversed(components) if self.is_back else components:
+            buffers = self._run_component(number, component, buffers)
+        self.program.done.update(buffers)
+
+    def _run_component(self, number: int, component: Component, buffers: Buffers) -> Buffers:
+        last, trace = self.program.steps[number] - 1, self.program.done["trace", number]
+        first, step = (last, -1) if self.is_back else (tf.constant(0), 1)
+        sizes = self.program.sizes_for(component)
+
+        def is_left(at: tf.Tensor) -> tf.Tensor:
+            return (at >= 0) & (at <= last)
+
+        def run_place(place: int, at: tf.Tensor, tensors: Tensors) -> tuple[tf.Tensor, Tensors]:
+            """Runs the next blocks as long as they are of one place."""
+
+            def run(at: tf.Tensor, tensors: Tensors) -> tuple[tf.Tensor, Tensors]:
+                # Not `trace[at]`: a slice makes XLA compile anew for each number of blocks.
+                _, start, count = tf.unstack(tf.gather(trace, at), 3)
+                now: Buffers = dict(zip(buffers, tensors, strict=True))
+                now = self._run_block(component[place], sizes, start, count, now)
+                return at + step, list(now.values())
+
+            def is_next(at: tf.Tensor, _: Tensors) -> tf.Tensor:
+                here = tf.gather(trace, tf.clip_by_value(at, 0, last))
+                return is_left(at) & tf.equal(tf.unstack(here, 3)[0], place)
+
+            return _loop(is_next, run, at, tensors)
+
+        def turns(at: tf.Tensor, tensors: Tensors) -> tuple[tf.Tensor, Tensors]:
+            places = range(len(component))
+            for place in reversed(places) if self.is_back else places:
+                at, tensors = run_place(place, at, tensors)
+            return at, tensors
+
+        tensors = list(buffers.values())
+        if len(component) == 1:
+            _, tensors = turns(first, tensors)
+        else:
+            _, tensors = _loop(lambda at, _: is_left(at), turns, first, tensors)
+        return dict(zip(buffers, tensors, strict=True))
+
+    def _run_block(
+        self, key: Place, sizes: Sizes, start: tf.Tensor, count: tf.Tensor, buffers: Buffers
+    ) -> Buffers:
+        """Runs a place on one block."""
+        segment = self.layout.segment(key[0], self.sweep, key[1])
+        block = self.program.block(segment, start, count, buffers, sizes)
+        self._run(block, segment)
+        return block.rows.finished()
+
+    def _run(self, block: MaskedBlock, segment: Segment) -> None:
+        """Runs a segment on a block."""
+        block.run_again(segment, self.sweep)
 
 
 class LaterSweep(BlockSweep):
@@ -32,12 +108,18 @@ class LaterSweep(BlockSweep):
             rows.write(self.layout.input(entry, self.sweep, number), roots, tensor, is_root)
         return rows.finished()
 
-    def _pass_on(self, block: Block, segment: Segment) -> None:
-        """Passes values to the frames that were called, or gradients to those that returned."""
-        for one in block.sent:
-            called = block.called(one.sites, self.is_back)
-            rows = tf.concat(called, 0)
-            live = tf.tile(block.mask(one.region), [len(called)])
-            for number, tensors in enumerate(block.passed(one)):
-                key = self.layout.input(one.sites[0].callee, self.sweep, number)
-                block.rows.pass_on(key, rows, tf.concat(tensors, 0), live)
+
+def _loop(
+    goes_on: Callable[[tf.Tensor, Tensors], tf.Tensor],
+    run: Callable[[tf.Tensor, Tensors], tuple[tf.Tensor, Tensors]],
+    at: tf.Tensor,
+    tensors: Tensors,
+) -> tuple[tf.Tensor, Tensors]:
+    found: tuple[tf.Tensor, Tensors] = tf.while_loop(
+        goes_on,
+        run,
+        (at, tensors),
+        shape_invariants=(tf.TensorShape([]), list(map(open_rows, tensors))),
+        parallel_iterations=1,
+    )
+    return found

@@ -10,11 +10,13 @@ loop, which repeats while other threads change the same word.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import tensorflow as tf
 
+from kerasrec._src.errors import GraphError
+from kerasrec._src.frames.rows_xla.joined_buffers import JoinedBuffers
 from kerasrec._src.private import rows_from, update_slice
 
 Buffers = dict[Hashable, tf.Tensor]
@@ -78,17 +80,19 @@ class Sizes:
         return tf.zeros([*lead, *shape], dtype)
 
 
-class Rows:
+class MaskedRows:
     """Buffers that a loop writes.
 
     Writes to rows wait until the buffer is read, or the step is over, and are then made at once.
     Otherwise XLA would copy a whole buffer in each step if values that were read there are still
-    needed after the first of several writes.
+    needed after the first of several writes. What is written to a part of a joined buffer is held
+    back until all of its parts are written, in the same rows.
 
     Args:
         sizes: The sizes of the buffers.
         written: The buffers that the loop may write, by key.
         read_only: The buffers that are complete, by key.
+        joined: The buffers that are columns of others.
     """
 
     def __init__(
@@ -96,20 +100,23 @@ class Rows:
         sizes: Sizes,
         written: Mapping[Hashable, tf.Tensor],
         read_only: Mapping[Hashable, tf.Tensor],
+        joined: JoinedBuffers,
     ):
         self.sizes = sizes
         self.written = dict(written)
         self.read_only = read_only
+        self._joined = joined
+        self._held_back: dict[Hashable, dict[Hashable, tf.Tensor]] = {}
         self._waiting: dict[Hashable, list[tuple[tf.Tensor, tf.Tensor, tf.Tensor]]] = {}
 
     def all(self, key: Hashable) -> tf.Tensor:
         """A whole buffer."""
-        self._make_writes(key)
-        return self.written[key] if key in self.written else self.read_only[key]
+        return self._joined.part(key, self._whole(self._joined.whole(key)))
 
     def read(self, key: Hashable, rows: tf.Tensor) -> tf.Tensor:
         """Reads rows: `rows` int32 `[n]`; returns `[n, ...]`."""
-        return self._tokens_of(tf.gather(self.all(key), rows))
+        found = tf.gather(self._whole(self._joined.whole(key)), rows)
+        return self._joined.part(key, self._tokens_of(found))
 
     def write(self, key: Hashable, rows: tf.Tensor, values: tf.Tensor, live: tf.Tensor) -> None:
         """Replaces live rows, or parts of rows.
@@ -121,7 +128,8 @@ class Rows:
             live: Which are written, bool `[n]`.
         """
         places = tf.expand_dims(rows, 1) if rows.shape.rank == 1 else rows
-        self._waiting.setdefault(key, []).append((places, values, live))
+        for whole, joined in self._complete(key, values):
+            self._waiting.setdefault(whole, []).append((places, joined, live))
 
     def pass_on(self, key: Hashable, rows: tf.Tensor, values: tf.Tensor, live: tf.Tensor) -> None:
         """Passes values to frames, which have one caller each; arguments as for `write`."""
@@ -137,7 +145,8 @@ class Rows:
     ) -> tf.Tensor:
         """The rows of a block that begins at `start`, or another number of rows."""
         number = self.sizes.width if number is None else number
-        return self._tokens_of(rows_from(self.all(key), start, number))
+        found = rows_from(self._whole(self._joined.whole(key)), start, number)
+        return self._joined.part(key, self._tokens_of(found))
 
     def write_block(
         self,
@@ -148,21 +157,38 @@ class Rows:
         number: tf.Tensor | None = None,
     ) -> None:
         """Replaces the live rows of a block, or of another number of rows."""
-        values = tf.where(beside(live, values), values, self.read_block(key, start, number))
-        self.written[key] = update_slice(self.written[key], self._rows_of(values), start)
+        for whole, joined in self._complete(key, values):
+            joined = tf.where(beside(live, joined), joined, self.read_block(whole, start, number))
+            self.written[whole] = update_slice(self.written[whole], self._rows_of(joined), start)
 
     def finished(self) -> Buffers:
-        """The buffers that the loop may write, after all writes."""
+        """The buffers that the loop may write, after all writes.
+
+        Raises:
+            GraphError: If some parts of a joined buffer were written, and not all.
+        """
+        if self._held_back:
+            raise GraphError(f"Only parts of a joined buffer were written: {self._held_back}.")
         for key in list(self._waiting):
-            self._make_writes(key)
+            self._whole(key)
         return self.written
 
-    def _make_writes(self, key: Hashable) -> None:
-        """Makes the writes to a buffer that have waited."""
+    def _whole(self, key: Hashable) -> tf.Tensor:
+        """A buffer that is no part of another, after the writes to it that have waited."""
         waiting = self._waiting.pop(key, None)
         if waiting:
             places, values, live = (tf.concat(parts, 0) for parts in zip(*waiting, strict=True))
             self.written[key] = put(self.written[key], places, values, live)
+        return self.written[key] if key in self.written else self.read_only[key]
+
+    def _complete(self, key: Hashable, values: tf.Tensor) -> Iterator[tuple[Hashable, tf.Tensor]]:
+        """Yields the buffer to write and its rows; nothing as long as other parts are missing."""
+        whole = self._joined.whole(key)
+        rows = self._held_back.setdefault(whole, {})
+        rows[key] = values
+        for other, found in self._joined.joined(rows).items():
+            del self._held_back[whole]
+            yield other, found
 
     def _tokens_of(self, rows: tf.Tensor) -> tf.Tensor:
         """Converts rows to tokens; here each row is one token."""

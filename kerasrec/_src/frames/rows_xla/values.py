@@ -12,8 +12,6 @@ from kerasrec._src.emit.limits import Limits
 from kerasrec._src.emit.prepared import tensor_of
 from kerasrec._src.emit.results import Outcome, State, Tensors
 from kerasrec._src.errors import TraceError
-from kerasrec._src.frames.layout import Layout
-from kerasrec._src.frames.rows_xla.block import block_of
 from kerasrec._src.frames.rows_xla.by_xla import by_xla
 from kerasrec._src.frames.rows_xla.entries import tables_of_rows
 from kerasrec._src.frames.rows_xla.first_sweep import FirstSweep
@@ -21,6 +19,7 @@ from kerasrec._src.frames.rows_xla.hoisted import Sum, run_hoisted
 from kerasrec._src.frames.rows_xla.int_bits import kept
 from kerasrec._src.frames.rows_xla.known_sizes import KnownSizes
 from kerasrec._src.frames.rows_xla.later_sweep import LaterSweep
+from kerasrec._src.frames.rows_xla.layout import MaskedLayout
 from kerasrec._src.frames.rows_xla.packed_scalars import stacked
 from kerasrec._src.frames.rows_xla.padding import (
     bucket,
@@ -29,7 +28,7 @@ from kerasrec._src.frames.rows_xla.padding import (
     sizes_for,
     sizes_for_entries,
 )
-from kerasrec._src.frames.rows_xla.program import Program
+from kerasrec._src.frames.rows_xla.program import ProgramInBlocks
 from kerasrec._src.frames.rows_xla.rows import Sizes
 from kerasrec._src.frames.rows_xla.shared import SharedInputs
 from kerasrec._src.graph.graph import TaggedGraph
@@ -69,9 +68,9 @@ class Values:
         known: The sizes for which XLA has compiled it; None if the code around it is compiled, too.
     """
 
-    program_type = Program
-    later_sweep = LaterSweep
-    block_of = staticmethod(block_of)
+    layout_type: Any = MaskedLayout
+    program_type: Any = ProgramInBlocks
+    later_sweep: Any = LaterSweep
 
     def __init__(
         self,
@@ -83,7 +82,7 @@ class Values:
     ):
         self.schedule = schedule
         self.graph: TaggedGraph = schedule.graph
-        self.layout = Layout(schedule)
+        self.layout = self.layout_type(schedule)
         # Known after tracing: the buffers that are kept, with their dtypes, and the numbers of
         # frames by space, of frames by place, and of blocks by component.
         self.dtypes: dict[Hashable, tf.DType] = {}
@@ -242,10 +241,11 @@ class Values:
         shared: dict[Value, tf.Tensor],
         sizes_of_tables: dict[Value, tf.Tensor],
         **known: Any,
-    ) -> Program:
-        """Returns the program in one run; the arguments are those of `Program`."""
-        given = self._sizes_of(sizes), self.block_of, num_roots, shared, sizes_of_tables
-        return self.program_type(self.layout, *given, **known)
+    ) -> ProgramInBlocks:
+        """Returns the program in one run; the arguments are those of `ProgramInBlocks`."""
+        given = self._sizes_of(sizes), num_roots, shared, sizes_of_tables
+        found: ProgramInBlocks = self.program_type(self.layout, *given, **known)
+        return found
 
     def _sizes_of(self, sizes: Tensors) -> Sizes:
         if not self._has_rows:
@@ -258,7 +258,7 @@ class Values:
         return tf.shape(given[0])[0]
 
     def _first(
-        self, program: Program, given: Any, num_roots: tf.Tensor
+        self, program: ProgramInBlocks, given: Any, num_roots: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Runs the first sweep; returns whether there was no room, and whether an op failed."""
         return FirstSweep(program).run(given, num_roots)

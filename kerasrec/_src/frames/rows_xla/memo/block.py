@@ -1,4 +1,4 @@
-"""A block of calls of a body, which are in consecutive rows."""
+"""A block of calls that several root tokens make: a row of a call has a token for each of them."""
 
 from __future__ import annotations
 
@@ -7,20 +7,61 @@ from collections.abc import Hashable, Sequence
 import tensorflow as tf
 
 from kerasrec._src.emit.results import Tensors
-from kerasrec._src.frames.rows_xla.block import Block
-from kerasrec._src.frames.rows_xla.memo.program import COPIES, called_key
-from kerasrec._src.frames.rows_xla.memo.rows import RowsOfCalls
-from kerasrec._src.frames.rows_xla.program import Program
-from kerasrec._src.frames.rows_xla.rows import Buffers, Sizes
+from kerasrec._src.frames.rows_xla.block import MaskedBlock
+from kerasrec._src.frames.rows_xla.rows import MaskedRows, beside, put
 from kerasrec._src.graph.graph import CallSite
 from kerasrec._src.graph.values import Node
-from kerasrec._src.memo.copies import in_line
+from kerasrec._src.memo.copies import by_copy, in_line
 from kerasrec._src.private import rows_from
 from kerasrec._src.schedule.instructions import Wait
-from kerasrec._src.schedule.sections import Segment
+
+ROOTS = ("roots",)
+COPIES = ("copies",)
 
 
-class MemoBlock(Block):
+def called_key(sites: Sequence[CallSite]) -> Hashable:
+    """Returns the key under which the calls that call sites make are kept."""
+    return ("called", sites[0].label)
+
+
+class RowsOfCalls(MaskedRows):
+    """Buffers `[rows, copies, ...]`, from which `[n * copies, ...]` is read and written.
+
+    Rows are moved as a whole, so XLA moves one piece for each call, not one for each token. A
+    buffer keeps its shape within a loop, since XLA would copy all of it to reshape it.
+    """
+
+    @property
+    def copies(self) -> tf.Tensor:
+        """The number of tokens in a row."""
+        assert self.sizes.copies is not None
+        return self.sizes.copies
+
+    def pass_on(self, key: Hashable, rows: tf.Tensor, values: tf.Tensor, live: tf.Tensor) -> None:
+        """Adds live values to rows, int32 `[n]`, since a call may have several callers."""
+        values = tf.where(beside(live, values), values, tf.zeros_like(values))
+        is_live = tf.reduce_any(self._rows_of(live), 1)
+        self._add(key, tf.expand_dims(rows, 1), self._rows_of(values), is_live)
+
+    def add_tokens(
+        self, key: Hashable, places: tf.Tensor, values: tf.Tensor, live: tf.Tensor
+    ) -> None:
+        """Adds live values to tokens: `places` int32 `[n, 2]` (row, copy), `values` `[n, ...]`."""
+        self._add(key, places, values, live)
+
+    def _add(self, key: Hashable, places: tf.Tensor, values: tf.Tensor, live: tf.Tensor) -> None:
+        buffer = self.all(key)
+        values = tf.cast(values, buffer.dtype)
+        self.written[key] = put(buffer, places, values, live, tf.tensor_scatter_nd_add)
+
+    def _tokens_of(self, rows: tf.Tensor) -> tf.Tensor:
+        return in_line(rows)
+
+    def _rows_of(self, tokens: tf.Tensor) -> tf.Tensor:
+        return by_copy(tokens, tf.shape(tokens)[0] // self.copies, self.copies)
+
+
+class MemoBlock(MaskedBlock):
     """The registers of a segment on a block; arguments as for `Block`."""
 
     rows: RowsOfCalls
@@ -52,26 +93,4 @@ class MemoBlock(Block):
     def wait(self, ones: Sequence[Wait]) -> None:
         """Records which calls wait for others."""
         masks = [self.mask(one.region) for one in ones]
-        self.write_own(("waits", self.body), tf.reduce_any(masks, 0), self.live)
-
-
-def memo_block_of(
-    program: Program,
-    segment: Segment,
-    start: tf.Tensor,
-    count: tf.Tensor,
-    written: Buffers,
-    sizes: Sizes,
-) -> MemoBlock:
-    """Makes a block of rows of a body; arguments as for `block.block_of`."""
-    rows = RowsOfCalls(sizes, written, program.done)
-    is_call, is_copy = tf.range(sizes.width) < count, tf.range(rows.copies) < program.done[COPIES]
-    live = tf.reshape(tf.expand_dims(is_call, 1) & is_copy, [-1])
-    if segment.place:
-        live &= rows.read_block(("waits", segment.body), start)
-    numbers = start + tf.range(sizes.width)
-    known = program.layout.graph, segment.body, program.shared, program, rows
-    block = MemoBlock(*known, numbers, live, start, segment.settled, is_range=True)
-    if not segment.place:
-        block.given = block.arguments()
-    return block
+        self.write_own(("waits", self.body), tf.reduce_any(masks, 0))

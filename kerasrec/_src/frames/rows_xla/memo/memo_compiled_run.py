@@ -11,18 +11,12 @@ from kerasrec._src.emit.prepared import with_prepared
 from kerasrec._src.emit.results import State, Tensors
 from kerasrec._src.emit.schedule_run import ScheduleRun
 from kerasrec._src.frames.rows_xla.compiled_run import CompiledRun
-from kerasrec._src.frames.rows_xla.memo.block import memo_block_of
+from kerasrec._src.frames.rows_xla.memo.block import COPIES, ROOTS, called_key
 from kerasrec._src.frames.rows_xla.memo.order import Order, order_of
-from kerasrec._src.frames.rows_xla.memo.program import (
-    COPIES,
-    ROOTS,
-    MemoProgram,
-    called_key,
-    waiting_of,
-)
+from kerasrec._src.frames.rows_xla.memo.program import MemoLayout, MemoProgram
 from kerasrec._src.frames.rows_xla.memo.sweep import FirstMemoSweep, LaterMemoSweep
 from kerasrec._src.frames.rows_xla.padding import num_rows
-from kerasrec._src.frames.rows_xla.program import Program
+from kerasrec._src.frames.rows_xla.program import ProgramInBlocks
 from kerasrec._src.frames.rows_xla.rows import Sizes
 from kerasrec._src.frames.rows_xla.values import Values
 from kerasrec._src.host import integers_on_host
@@ -36,9 +30,9 @@ from kerasrec._src.schedule.sections import Direction, Loop
 class MemoValues(Values):
     """Runs the values of a program on known calls; arguments as for `Values`."""
 
+    layout_type = MemoLayout
     program_type = MemoProgram
     later_sweep = LaterMemoSweep
-    block_of = staticmethod(memo_block_of)
 
     def run_in(self, order: Order, sizes: Tensors, num_roots: tf.Tensor, most: int) -> State:
         """Runs the program, if there is enough memory for its buffers.
@@ -59,7 +53,7 @@ class MemoValues(Values):
         return tf.shape(given.roots)[0]
 
     def _first(
-        self, program: Program, given: Order, num_roots: tf.Tensor
+        self, program: ProgramInBlocks, given: Order, num_roots: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
         bodies = list(self.graph.bodies)
         for name, tensors in zip(bodies, given.arguments, strict=True):
@@ -106,7 +100,7 @@ class MemoCompiledRun(CompiledRun):
             num_roots = num_rows(arguments[0])
             values = self._values
             assert isinstance(values, MemoValues)
-            given = self.schedule.graph, waiting_of(values.layout), self._calls, num_roots
+            given = self.schedule.graph, values.layout.waiting, self._calls, num_roots
             order, sizes = order_of(*given)
         return values.run_in(order, sizes, num_roots, self._most_in_memory())
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import tensorflow as tf
 
 from kerasrec._src.emit.results import Tensors
-from kerasrec._src.frames.rows_xla.block import Block
-from kerasrec._src.frames.rows_xla.block_sweep import BlockSweep
-from kerasrec._src.frames.rows_xla.later_sweep import LaterSweep
+from kerasrec._src.frames.rows_xla.block import MaskedBlock
+from kerasrec._src.frames.rows_xla.later_sweep import BlockSweep, LaterSweep
 from kerasrec._src.frames.rows_xla.memo.block import MemoBlock
 from kerasrec._src.frames.rows_xla.memo.program import MemoProgram
-from kerasrec._src.frames.rows_xla.memo.rows import RowsOfCalls
 from kerasrec._src.frames.rows_xla.rows import Buffers
-from kerasrec._src.schedule.instructions import Wait
+from kerasrec._src.schedule.instructions import Return, Wait
 from kerasrec._src.schedule.sections import Segment
 
 _FAULT = ("fault",)
@@ -36,9 +34,10 @@ class FirstMemoSweep(BlockSweep):
         }
         return done.pop(_FAULT)
 
-    def _pass_on(self, block: Block, segment: Segment) -> None:
-        """Fills tables, and records which calls wait for others."""
+    def _run(self, block: MaskedBlock, segment: Segment) -> None:
+        """Runs a segment on a block, fills tables, and records which calls wait for others."""
         assert isinstance(block, MemoBlock)
+        block.run(segment.instructions)
         written = block.rows.written
         tables = {name: written["table", name] for name in self.program.rows_of_tables}
         block.fill(tables)
@@ -46,6 +45,7 @@ class FirstMemoSweep(BlockSweep):
         waits = [one for one in segment.instructions if isinstance(one, Wait)]
         if waits:
             block.wait(waits)
+        block.give_back([one for one in segment.placed if isinstance(one, Return)], self.sweep)
         written[_FAULT] |= block.has_fault
 
 
@@ -60,7 +60,7 @@ class LaterMemoSweep(LaterSweep):
         They are added up, since several root tokens may have made the same call.
         """
         program, entry = self.program, self.layout.graph.entry
-        rows = RowsOfCalls(program.sizes, program.empty(self.specs), program.done)
+        rows = program.rows(program.sizes, program.empty(self.specs))
         for number, tensor in enumerate(given):
             key = self.layout.input(entry, self.sweep, number)
             rows.add_tokens(key, program.roots, tensor, is_root)

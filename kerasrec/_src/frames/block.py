@@ -1,0 +1,125 @@
+"""A block: frames of one body that run one of its places together.
+
+What does not depend on how rows are stored is here: which values a block reads, and which rows they
+are in.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from kerasrec._src.emit.registers import Registers
+from kerasrec._src.emit.results import Tensors
+from kerasrec._src.frames.layout import Column
+from kerasrec._src.graph.graph import CallSite
+from kerasrec._src.graph.values import Node, Region, Value
+from kerasrec._src.schedule.instructions import Frames, Instruction, Load, Receive, Return, Send
+from kerasrec._src.schedule.sections import Segment
+
+
+@dataclass(eq=False)
+class Block(Registers):
+    """The registers of a segment on a block.
+
+    Args:
+        graph: The program.
+        body: The body's name.
+        shared: The tensors of SHARED values.
+        layout: The layout of the program.
+    """
+
+    layout: Any
+
+    @property
+    def count(self) -> tf.Tensor:
+        """The number of tokens that the segment runs on, an int32 scalar."""
+        raise NotImplementedError
+
+    def numbers(self, region: Region | None = None) -> tf.Tensor:
+        """For each token of a region, the number of its frame, or of its entry, int32."""
+        raise NotImplementedError
+
+    def spread(self, tensor: tf.Tensor, region: Region | None) -> tf.Tensor:
+        """Spreads the values of frames, `[frames, ...]`, to the tokens of a region."""
+        raise NotImplementedError
+
+    def num_called(self, region: Region | None) -> tf.Tensor:
+        """For each frame, the number of its tokens in a region, int32 `[frames]`."""
+        raise NotImplementedError
+
+    def called(self, sites: Sequence[CallSite], to_results: bool) -> Any:
+        """The frames that call sites have called, or the rows of their results, int32.
+
+        Args:
+            sites: Call sites that call for the same tokens.
+            to_results: Whether to return the rows of the frames' results instead.
+        """
+        raise NotImplementedError
+
+    def columns(self, region: Region | None = None) -> dict[Column, tf.Tensor]:
+        """The integers kept for each frame; see `Layout.columns`."""
+        raise NotImplementedError
+
+    def read(self, key: Hashable, rows: tf.Tensor) -> tf.Tensor:
+        """Reads rows of a buffer."""
+        raise NotImplementedError
+
+    def read_own(self, key: Hashable, region: Region | None = None) -> tf.Tensor:
+        """Reads the rows of the frames, or of the entries that are a region's tokens."""
+        raise NotImplementedError
+
+    def load(self, value: Value, by_frame: bool) -> tf.Tensor:
+        """Reads a value that another segment keeps, in the rows of frames or for the same block."""
+        raise NotImplementedError
+
+    def pass_on(self, sweep: int) -> None:
+        """Passes values to the frames that were called, or gradients to those that returned."""
+        raise NotImplementedError
+
+    def give_back(self, returns: Sequence[Return], sweep: int) -> None:
+        """Keeps the results of the frames in a sweep, from one or several branches."""
+        raise NotImplementedError
+
+    def run_again(self, segment: Segment, sweep: int) -> None:
+        """Runs a segment of a later sweep on the block.
+
+        Results also go to callers that tail calls return to.
+        """
+        self.run(segment.instructions)
+        self.pass_on(sweep)
+        self.give_back([one for one in segment.placed if isinstance(one, Return)], sweep)
+
+    def bring(self, one: Instruction) -> Tensors:
+        """Returns a value that was passed to the frames, or kept for them."""
+        if isinstance(one, Frames):
+            return [self.count]
+        if isinstance(one, Receive) and one.tokens:
+            return [self.count, *self.given]
+        if isinstance(one, Receive):
+            return [self._passed(value.node) for value in one.values]
+        if isinstance(one, Load) and isinstance(one.item, Value):
+            return [self.load(one.item, one.by_frame)]
+        return super().bring(one)
+
+    def rows_of_results(self, region: Region | None = None) -> tf.Tensor:
+        """For each token of a region, the row of its frame's result, int32."""
+        if not self.layout.has_tail_calls(self.body):
+            return self.numbers(region)
+        return self.columns(region)["result"]
+
+    def calls(self) -> dict[str, list[Send]]:
+        """The instructions that pass values to each body that is called."""
+        found: dict[str, list[Send]] = defaultdict(list)
+        for send in self.sent:
+            found[send.sites[0].callee].append(send)
+        return found
+
+    def _passed(self, node: Node) -> tf.Tensor:
+        """The value that a later sweep passes to the frames for a parameter."""
+        sweep, key = self.layout.inputs[node]
+        return self.read(key, self.rows_of_results()) if sweep % 2 else self.read_own(key)

@@ -1,0 +1,139 @@
+"""One step of the first sweep: a place of a body runs on a block of frames that wait for it.
+
+The order of what a step does is here, and what it writes about calls: where their frames and
+results are, who called them, and for how many calls a frame waits. How the frames are taken from
+queues and appended to queues depends on how their rows are stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from kerasrec._src.frames.layout import CALLS, RETURNS, Column
+from kerasrec._src.graph.values import Region
+from kerasrec._src.schedule.instructions import Return, Send, Wait
+from kerasrec._src.schedule.sections import Place
+
+
+class Step:
+    """One step.
+
+    Args:
+        layout: The layout of the program.
+        key: The place.
+    """
+
+    block: Any
+
+    def __init__(self, layout: Any, key: Place):
+        self.layout = layout
+        self.name, self.place = self.key = key
+        self.segment = layout.segment(self.name, 0, self.place)
+
+    def run(self) -> None:
+        """Runs the place on the frames of the block.
+
+        This computes and keeps values, makes calls, returns results, and queues frames that are
+        ready.
+        """
+        self.take()
+        self.block.run(self.segment.instructions)
+        self.keep()
+        placed = self.segment.placed
+        self.wait([one for one in placed if isinstance(one, Wait)])
+        for callee, sends in self.block.calls().items():
+            self.call(callee, sends, [self._frames(callee, send) for send in sends])
+        self.end_calls()
+        returns = [one for one in placed if isinstance(one, Return)]
+        if returns:
+            self.block.give_back(returns, 0)
+            self.resume(returns)
+
+    def take(self) -> None:
+        """Takes frames from the queue of the place, and makes a block of them."""
+        raise NotImplementedError
+
+    def keep(self) -> None:
+        """Keeps what the block has computed."""
+
+    def appended(self, space: Hashable, region: Region | None, width: int) -> tf.Tensor:
+        """Appends `width` rows to a space for each token of a region; returns the first ones."""
+        raise NotImplementedError
+
+    def columns_of_callers(self, send: Send) -> dict[Column, tf.Tensor]:
+        """The integers kept for the frames that call, and their numbers and labels, for each call.
+
+        `caller` and `label` are those of the calls.
+        """
+        raise NotImplementedError
+
+    def each_call(self, first: tf.Tensor, width: int) -> tf.Tensor:
+        """The numbers of `width` calls for each token, given the first ones."""
+        raise NotImplementedError
+
+    def call(
+        self, callee: str, sends: Sequence[Send], frames: Sequence[dict[Column, tf.Tensor]]
+    ) -> None:
+        """Appends frames for the calls of a body, given the integers that are kept for them."""
+        raise NotImplementedError
+
+    def end_calls(self) -> None:
+        """Is called when all calls are made."""
+
+    def queue(self, key: Place, region: Region | None, where: tf.Tensor | None = None) -> None:
+        """Queues frames of the block: the tokens of a region, or those of them that are ready.
+
+        Args:
+            key: The place at which they go on.
+            region: The region, which is not of entries.
+            where: For each token of the region, whether it is ready, bool; None for all.
+        """
+        raise NotImplementedError
+
+    def resume(self, returns: Sequence[Return]) -> None:
+        """Queues the frames whose calls have all returned, now that the block returns."""
+        raise NotImplementedError
+
+    def is_counted(self, key: Place) -> bool:
+        """Whether frames count the calls for which they wait before a place."""
+        return bool(self.layout.counts_calls(*key))
+
+    def wait(self, waits: Sequence[Wait]) -> None:
+        """Makes frames wait for their calls; they are queued if they made none."""
+        block = self.block
+        for one in waits:
+            key = (self.name, one.then)
+            if self.layout.is_walked(key) or not (one.sites or one.others):
+                self.queue(key, one.region)
+            elif self.is_counted(key):
+                count = tf.fill(tf.shape(block.numbers(one.region)), len(one.sites))
+                if one.others:
+                    called = [
+                        len(sites) * block.num_called(sites[0].region) for sites in one.others
+                    ]
+                    count += block.spread(tf.add_n(called), one.region)
+                block.write_own(("pending", self.name), count, one.region)
+                if not one.sites:
+                    self.queue(key, one.region, tf.equal(count, 0))
+
+    def _frames(self, callee: str, send: Send) -> dict[Column, tf.Tensor]:
+        """The integers kept for the frames that call sites call, and the `first` of each token."""
+        block, region, width = self.block, send.region, len(send.sites)
+        first = self.appended(callee, region, width)
+        block.write_own(self.layout.link(send.sites), first, region)
+        own = self.columns_of_callers(send)
+        found: dict[Column, tf.Tensor] = {"first": first, "depth": own["depth"] + 1}
+        found |= {name: own[name] for name in CALLS}
+        if not self.layout.has_tail_calls(callee):
+            return found
+        if send.sites[0] in self.layout.handed_on:
+            return found | {name: own[name] for name in RETURNS if name in own}
+        space = self.layout.results(callee)
+        if space != callee:
+            first = self.appended(space, region, width)
+            block.write_own(self.layout.link(send.sites, True), first, region)
+        results = self.each_call(first, width)
+        return found | dict(zip(RETURNS, (own["caller"], own["label"], results), strict=True))
