@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,12 +15,17 @@ from kerasrec._src.graph.values import Node, Value
 from kerasrec._src.schedule.hoist import hoisted
 from kerasrec._src.schedule.instructions import Effect, Fire, Instruction, Item, Reduce, Save
 from kerasrec._src.schedule.schedule import Schedule
+from kerasrec._src.schedule.sections import Section, Segment
 from kerasrec._src.trace.functions import unrepeatable_op
 
-Edits = Mapping[Instruction, Sequence[Instruction]]
+Edits = dict[Instruction, Sequence[Instruction]]
 
 
-def edited(schedule: Schedule, edits: Edits, prepared: Sequence[Fire] = ()) -> Schedule:
+def edited(
+    schedule: Schedule,
+    edits: Mapping[Instruction, Sequence[Instruction]],
+    prepared: Sequence[Fire] = (),
+) -> Schedule:
     """Returns a schedule in which some instructions are replaced by others.
 
     Args:
@@ -28,54 +33,46 @@ def edited(schedule: Schedule, edits: Edits, prepared: Sequence[Fire] = ()) -> S
         edits: For each instruction to replace, the new instructions.
         prepared: More instructions that compute values from SHARED values, for all segments.
     """
-    sections = tuple(
-        replace(
-            section,
-            segments=tuple(
-                replace(
-                    segment,
-                    instructions=tuple(
-                        new for old in segment.instructions for new in edits.get(old, (old,))
-                    ),
-                )
-                for segment in section.segments
-            ),
-        )
-        for section in schedule.sections
-    )
-    return hoisted(replace(schedule, sections=sections, prepared=(*schedule.prepared, *prepared)))
+
+    def changed(_: Section, segment: Segment) -> Iterator[Segment]:
+        yield segment.holding(new for old in segment.instructions for new in edits.get(old, (old,)))
+
+    all_prepared = (*schedule.prepared, *prepared)
+    return hoisted(replace(schedule.with_segments(changed), prepared=all_prepared))
 
 
 def readers_of(schedule: Schedule) -> dict[Item, list[Instruction]]:
     """Returns the instructions that read each item, each once, without those that save it."""
-    found: dict[Item, dict[Instruction, None]] = defaultdict(dict)
-    for _, _, one in schedule.instructions():
-        if not isinstance(one, Save):
-            for item in one.inputs if isinstance(one, Fire) else one.reads:
-                found[item][one] = None
-    return defaultdict(list, {item: list(ones) for item, ones in found.items()})
+    readers: dict[Item, dict[Instruction, None]] = defaultdict(dict)
+    for _, _, reader in schedule.instructions():
+        if not isinstance(reader, Save):
+            for item in reader.inputs if isinstance(reader, Fire) else reader.reads:
+                readers[item][reader] = None
+    return defaultdict(list, {item: list(found) for item, found in readers.items()})
 
 
 def places_of(schedule: Schedule) -> dict[Instruction, tuple[int, int]]:
     """Returns the numbers of the section and the segment of each placed instruction."""
     return {
-        one: (number, at)
+        instruction: (number, at)
         for number, section in enumerate(schedule.sections)
         for at, segment in enumerate(section.segments)
-        for one in segment.placed
+        for instruction in segment.placed
     }
 
 
-def can_repeat(one: Fire) -> bool:
+def can_repeat(fire: Fire) -> bool:
     """Whether an op holds no function, and gives the same result when it runs again."""
-    return one.node.function is None and not unrepeatable_op(operations([one.node]))
+    return fire.node.function is None and not unrepeatable_op(operations([fire.node]))
 
 
-def gives_no_floats(one: Instruction) -> bool:
+def gives_no_floats(instruction: Instruction) -> bool:
     """Whether an instruction computes no floats, and may run elsewhere or again."""
-    if isinstance(one, Effect | Reduce) or (isinstance(one, Fire) and not can_repeat(one)):
+    if isinstance(instruction, Effect | Reduce):
         return False
-    values = [item for item in one.writes if isinstance(item, Value)]
+    if isinstance(instruction, Fire) and not can_repeat(instruction):
+        return False
+    values = [item for item in instruction.writes if isinstance(item, Value)]
     return not any(value.type.is_differentiable for value in values)
 
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from kerasrec._src.errors import GraphError
 from kerasrec._src.graph.types import Kind
 from kerasrec._src.graph.values import Value
-from kerasrec._src.schedule.instructions import Instruction, Item, Reduce, Select, Tokens
-from kerasrec._src.schedule.loads_and_saves import WAITED_FOR, at_use_of, linked
+from kerasrec._src.schedule.instructions import Instruction, Item, Reduce, Select
+from kerasrec._src.schedule.loads_and_saves import WAITED_FOR, at_use_of, items_read, linked
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import Loop, Queues, Section, Segment
 
@@ -38,20 +38,20 @@ def hoisted(schedule: Schedule) -> Schedule:
         if by_width and _is_behind_no_loop(sections, number - 1):
             before = sections[number - 1]
             sections[number - 1], section = _with_what_is_apart(before, section, at_use, by_width)
-        hoisted = sections[number + 1]
-        pairs = {}
-        for segment in hoisted.segments:
+        in_queues = isinstance(section, Queues)
+        after = sections[number + 1]
+        in_loop, left = {}, []
+        for segment in after.segments:
             loops = [one for one in section.segments if one.body == segment.body]
-            waiting = _Waiting(at_use, by_width, isinstance(section, Queues))
-            pairs[segment.body] = _divided(loops, segment, waiting)
-        by_body = {name: iter(loops) for name, (loops, _) in pairs.items()}
-        segments = tuple(next(by_body[one.body]) for one in section.segments)
+            waiting = _Waiting(at_use, by_width, in_queues)
+            divided, rest = _divided(loops, segment, waiting)
+            in_loop[segment.body] = iter(divided)
+            left.append(rest)
+        segments = tuple(next(in_loop[segment.body]) for segment in section.segments)
         sections[number] = replace(section, segments=segments)
-        if not isinstance(section, Queues):
+        if not in_queues:
             by_width |= _by_width(one for segment in segments for one in segment.placed)
-        sections[number + 1] = replace(
-            hoisted, segments=tuple(pairs[one.body][1] for one in hoisted.segments)
-        )
+        sections[number + 1] = replace(after, segments=tuple(left))
     return linked(replace(schedule, sections=tuple(sections)))
 
 
@@ -75,17 +75,20 @@ def _with_what_is_apart(
     Returns:
         The section and the loop.
     """
-    moved, left = {}, []
+    moved: dict[str, list[Instruction]] = {}
     for segment in before.segments:
-        waiting = _Waiting(at_use, by_width, in_queues=False)
-        moved[segment.body] = waiting.reading(segment.placed, by_width)
-        own = tuple(one for one in segment.instructions if one not in moved[segment.body])
-        left.append(replace(segment, instructions=own))
+        apart, readers = set(by_width), []
+        for instruction in segment.placed:
+            if not apart.isdisjoint(items_read(instruction, at_use)):
+                readers.append(instruction)
+                apart.update(instruction.writes)
+        moved[segment.body] = readers
+    left = tuple(segment.without(moved[segment.body]) for segment in before.segments)
     segments = tuple(
-        replace(one, instructions=(*moved.get(one.body, ()), *one.instructions))
-        for one in loop.segments
+        segment.holding([*moved.get(segment.body, ()), *segment.instructions])
+        for segment in loop.segments
     )
-    return replace(before, segments=tuple(left)), replace(loop, segments=segments)
+    return replace(before, segments=left), replace(loop, segments=segments)
 
 
 @dataclass(frozen=True)
@@ -104,47 +107,35 @@ class _Waiting:
 
     def needed(self, pool: Sequence[Instruction]) -> set[Instruction]:
         """Returns the instructions of `pool` that run in the loop."""
-        own = {item: one for one in pool for item in one.writes}
+        makers = {**self.at_use, **{item: maker for maker in pool for item in maker.writes}}
         roots = (*WAITED_FOR, Select) if self.in_queues else WAITED_FOR
         waiting = [one for one in pool if _is_waited_for(one, roots)]
-        found: set[Instruction] = set()
+        needed: set[Instruction] = set()
         apart: set[Item] = set(self.by_width)
         while waiting:
-            while waiting:
-                one = waiting.pop()
-                if one not in found:
-                    found.add(one)
-                    waiting += filter(None, (_source(item, own, self.at_use) for item in one.reads))
+            needed.update(waiting)
+            for root in waiting:
+                needed.update(makers[item] for item in items_read(root, makers) if item in makers)
+            waiting = []
             if not self.in_queues:
-                apart |= _by_width(found)
-                left = (one for one in pool if one not in found)
-                waiting = [one for one in left if self._reads(one, apart) and _may_stay(one)]
+                apart |= _by_width(needed)
+                waiting = [
+                    one
+                    for one in pool
+                    if one not in needed
+                    and _may_stay(one)
+                    and not apart.isdisjoint(items_read(one, self.at_use))
+                ]
                 apart |= {item for one in waiting for item in one.writes if _is_of_wave(item)}
-        return found
-
-    def reading(self, ones: Sequence[Instruction], items: Collection[Item]) -> list[Instruction]:
-        """Returns the instructions that read `items`, directly or through each other, in order."""
-        apart, found = set(items), []
-        for one in ones:
-            if self._reads(one, apart):
-                found.append(one)
-                apart.update(one.writes)
-        return found
-
-    def _reads(self, one: Instruction, items: Collection[Item]) -> bool:
-        """Whether an instruction reads any of `items`, itself or by instructions at its use."""
-        sources = (self.at_use.get(item) for item in one.reads)
-        return any(item in items for item in one.reads) or any(
-            self._reads(source, items) for source in sources if source is not None
-        )
+        return needed
 
 
-def _by_width(ones: Iterable[Instruction]) -> set[Item]:
+def _by_width(instructions: Iterable[Instruction]) -> set[Item]:
     """Returns values of a loop's instructions that cannot be put together for all waves."""
     return {
         item
-        for one in ones
-        for item in one.writes
+        for instruction in instructions
+        for item in instruction.writes
         if isinstance(item, Value) and None in (item.type.tensor_shape() or ())[1:]
     }
 
@@ -153,57 +144,49 @@ def _is_of_wave(item: Item) -> bool:
     return isinstance(item, Value) and item.type.kind is Kind.WAVE
 
 
-def _may_stay(one: Instruction) -> bool:
+def _may_stay(instruction: Instruction) -> bool:
     """Whether a loop can run an instruction that it does not wait for."""
-    return not isinstance(one, Reduce) or one.can_be_by_wave
+    return not isinstance(instruction, Reduce) or instruction.can_be_by_wave
 
 
 def _divided(
-    loops: Sequence[Segment], hoisted: Segment, waiting: _Waiting
+    loops: Sequence[Segment], after: Segment, waiting: _Waiting
 ) -> tuple[list[Segment], Segment]:
     """Returns a body's segments in a loop, with what the loop waits for, and the hoisted segment.
 
     Args:
         loops: The loop's segments of a body, in the order in which its tokens come to them.
-        hoisted: The segment for all tokens of the body.
+        after: The segment for all tokens of the body.
         waiting: Finds the instructions that the loop waits for.
     """
     in_loops = [one for segment in loops for one in segment.placed]
     here = {item for one in in_loops for item in one.writes}
-    again = [one for one in hoisted.placed if here.intersection(one.writes)]
-    pool = [*in_loops, *(one for one in hoisted.placed if one not in again)]
+    again = [one for one in after.placed if here.intersection(one.writes)]
+    pool = [*in_loops, *(one for one in after.placed if one not in again)]
     needed = waiting.needed(pool)
     # A loop with one segment for each body takes back hoisted instructions that it waits for now.
-    back = [one for one in hoisted.placed if one in needed]
+    back = [one for one in after.placed if one in needed]
     if back and len(loops) > 1:
-        raise GraphError(f"{hoisted.body} waits for what runs for all tokens, {back[0]}.")
-    copies = [one for segment in (*loops, hoisted) for one in segment.instructions if one.at_use]
-    found = [
-        replace(
-            segment,
-            instructions=(
+        raise GraphError(f"{after.body} waits for what runs for all tokens, {back[0]}.")
+    copies = [one for segment in (*loops, after) for one in segment.at_use]
+    divided = [
+        segment.holding(
+            [
                 *(_in_loop(one) for one in (*segment.placed, *back) if one in needed),
-                *copies[: len(copies) if segment is loops[0] else 0],
-            ),
+                *(copies if segment is loops[0] else ()),
+            ]
         )
         for segment in loops
     ]
     left = (one for one in pool if one not in needed)
-    return found, replace(hoisted, instructions=(*again, *left))
+    return divided, after.holding([*again, *left])
 
 
-def _in_loop(one: Instruction) -> Instruction:
-    return replace(one, by_wave=True) if isinstance(one, Reduce) else one
+def _in_loop(instruction: Instruction) -> Instruction:
+    return replace(instruction, by_wave=True) if isinstance(instruction, Reduce) else instruction
 
 
-def _is_waited_for(one: Instruction, roots: tuple[type[Instruction], ...]) -> bool:
-    return one.by_wave if isinstance(one, Reduce) else isinstance(one, roots)
-
-
-def _source(
-    item: Item, own: Mapping[Item, Instruction], at_use: Mapping[Item, Instruction]
-) -> Instruction | None:
-    """Returns the instruction that computes an item in the stage; None if another stage does."""
-    if isinstance(item, Tokens) and item.region:
-        item = item.region
-    return own.get(item) or at_use.get(item)
+def _is_waited_for(instruction: Instruction, roots: tuple[type[Instruction], ...]) -> bool:
+    if isinstance(instruction, Reduce):
+        return instruction.by_wave
+    return isinstance(instruction, roots)

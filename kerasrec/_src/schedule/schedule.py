@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 
 from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.graph.values import Value
@@ -42,30 +42,43 @@ class Schedule:
         """Whether its loops run blocks of frames that are ready, not waves."""
         return any(isinstance(section, Queues) for section in self.sections)
 
+    @property
+    def queues(self) -> Queues:
+        """The queues of the first sweep."""
+        return next(section for section in self.sections if isinstance(section, Queues))
+
     def prepared_for(self, sweeps: Iterable[int]) -> tuple[Fire, ...]:
         """Returns the prepared instructions that some sweeps need, in order."""
         numbers = set(sweeps)
         needed = {
             value
-            for section, _, one in self.instructions()
-            if section.sweep in numbers and isinstance(one, Fire)
-            for value in one.inputs
+            for section, _, fire in self.instructions()
+            if section.sweep in numbers and isinstance(fire, Fire)
+            for value in fire.inputs
         }
-        found: list[Fire] = []
-        for one in reversed(self.prepared):
-            if needed.intersection(one.outputs):
-                needed.update(one.inputs)
-                found.append(one)
-        return tuple(reversed(found))
+        fires: list[Fire] = []
+        for fire in reversed(self.prepared):
+            if needed.intersection(fire.outputs):
+                needed.update(fire.inputs)
+                fires.append(fire)
+        return tuple(reversed(fires))
 
     def bytes_kept(self, body: str) -> int:
         """Returns how many bytes a token of a body keeps in the forward pass, at least."""
         return sum(
-            _bytes_of(one.item)
-            for section, segment, one in self.instructions()
-            if isinstance(one, Save) and isinstance(one.item, Value)
+            _bytes_of(save.item)
+            for section, segment, save in self.instructions()
+            if isinstance(save, Save) and isinstance(save.item, Value)
             if segment.body == body and not section.sweep
         )
+
+    def with_segments(self, change: Callable[[Section, Segment], Iterable[Segment]]) -> Schedule:
+        """Returns a schedule in which each segment is replaced by others, often by one."""
+        sections = []
+        for section in self.sections:
+            segments = (new for old in section.segments for new in change(section, old))
+            sections.append(replace(section, segments=tuple(segments)))
+        return replace(self, sections=tuple(sections))
 
     def instructions(self) -> Iterator[tuple[Section, Segment, Instruction]]:
         """Yields all instructions with their sections and segments, in the order they run."""
@@ -80,5 +93,5 @@ class Schedule:
 
 def _bytes_of(value: Value) -> int:
     """Returns how many bytes a value has for each token, as far as that is known."""
-    found = value.node.of if isinstance(value.node, InTurns) else [value.type]
-    return sum(item.num_bytes for item in found)
+    types = value.node.of if isinstance(value.node, InTurns) else [value.type]
+    return sum(each.num_bytes for each in types)

@@ -14,7 +14,8 @@ it.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
 
 from kerasrec._src.graph.values import Region
 from kerasrec._src.schedule.instructions import Instruction, Load, Save
@@ -43,11 +44,31 @@ class Segment:
     settled: tuple[Region, ...] = ()
 
     @property
+    def number(self) -> int:
+        """The number of its place; 0 if it has none."""
+        return self.place or 0
+
+    @property
     def placed(self) -> list[Instruction]:
         """The instructions that run here and nowhere else; loads and saves follow from these."""
         return [
-            item for item in self.instructions if not (item.at_use or isinstance(item, Load | Save))
+            instruction
+            for instruction in self.instructions
+            if not (instruction.at_use or isinstance(instruction, Load | Save))
         ]
+
+    @property
+    def at_use(self) -> list[Instruction]:
+        """The instructions that are materialised at use."""
+        return [instruction for instruction in self.instructions if instruction.at_use]
+
+    def holding(self, instructions: Iterable[Instruction]) -> Segment:
+        """Returns the same segment with other instructions."""
+        return replace(self, instructions=tuple(instructions))
+
+    def without(self, left_out: Collection[Instruction]) -> Segment:
+        """Returns the same segment without some of its instructions."""
+        return self.holding(one for one in self.instructions if one not in left_out)
 
 
 class Direction(enum.Enum):

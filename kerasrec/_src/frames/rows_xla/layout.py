@@ -25,7 +25,7 @@ from kerasrec._src.frames.rows_xla.joined_buffers import JoinedBuffers
 from kerasrec._src.graph.types import Type
 from kerasrec._src.graph.values import Value
 from kerasrec._src.schedule.instructions import Broadcast, Fire, Return, Save
-from kerasrec._src.schedule.passes.move_again import MOVES
+from kerasrec._src.schedule.passes.keep_less import MOVES
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import Component, Place, Section
 from kerasrec._src.schedule.turns import fed_by

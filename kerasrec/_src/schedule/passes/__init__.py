@@ -11,17 +11,17 @@ import tensorflow as tf
 
 from kerasrec._src.schedule.check import check_schedule
 from kerasrec._src.schedule.passes.branches_apart import branches_apart
-from kerasrec._src.schedule.passes.cut_again import cut_again
-from kerasrec._src.schedule.passes.decide_at_once import decide_at_once
+from kerasrec._src.schedule.passes.columns import side_by_side
+from kerasrec._src.schedule.passes.first_loop import decide_at_once, integers_by_level
 from kerasrec._src.schedule.passes.hoist_by_place import hoist_by_place
-from kerasrec._src.schedule.passes.integers_by_level import integers_by_level
-from kerasrec._src.schedule.passes.move_again import move_again
+from kerasrec._src.schedule.passes.keep_less import (
+    cut_again,
+    move_again,
+    rematerialise,
+    sum_by_wave,
+)
 from kerasrec._src.schedule.passes.products_later import products_later
-from kerasrec._src.schedule.passes.rematerialise import rematerialise
-from kerasrec._src.schedule.passes.side_by_side import side_by_side
-from kerasrec._src.schedule.passes.split_matmul import split_matmul
-from kerasrec._src.schedule.passes.sum_by_wave import sum_by_wave
-from kerasrec._src.schedule.passes.transpose_once import transpose_once
+from kerasrec._src.schedule.passes.weights import split_matmul, transpose_once
 from kerasrec._src.schedule.schedule import Schedule
 
 Pass = Callable[[Schedule], Schedule]
@@ -49,10 +49,10 @@ BLOCK_PASSES: tuple[Pass, ...] = (
 
 def optimize(schedule: Schedule, passes: Sequence[Pass]) -> Schedule:
     """A schedule after passes, in order; checked after each."""
-    for one in passes:
-        function = one.func if isinstance(one, partial) else one
-        name = getattr(function, "__name__", repr(one))
-        schedule = replace(one(schedule), passes=(*schedule.passes, name))
+    for run in passes:
+        function = run.func if isinstance(run, partial) else run
+        name = getattr(function, "__name__", repr(run))
+        schedule = replace(run(schedule), passes=(*schedule.passes, name))
         check_schedule(schedule)
     return schedule
 
@@ -68,4 +68,4 @@ def default_passes(recomputes: bool = False) -> list[Pass]:
     left_out: set[Pass] = set() if is_split else {split_matmul}
     if not recomputes:
         left_out |= {sum_by_wave, rematerialise}
-    return [one for one in WAVE_PASSES if one not in left_out]
+    return [run for run in WAVE_PASSES if run not in left_out]

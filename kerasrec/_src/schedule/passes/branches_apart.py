@@ -41,8 +41,7 @@ def branches_apart(schedule: Schedule) -> Schedule:
     """
     if not schedule.in_queues or schedule.graph.memo is not None:
         return schedule
-    first = next(item for item in schedule.sections if isinstance(item, Queues))
-    parts = list(_parts(first))
+    parts = list(_parts(schedule.queues))
     sections = tuple(
         _divided(section, parts) if isinstance(section, Queues) else section
         for section in schedule.sections
@@ -53,19 +52,19 @@ def branches_apart(schedule: Schedule) -> Schedule:
 def _parts(section: Queues) -> Iterator[_Part]:
     last: dict[str, int] = {}
     for segment in section.segments:
-        last[segment.body] = max(last.get(segment.body, 0), segment.place or 0)
+        last[segment.body] = max(last.get(segment.body, 0), segment.number)
     for segment in section.segments:
-        for one in segment.placed:
-            region = one.region if isinstance(one, Return) else None
+        for instruction in segment.placed:
+            region = instruction.region if isinstance(instruction, Return) else None
             if region and region not in segment.settled and _multiplies(segment, region):
                 last[segment.body] += 1
-                yield _Part(segment.body, region, segment.place or 0, last[segment.body])
+                yield _Part(segment.body, region, segment.number, last[segment.body])
 
 
 def _multiplies(segment: Segment, region: Region) -> bool:
     return any(
-        isinstance(one, Fire) and one.node.op in PRODUCTS and region in one.path
-        for one in segment.placed
+        isinstance(fire, Fire) and fire.node.op in PRODUCTS and region in fire.path
+        for fire in segment.placed
     )
 
 
@@ -73,25 +72,24 @@ def _divided(section: Queues, parts: list[_Part]) -> Queues:
     """The queues of a sweep, with the new places: behind their origin, in its direction."""
     segments: list[Segment] = []
     for segment in section.segments:
-        rest, found = segment, []
+        rest, apart = segment, []
         for part in parts:
             if (part.body, part.origin) == (segment.body, segment.place):
-                apart, rest = _cut(rest, part, is_first=not section.sweep)
-                found.append(apart)
+                own, rest = _cut(rest, part, is_first=not section.sweep)
+                apart.append(own)
         is_back = section.direction is Direction.BACK
-        segments += [*found, rest] if is_back else [rest, *found]
+        segments += [*apart, rest] if is_back else [rest, *apart]
     components = section.components if section.sweep else turns(segments)
     return replace(section, segments=tuple(segments), components=components)
 
 
 def _cut(segment: Segment, part: _Part, is_first: bool) -> tuple[Segment, Segment]:
     """What a part does, and the rest; in the first sweep frames go from here to there."""
-    moved = [one for one in segment.placed if part.region in one.path]
-    at_use = [one for one in segment.instructions if one.at_use]
-    rest = [one for one in segment.instructions if one not in moved]
-    if is_first:
-        name = branches_apart.__name__
-        rest.append(Wait((), then=part.place, region=part.region, by=name))
+    moved = [instruction for instruction in segment.placed if part.region in instruction.path]
     settled = (*segment.settled, *part.region.path())
-    apart = Segment(segment.body, (*moved, *at_use), part.place, settled)
-    return apart, replace(segment, instructions=tuple(rest))
+    apart = Segment(segment.body, (*moved, *segment.at_use), part.place, settled)
+    rest = segment.without(moved)
+    if is_first:
+        wait = Wait((), then=part.place, region=part.region, by=branches_apart.__name__)
+        rest = rest.holding([*rest.instructions, wait])
+    return apart, rest

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from kerasrec._src.graph.values import Region
 from kerasrec._src.schedule.instructions import Fire, Instruction, Item
-from kerasrec._src.schedule.loads_and_saves import ROOTS, at_use_of, linked
+from kerasrec._src.schedule.loads_and_saves import at_use_of, items_read, linked
 from kerasrec._src.schedule.passes.branches_apart import PRODUCTS
 from kerasrec._src.schedule.passes.hoist_by_place import settled_places
 from kerasrec._src.schedule.schedule import Schedule
-from kerasrec._src.schedule.sections import Queues, Segment
+from kerasrec._src.schedule.sections import Segment
 
 
 def products_later(schedule: Schedule) -> Schedule:
@@ -23,28 +22,23 @@ def products_later(schedule: Schedule) -> Schedule:
     """
     if not schedule.in_queues or schedule.graph.memo is not None:
         return schedule
-    first = next(item for item in schedule.sections if isinstance(item, Queues))
-    at_use = at_use_of(schedule)
-    segments = list(first.segments)
+    queues, at_use = schedule.queues, at_use_of(schedule)
+    changed: dict[Segment, Segment] = {}
     for name in schedule.graph.bodies:
-        own = [item for item in segments if item.body == name]
-        for region, place in settled_places(own):
-            later = next(item for item in own if item.place == place)
-            for number, segment in enumerate(own):
-                if number < own.index(later):
-                    moved = _moved(own, number, own.index(later), region, at_use)
-                    left = tuple(one for one in segment.instructions if one not in moved)
-                    own[number] = replace(segment, instructions=left)
-                    own[own.index(later)] = later = replace(
-                        later, instructions=(*moved, *later.instructions)
-                    )
-        found = iter(own)
-        segments = [next(found) if item.body == name else item for item in segments]
-    sections = tuple(
-        replace(item, segments=tuple(segments)) if item is first else item
-        for item in schedule.sections
+        before = [segment for segment in queues.segments if segment.body == name]
+        after = list(before)
+        for region, place in settled_places(before):
+            target = next(at for at, segment in enumerate(after) if segment.place == place)
+            for origin in range(target):
+                moved = _moved(after, origin, target, region, at_use)
+                after[origin] = after[origin].without(moved)
+                after[target] = after[target].holding([*moved, *after[target].instructions])
+        changed.update(zip(before, after, strict=True))
+    return linked(
+        schedule.with_segments(
+            lambda section, segment: [changed[segment] if section is queues else segment]
+        )
     )
-    return linked(replace(schedule, sections=sections))
 
 
 def _moved(
@@ -53,7 +47,7 @@ def _moved(
     target: int,
     region: Region,
     at_use: Mapping[Item, Instruction],
-) -> list[Instruction]:
+) -> list[Fire]:
     """What a segment need not compute for a branch, because another can; empty without a product.
 
     Args:
@@ -63,31 +57,13 @@ def _moved(
         region: the branch.
         at_use: what is materialised at use.
     """
-    segment = segments[origin]
-    moved = {one for one in segment.placed if region in one.path}
-    moved -= {one for one in moved if isinstance(one, ROOTS) or not isinstance(one, Fire)}
-    between = [item for item in segments[:target] if item is not segment]
+    fires = [fire for fire in segments[origin].placed if isinstance(fire, Fire)]
+    moved = [fire for fire in fires if region in fire.path]
+    others = [other for segment in segments[:target] for other in segment.placed]
     while True:
-        rest = [one for one in segment.placed if one not in moved]
-        rest += [one for item in between for one in item.placed]
-        read = {item for one in rest for item in _read(one, at_use)}
-        kept = {one for one in moved if not read.isdisjoint(one.writes)}
-        if not kept:
-            break
-        moved -= kept
-    if not any(isinstance(one, Fire) and one.node.op in PRODUCTS for one in moved):
-        return []
-    return [one for one in segment.placed if one in moved]
-
-
-def _read(one: Instruction, at_use: Mapping[Item, Instruction]) -> set[Item]:
-    """What an instruction reads, and what that is materialised from at use."""
-    found: set[Item] = set()
-    waiting = list(one.reads)
-    while waiting:
-        item = waiting.pop()
-        if item not in found:
-            found.add(item)
-            if item in at_use:
-                waiting += at_use[item].reads
-    return found
+        rest = [other for other in others if other not in moved]
+        read = {item for other in rest for item in items_read(other, at_use)}
+        left = [fire for fire in moved if read.isdisjoint(fire.writes)]
+        if len(left) == len(moved):
+            return moved if any(fire.node.op in PRODUCTS for fire in moved) else []
+        moved = left

@@ -1,4 +1,4 @@
-"""The pass `split_matmul`."""
+"""Passes that transpose a weight, or cut it into columns, once, before the loops that multiply."""
 
 from __future__ import annotations
 
@@ -11,14 +11,33 @@ import tensorflow as tf
 
 from kerasrec._src.graph.nodes import Primitive
 from kerasrec._src.graph.values import Value
-from kerasrec._src.schedule.edit import edited, fires, places_of, prepared, readers_of
-from kerasrec._src.schedule.instructions import Fire, Instruction, Item
-from kerasrec._src.schedule.passes.products import cut_value, is_product, is_transposing, widths
+from kerasrec._src.schedule.edit import Edits, edited, fires, places_of, prepared, readers_of
+from kerasrec._src.schedule.instructions import Fire, Item
+from kerasrec._src.schedule.passes.columns import cut_value, widths
 from kerasrec._src.schedule.schedule import Schedule
+from kerasrec._src.schedule.sections import Loop
 
 # The most elements of a weight that is cut. Copying a larger weight takes more time than is gained,
 # and its products are large enough for several threads.
 MOST_CUT = 1 << 19
+
+
+def transpose_once(schedule: Schedule) -> Schedule:
+    """Transposes a weight before a loop that multiplies by its transpose.
+
+    With few rows, a product takes longer if it has to transpose the weight.
+    """
+    name = transpose_once.__name__
+    edits: Edits = {}
+    ready: list[Fire] = []
+    for section, _, fire in schedule.instructions():
+        if isinstance(section, Loop) and isinstance(fire, Fire) and is_transposing(fire):
+            value, weight = fire.inputs
+            before, transposed = prepared(lambda item: [tf.transpose(item)], [weight], name)
+            ready += before
+            inputs = [value, *transposed]
+            edits[fire] = fires(lambda *of: [tf.matmul(*of)], inputs, fire.outputs, name)
+    return edited(schedule, edits, ready)
 
 
 def split_matmul(schedule: Schedule) -> Schedule:
@@ -37,12 +56,12 @@ class _Splitter:
         self.schedule = schedule
         self.readers = readers_of(schedule)
         self.makers: dict[Item, Fire] = {
-            item: one
-            for _, _, one in schedule.instructions()
-            if isinstance(one, Fire)
-            for item in one.outputs
+            item: fire
+            for _, _, fire in schedule.instructions()
+            if isinstance(fire, Fire)
+            for item in fire.outputs
         }
-        self.edits: dict[Instruction, list[Fire]] = {}
+        self.edits: Edits = {}
         self.prepared: list[Fire] = []
 
     def split(self) -> Schedule:
@@ -50,7 +69,7 @@ class _Splitter:
         places = places_of(self.schedule)
         for cut in places:
             chain = self._product_cut_by(cut) if isinstance(cut, Fire) else []
-            if chain and {places.get(one) for one in chain} == {places[cut]}:
+            if chain and {places.get(fire) for fire in chain} == {places[cut]}:
                 self._make_in_parts(chain)
                 self._gradients_in_parts(chain[0].inputs[1], widths(chain[-1].outputs))
         return edited(self.schedule, self.edits, self.prepared)
@@ -73,22 +92,22 @@ class _Splitter:
             return []
         chain.insert(0, last)
         is_plain = (
-            is_product(last, transpose_b=False)
+            _is_product(last, transpose_b=False)
             and _num_elements(last.inputs[1]) <= MOST_CUT
-            and len(cut.outputs[0].type.shape or ()) == 1
+            and _are_rows(cut.outputs)
             and all(value.type.shape == last.outputs[0].type.shape for value in bias)
         )
         is_read_once = all(
-            self.readers[one.outputs[0]] == [follower]
-            for one, follower in itertools.pairwise(chain)
+            self.readers[fire.outputs[0]] == [follower]
+            for fire, follower in itertools.pairwise(chain)
         )
-        has_device = any(one.node.device for one in chain)
+        has_device = any(fire.node.device for fire in chain)
         return chain if is_plain and is_read_once and not has_device else []
 
     def _make_in_parts(self, chain: Sequence[Fire]) -> None:
         product, *addition, cut = chain
         sizes = widths(cut.outputs)
-        bias = [one.inputs[1] for one in addition]
+        bias = [fire.inputs[1] for fire in addition]
 
         def prepare(*tensors: tf.Tensor) -> list[tf.Tensor]:
             return [part for tensor in tensors for part in tf.split(tensor, sizes, -1)]
@@ -128,8 +147,29 @@ class _Splitter:
         self.prepared += made
         return values
 
-    def _edit(self, one: Fire, function: Callable[..., Any], inputs: Sequence[Value]) -> None:
-        self.edits[one] = fires(function, inputs, one.outputs, split_matmul.__name__)
+    def _edit(self, old: Fire, function: Callable[..., Any], inputs: Sequence[Value]) -> None:
+        self.edits[old] = fires(function, inputs, old.outputs, split_matmul.__name__)
+
+
+def is_transposing(fire: Fire) -> bool:
+    """Whether an op multiplies by the transpose of a weight, on whatever device."""
+    return _is_product(fire, transpose_b=True) and not fire.node.device
+
+
+def _is_product(fire: Fire, transpose_b: bool) -> bool:
+    """Whether an op multiplies a value of each token by a shared weight."""
+    if _transposes(fire) != (False, transpose_b):
+        return False
+    value, weight = fire.inputs
+    return weight.is_shared and not value.is_shared and fire.outputs[0].type.is_static
+
+
+def _transposes(fire: Fire) -> tuple[bool, bool] | None:
+    """Whether a MatMul transposes its factors; None for other ops."""
+    if not isinstance(fire.node, Primitive) or fire.node.op != "MatMul":
+        return None
+    get = fire.node.operation.get_attr
+    return get("transpose_a"), get("transpose_b")
 
 
 def _num_elements(weight: Value) -> float:
@@ -137,38 +177,38 @@ def _num_elements(weight: Value) -> float:
     return math.inf if None in dims else math.prod(dim or 0 for dim in dims)
 
 
-def _is_gradient_of_weight(one: Fire, cotangent: Value) -> bool:
+def _are_rows(values: Sequence[Value]) -> bool:
+    """Whether each token has a row of numbers of all these values."""
+    return all(len(value.type.shape or ()) == 1 for value in values)
+
+
+def _is_gradient_of_weight(fire: Fire, cotangent: Value) -> bool:
     """Whether an op multiplies what a product has read by the cotangent of what it made."""
-    if not isinstance(one.node, Primitive) or one.node.op != "MatMul":
-        return False
-    if one.inputs[1] != cotangent:
-        return False
-    get = one.node.operation.get_attr
-    is_plain = all(len(value.type.shape or ()) == 1 for value in one.inputs)
-    return is_plain and get("transpose_a") and not get("transpose_b")
+    is_plain = _transposes(fire) == (True, False) and _are_rows(fire.inputs)
+    return is_plain and fire.inputs[1] == cotangent
 
 
-def _is_gradient_of_bias(one: Fire) -> bool:
+def _is_gradient_of_bias(fire: Fire) -> bool:
     """Whether an op sums over all tokens, and leaves one row."""
-    if not isinstance(one.node, Primitive) or one.node.op != "Sum":
+    if not isinstance(fire.node, Primitive) or fire.node.op != "Sum":
         return False
-    axes = one.inputs[1].node
-    if not one.node.operation.get_attr("keep_dims") or not isinstance(axes, Primitive):
+    axes = fire.inputs[1].node
+    if not fire.node.operation.get_attr("keep_dims") or not isinstance(axes, Primitive):
         return False
     is_known = axes.op == "Const"
     return is_known and list(tf.get_static_value(axes.operation.outputs[0])) == [0]
 
 
-def _joined_columns(one: Fire | None) -> Sequence[Value]:
+def _joined_columns(fire: Fire | None) -> Sequence[Value]:
     """The columns that an op joins for each token; empty if it does something else."""
-    columns = one.inputs[:-1] if one and one.node.op == "ConcatV2" else ()
-    is_plain = all(len(value.type.shape or ()) == 1 and not value.is_shared for value in columns)
-    return columns if is_plain else ()
+    columns = fire.inputs[:-1] if fire and fire.node.op == "ConcatV2" else ()
+    is_shared = any(value.is_shared for value in columns)
+    return columns if _are_rows(columns) and not is_shared else ()
 
 
 def _products(value: tf.Tensor, *columns: tf.Tensor) -> list[tf.Tensor]:
-    return [tf.concat([tf.matmul(value, item, transpose_a=True) for item in columns], 1)]
+    return [tf.concat([tf.matmul(value, column, transpose_a=True) for column in columns], 1)]
 
 
 def _sums(*columns: tf.Tensor) -> list[tf.Tensor]:
-    return [tf.concat([tf.reduce_sum(item, 0, keepdims=True) for item in columns], 1)]
+    return [tf.concat([tf.reduce_sum(column, 0, keepdims=True) for column in columns], 1)]

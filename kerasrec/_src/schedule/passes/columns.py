@@ -1,0 +1,73 @@
+"""Ops that cut a row into columns, and the pass `side_by_side`, which neither cuts nor joins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kerasrec._src.graph.types import Kind
+from kerasrec._src.graph.values import Value
+from kerasrec._src.schedule.edit import edited
+from kerasrec._src.schedule.instructions import (
+    Fire,
+    Instruction,
+    Interleave,
+    Item,
+    Reshape,
+    Separate,
+)
+from kerasrec._src.schedule.schedule import Schedule
+
+CUTS = frozenset({"Split", "SplitV", "Unpack"})
+
+
+def side_by_side(schedule: Schedule) -> Schedule:
+    """Joins what calls returned, and cuts what calls are sent, without a copy.
+
+    The rows of call sites that call for the same tokens are in turns. So what a token's calls
+    return is one row in memory already, and so is what they are sent if it was cut from one row.
+    """
+    name = side_by_side.__name__
+    cuts: dict[Item, Fire] = {}
+    joints: dict[tuple[Item | None, ...], Separate] = {}
+    edits: dict[Instruction, list[Instruction]] = {}
+    for _, _, instruction in schedule.instructions():
+        if isinstance(instruction, Fire):
+            cuts.update(dict.fromkeys(instruction.outputs, instruction))
+        elif isinstance(instruction, Separate):
+            joints[instruction.outputs] = instruction
+    for _, _, instruction in schedule.instructions():
+        if isinstance(instruction, Fire) and instruction.node.op == "ConcatV2":
+            *columns, _ = instruction.inputs
+            joint = joints.get(tuple(columns))
+            if joint and all(len(value.type.shape or ()) == 1 for value in columns):
+                output, at_use = instruction.outputs[0], instruction.at_use
+                edits[instruction] = [Reshape(output, (joint.value,), by=name, at_use=at_use)]
+        elif isinstance(instruction, Interleave):
+            cut = cuts.get(instruction.inputs[0])
+            if cut and _cuts_into(cut, instruction.inputs):
+                whole = (cut_value(cut),)
+                edits[instruction] = [Reshape(instruction.output, whole, by=name, at_use=True)]
+    return edited(schedule, edits)
+
+
+def cut_value(fire: Fire) -> Value:
+    """What an op of `CUTS` cuts into pieces."""
+    return fire.inputs[1 if fire.node.op == "Split" else 0]
+
+
+def widths(columns: Sequence[Value]) -> list[int]:
+    """How many numbers each column has for a token."""
+    return [(value.type.shape or (0,))[-1] or 0 for value in columns]
+
+
+def _cuts_into(fire: Fire, items: Sequence[Item]) -> bool:
+    """Whether an op cuts the row of a token into these values, from left to right, all alike."""
+    if fire.node.op not in CUTS or items != fire.outputs:
+        return False
+    (piece, *others) = {value.type for value in fire.outputs}
+    whole = cut_value(fire).type
+    if others or not piece.is_static or piece.kind is not Kind.TOKEN:
+        return False
+    if fire.node.op == "Unpack":
+        return whole.shape == (len(items), *(piece.shape or ()))
+    return len(piece.shape or ()) == 1
