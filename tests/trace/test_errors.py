@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import kerasrec
 from kerasrec import cond, map_fn, recursive, switch
-from kerasrec._src.trace import endless
+from kerasrec._src.trace import graph_watch
 
 LINE = r"test_errors\.py:\d+"
 
@@ -574,7 +574,7 @@ def test_a_conditional_inside_control_flow_of_tensorflow():
     [sum, lambda rows: functools.reduce(tf.maximum, rows), lambda rows: [tf.abs(x) for x in rows]],
 )
 def test_a_python_loop_over_rows(total, monkeypatch):
-    monkeypatch.setattr(endless, "_LARGE_INDEX", 20)
+    monkeypatch.setattr(graph_watch, "_LARGE_INDEX", 20)
     children = tf.ragged.constant([[1, 2], [], []], dtype=tf.int32)
 
     @recursive
@@ -592,7 +592,7 @@ def test_a_python_loop_over_rows(total, monkeypatch):
 
 @pytest.mark.many
 def test_a_long_python_loop_that_ends():
-    with tf.Graph().as_default() as graph, endless.loops_over_rows_end(graph):
+    with tf.Graph().as_default() as graph, graph_watch.loops_over_rows_end(graph):
         rows = tf.ragged.constant([[1], [2, 3]] * 30)
         entries = [rows[place] for place in range(60)]
     assert len(entries) == 60

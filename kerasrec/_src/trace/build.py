@@ -34,8 +34,7 @@ from kerasrec._src.trace.effects import (
     is_refused,
     watched_by,
 )
-from kerasrec._src.trace.functions import CALLS
-from kerasrec._src.trace.inline import inlined
+from kerasrec._src.trace.functions import CALLS, inlined
 from kerasrec._src.trace.op_nodes import OpNodes
 from kerasrec._src.trace.products import as_einsum
 from kerasrec._src.trace.rows import TokenRows

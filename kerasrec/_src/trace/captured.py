@@ -17,8 +17,7 @@ import tensorflow as tf
 
 from kerasrec._src.errors import TraceError
 from kerasrec._src.graph.types import Kind
-from kerasrec._src.trace.cells import NO_VALUE, enclosed
-from kerasrec._src.trace.source import here
+from kerasrec._src.trace.source import NO_VALUE, enclosed, here
 from kerasrec._src.trace.tracer import active_tracer, is_traced
 
 _Kind = TypeVar("_Kind")

@@ -15,7 +15,7 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec._src.graph.types import Kind, Type
-from kerasrec._src.trace.cells import enclosed
+from kerasrec._src.trace.source import enclosed
 from kerasrec._src.trace.tracer import Tracer, is_traced
 
 

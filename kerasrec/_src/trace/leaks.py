@@ -21,11 +21,10 @@ import tensorflow as tf
 
 from kerasrec._src.errors import TraceError
 from kerasrec._src.private import with_outer_graphs
-from kerasrec._src.trace.cells import enclosed
+from kerasrec._src.trace.function_state import FunctionState
 from kerasrec._src.trace.same_function import module_names
 from kerasrec._src.trace.signature import Traceable
-from kerasrec._src.trace.source import is_of_a_library, name_of, undecorated
-from kerasrec._src.trace.state import State
+from kerasrec._src.trace.source import enclosed, is_of_a_library, name_of, undecorated
 
 _CONTAINERS = (list, dict, set, deque)
 # Their own lists may hold tensors for as long as a graph is built.
@@ -42,7 +41,7 @@ _INSTEAD = (
 
 
 @contextmanager
-def defaults_stay(state: State, args: Sequence[Any]) -> Iterator[None]:
+def defaults_stay(state: FunctionState, args: Sequence[Any]) -> Iterator[None]:
     """A context for tracing a function with some arguments.
 
     Raises:
@@ -64,7 +63,7 @@ def defaults_stay(state: State, args: Sequence[Any]) -> Iterator[None]:
                 )
 
 
-def check_what_is_left(state: State, graph: tf.Graph) -> None:
+def check_what_is_left(state: FunctionState, graph: tf.Graph) -> None:
     """Looks for tensors that a function has left in lists, dicts and sets outside of its body.
 
     Programs may count traces like this, so it is a mistake only if the object is a default.

@@ -8,9 +8,6 @@ tried, and a type is right if the function returns it whenever its calls do.
 
 from __future__ import annotations
 
-import itertools
-import re
-import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -18,7 +15,7 @@ from typing import Any, TypeVar
 
 import tensorflow as tf
 
-from kerasrec._src.errors import KerasrecError, NoBaseCaseError, SignatureError, TraceError
+from kerasrec._src.errors import KerasrecError, SignatureError, TraceError
 from kerasrec._src.graph.carried import FOR_ERRORS, FOR_KEYS
 from kerasrec._src.graph.check import check_function_graphs
 from kerasrec._src.graph.graph import FunctionGraph, FunctionGraphs
@@ -28,7 +25,8 @@ from kerasrec._src.trace.carrying import Carried
 from kerasrec._src.trace.closures import free_tensors, variable_name
 from kerasrec._src.trace.draws import hold_draws, is_draw_of_tokens
 from kerasrec._src.trace.effects import asserts_something
-from kerasrec._src.trace.endless import EndlessLoopError
+from kerasrec._src.trace.function_state import Code, FunctionState, numbered
+from kerasrec._src.trace.graph_watch import EndlessLoopError
 from kerasrec._src.trace.leaks import check_what_is_left, defaults_stay
 from kerasrec._src.trace.loop import Loop
 from kerasrec._src.trace.same_nest import covers, same_nest
@@ -40,8 +38,7 @@ from kerasrec._src.trace.signature import (
     signature_of,
     tensors_in,
 )
-from kerasrec._src.trace.source import at_this_line, current_source, source_of
-from kerasrec._src.trace.state import Code, State, numbered
+from kerasrec._src.trace.source import at_this_line
 from kerasrec._src.trace.tracer import (
     Outside,
     ReturnTypeUnknownError,
@@ -49,67 +46,20 @@ from kerasrec._src.trace.tracer import (
     is_traced,
     run_traced,
 )
-from kerasrec._src.trace.trials import CANNOT_BE_TRACED, TRIED_TYPES, error_of_trials, no_type_fits
+from kerasrec._src.trace.user_errors import (
+    TRIED_TYPES,
+    error_of_trials,
+    is_about_tensors,
+    never_the_same,
+    no_base_case,
+    no_type_fits,
+    user_error,
+)
 
 _Result = TypeVar("_Result")
 
 # How many trials begin with one guess; each tries the return type that the trial before has found.
 _MAX_TRIALS = 4
-_CHOOSE = (
-    "Each token has an index of its own. Write tf.gather(table, index) for tensors, "
-    "kerasrec.functions([...])[index] for functions, kerasrec.switch(index, [...]) for branches."
-)
-_OPS_OF_TENSORFLOW = (
-    "Tensors have no values while the function is traced. Use TensorFlow's ops instead (tf.sin for "
-    "np.sin or math.sin), and look up an array with tf.gather(array, index)."
-)
-_LIST_OF_NUMBERS = (
-    "A list of numbers is passed as one tensor, which cannot change: use tf.concat, or make the "
-    "list in the body."
-)
-_LOOP = (
-    "Each token has its own number, so Python cannot loop over it. Use kerasrec.while_loop, or "
-    "kerasrec.map_fn over tf.ragged.range(n)."
-)
-_CHOICE = (
-    "A field declared as Literal or Enum, or made a choice by Schema.infer, holds the number of "
-    "its choice, from 0."
-)
-_MIXED = "If dtypes are mixed, use tf.cast, and write 1.0 and not 1 for a float."
-_CAST = "For another dtype use tf.cast(x, tf.int32), or tf.float32."
-# How TensorFlow prints ragged rows.
-_ROWS = re.compile(r"tf\.RaggedTensor\(values=.*?row_splits=.*?\)\)", re.DOTALL)
-# How it prints a member of an Enum.
-_MEMBER = re.compile(r"got <((\w+)\.\w+): .*?> of type")
-# Hints for errors of a function that are not a ValueError, by a part of the error's text.
-_HINTS = {
-    "elements of tf.RaggedTensor": (
-        "This op takes no tf.RaggedTensor. Reduce the rows (tf.reduce_sum(rows, axis=1)), pad them "
-        "(`rows.to_tensor(shape=[None, n])`), or compute entry by entry in kerasrec.map_fn."
-    ),
-    "to a numpy array": _OPS_OF_TENSORFLOW,
-    "Tensor' object has no attribute 'append'": _LIST_OF_NUMBERS,
-    "Tensor' object has no attribute 'extend'": _LIST_OF_NUMBERS,
-    "Tensor' object has no attribute": _OPS_OF_TENSORFLOW,
-    "must be real number": _OPS_OF_TENSORFLOW,
-    "interpreted as an integer": _LOOP,
-    "int() argument": _CAST,
-    "float() argument": _CAST,
-    "instances of 'tuple'": (
-        "A tuple or dict is several arguments in one. Pass several calls of the function as a list "
-        "or a tensor, with a row for each."
-    ),
-    "_fn() takes 2 positional arguments": (
-        "Give several rows as one tuple: map_fn(lambda pair: ..., (h, c))."
-    ),
-    "indices must be integers or slices": _CHOOSE,
-    "unhashable": _CHOOSE,
-    "are valid indices": _CHOOSE,
-    "of type 'str'": _CHOICE,
-    **dict.fromkeys(
-        ("does not match", "don't all match", "of type 'float'", "of dtype", "has DataType"), _MIXED
-    ),
-}
 # How many calls of a function may be traced inside each other, each with another function, or
 # another structure, as argument.
 _MAX_NESTED = 24
@@ -149,7 +99,7 @@ def trace(function: Traceable, signature: Signature, for_blocks: bool = False) -
     return TracedProgram(graphs, state.return_structure)
 
 
-def _check_memo(function: Traceable, states: list[State]) -> None:
+def _check_memo(function: Traceable, states: list[FunctionState]) -> None:
     """Raises TraceError if a function has `memo`, but the one that is called first does not."""
     for state in states:
         if getattr(state.function, "memo", False) and not getattr(function, "memo", False):
@@ -160,7 +110,7 @@ def _check_memo(function: Traceable, states: list[State]) -> None:
             )
 
 
-def _rename(states: list[State]) -> None:
+def _rename(states: list[FunctionState]) -> None:
     """Numbers functions of the same name again, leaving out traces that were not kept."""
     names: dict[str, str] = {}
     for state in states:
@@ -171,7 +121,7 @@ def _rename(states: list[State]) -> None:
             call.callee = names[call.callee]
 
 
-def _build(states: list[State], for_blocks: bool) -> dict[str, FunctionGraph]:
+def _build(states: list[FunctionState], for_blocks: bool) -> dict[str, FunctionGraph]:
     """Returns the graphs of all functions of a program, beginning with the one called first."""
     closures = Closures(
         free_tensors(
@@ -206,7 +156,7 @@ def _build(states: list[State], for_blocks: bool) -> dict[str, FunctionGraph]:
     return graphs
 
 
-def _draws(states: list[State]) -> bool:
+def _draws(states: list[FunctionState]) -> bool:
     """Whether random numbers are drawn by keys of tokens.
 
     With `memo`, equal calls are one call, which has the keys of several tokens.
@@ -226,12 +176,12 @@ class _Tracing:
     """What is known while a program is traced."""
 
     outside: Outside
-    states: list[State] = field(default_factory=list)
+    states: list[FunctionState] = field(default_factory=list)
     tracers: dict[tf.Graph, Tracer] = field(default_factory=dict)
     guesses: dict[Code, tuple[Any, list[Type]]] = field(default_factory=dict)
     running: list[tf.Graph] = field(default_factory=list)
 
-    def state_of(self, function: Traceable, signature: Signature) -> State:
+    def state_of(self, function: Traceable, signature: Signature) -> FunctionState:
         """Returns the state of a function under a signature; a new one if none fits."""
         same = [state for state in self.states if state.function is function]
         for state in same:
@@ -247,18 +197,13 @@ class _Tracing:
             known = state.signature
             if known.has_functions_of(signature) and covers(known.structure, signature.structure):
                 raise call_does_not_fit(state.name, state.signature, signature)
-        if len(running) >= _MAX_NESTED:
-            is_grown = len({one.signature.keys_of_functions for one in running}) == 1
-            error = _never_the_same_nest if is_grown else _never_the_same_function
-            raise error(function.name, len(running))
-        num_tensors = len(signature.types)
-        if (
-            num_tensors > _MAX_TENSORS
-            and running
-            and num_tensors > len(running[-1].signature.types)
-        ):
-            raise _never_the_same_nest(function.name, len(running))
-        state = State("", function, signature)
+        is_longer = bool(running) and len(signature.types) > max(
+            _MAX_TENSORS, len(running[-1].signature.types)
+        )
+        if is_longer or len(running) >= _MAX_NESTED:
+            is_grown = len({state.signature.keys_of_functions for state in running}) == 1
+            raise never_the_same(function.name, len(running), is_longer or is_grown)
+        state = FunctionState("", function, signature)
         state.name = numbered(state.base_name, {one.name for one in self.states})
         if function.returns is not None:
             specs = tf.nest.flatten(function.returns)
@@ -269,14 +214,14 @@ class _Tracing:
         self.states.append(state)
         return state
 
-    def learn_return_type(self, state: State) -> None:
+    def learn_return_type(self, state: FunctionState) -> None:
         """Runs a function as far as types are known, to learn its return type."""
         if state.return_types is None:
             if state.is_running:
                 raise ReturnTypeUnknownError(state.name)
             self._run(state)
 
-    def _finish(self, state: State, caller: Tracer) -> None:
+    def _finish(self, state: FunctionState, caller: Tracer) -> None:
         """Traces a function again as soon as its types are known.
 
         At that time the function around it still runs, so its variables are as at the call. If
@@ -297,7 +242,7 @@ class _Tracing:
                 f"{at_this_line()}"
             )
 
-    def run_all(self, first: State) -> list[State]:
+    def run_all(self, first: FunctionState) -> list[FunctionState]:
         """Traces the first function and all that it reaches; returns their states in this order."""
         found = [first]
         for state in found:
@@ -319,7 +264,7 @@ class _Tracing:
         """
         state = self._named(error.name)
         if not error.can_end:
-            raise _no_base_case(state)
+            raise no_base_case(state)
         failures: list[Exception] = []
         numbers = [(0, [item]) for item in TRIED_TYPES]
         for structure, types in [*numbers, *state.signature.values()]:
@@ -335,7 +280,9 @@ class _Tracing:
                 return
         raise error_of_trials(state, failures[: len(numbers)])
 
-    def _settle(self, state: State, structure: Any, types: list[Type]) -> tuple[Any, list[Type]]:
+    def _settle(
+        self, state: FunctionState, structure: Any, types: list[Type]
+    ) -> tuple[Any, list[Type]]:
         """Starts from a guess; returns a type that the function returns whenever its calls do."""
         for _ in range(_MAX_TRIALS):
             states = [replace(item) for item in self.states]
@@ -363,11 +310,11 @@ class _Tracing:
         """Returns how many return types are known."""
         return len({state.code for state in self.states if state.return_types is not None})
 
-    def _named(self, name: str) -> State:
+    def _named(self, name: str) -> FunctionState:
         (state,) = [item for item in self.states if item.name == name]
         return state
 
-    def _run(self, state: State) -> ReturnTypeUnknownError | None:
+    def _run(self, state: FunctionState) -> ReturnTypeUnknownError | None:
         """Traces a function; keeps the trace, or returns why a branch had to be left out."""
         known = state.return_structure
         tracer, structure, types = self._run_body(state)
@@ -382,7 +329,7 @@ class _Tracing:
         state.unknown = tracer.unknown
         return tracer.unknown
 
-    def _run_body(self, state: State) -> tuple[Tracer, Any, list[Type]]:
+    def _run_body(self, state: FunctionState) -> tuple[Tracer, Any, list[Type]]:
         """Runs a function; returns its tracer, and the structure and types of its result."""
 
         def body(tracer: Tracer, *parameters: tf.Tensor) -> tuple[Any, list[Type]]:
@@ -423,17 +370,17 @@ class _Tracing:
         except KerasrecError:
             raise
         except (TypeError, ValueError) as error:
-            raise _user_error(state, error) from error
+            raise user_error(state, error) from error
         except (AttributeError, NotImplementedError) as error:
-            if _hint_for(error) not in (_OPS_OF_TENSORFLOW, _LIST_OF_NUMBERS):
+            if not is_about_tensors(error):
                 raise  # It comes from an object of the user's.
-            raise _user_error(state, error) from error
+            raise user_error(state, error) from error
         finally:
             state.is_running = False
             del self.running[num_running:]
         return tracer, structure, types
 
-    def _kind_outside(self, state: State, tensor: tf.Tensor) -> Kind:
+    def _kind_outside(self, state: FunctionState, tensor: tf.Tensor) -> Kind:
         """Returns the kind that a closed-over tensor has in the function that owns it."""
         if not is_traced(tensor):
             return Kind.SHARED
@@ -463,7 +410,7 @@ class _Tracing:
             )
         return kind
 
-    def _check_returns(self, state: State, types: list[Type]) -> None:
+    def _check_returns(self, state: FunctionState, types: list[Type]) -> None:
         if state.return_types is None:
             return
         known = state.return_types
@@ -496,66 +443,3 @@ class _Tracing:
             if wanted != types[place] and tracer.kind(tensors[place]) is Kind.TOKEN:
                 tensors[place] = tf.ensure_shape(tensors[place], wanted.tensor_shape())
         return state.name, tensors, state.return_structure, state.return_types or []
-
-
-def _never_the_same(what: str, name: str, count: int, how_to_mend: str) -> TraceError:
-    source = current_source()
-    return TraceError(
-        f"{name} was passed another {what} in each of {count} calls inside of each other"
-        f"{f', the last one at {source.where}' if source else ''}, and is traced for each of them. "
-        f"{how_to_mend}"
-    )
-
-
-def _never_the_same_nest(name: str, count: int) -> TraceError:
-    advice = (
-        "A tuple, list or dict that grows from call to call never ends: pass a tensor of one shape."
-    )
-    return _never_the_same("structure of arguments", name, count, advice)
-
-
-def _never_the_same_function(name: str, count: int) -> TraceError:
-    advice = (
-        "If it passes a new function to each call of itself, this never ends: define the function "
-        "outside, or pass on the one that was passed."
-    )
-    return _never_the_same("function", name, count, advice)
-
-
-def _no_base_case(state: State) -> NoBaseCaseError:
-    return NoBaseCaseError(
-        f"{state.name} ({state.source.where}) has no base case: every path through it calls "
-        f"{state.name} again, directly or through other functions, so it never returns. Add a "
-        "branch to kerasrec.cond that returns without a call; calls belong inside the "
-        "functions that cond is given (`lambda: f(n - 1)`)."
-    )
-
-
-def _hint_for(error: Exception) -> str:
-    return next((hint for part, hint in _HINTS.items() if part in str(error)), "")
-
-
-def _user_error(state: State, error: Exception) -> KerasrecError:
-    """Returns the error to raise in place of one of TensorFlow or Keras; it names the line."""
-    source = source_of(traceback.extract_tb(error.__traceback__)) or state.source
-    what = _ROWS.sub("a tf.RaggedTensor", str(error)).rstrip(".")
-    message = f"{state.name} {CANNOT_BE_TRACED}{source.where}: {what}."
-    hint = _hint_for(error)
-    if hint is _MIXED:
-        hint += _mixed_arguments(state)
-    if member := _MEMBER.search(str(error)):
-        hint = f"{_CHOICE} For {member[1]} it is list({member[2]}).index({member[1]})."
-    if isinstance(error, ValueError):
-        return TraceError(f"{message} {_LOOP}" if "= Range[" in what else message)
-    kind = SignatureError if isinstance(error, TypeError) else TraceError
-    return kind(f"{message} {hint}".rstrip())
-
-
-def _mixed_arguments(state: State) -> str:
-    """The types of a function's arguments if they have several dtypes; values have none."""
-    known = state.signature
-    pairs = itertools.compress(zip(known.names, known.types, strict=True), known.are_numbers)
-    shown = {f"{name} {found}": found.dtype for name, found in pairs}
-    if len(set(shown.values())) < 2:
-        return ""
-    return f" Arguments of {state.name}: {', '.join(shown)}."

@@ -10,8 +10,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from kerasrec._src.trace.cells import NO_VALUE, enclosed
 from kerasrec._src.trace.demand import Lazy
+from kerasrec._src.trace.source import NO_VALUE, enclosed
 
 # Types whose objects mean the same as long as they are the same object.
 _CONSTANTS: tuple[type, ...] = (bool, int, float, complex, str, bytes, type(None), ModuleType)

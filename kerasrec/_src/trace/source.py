@@ -1,4 +1,4 @@
-"""Finds the line of the user's program that something comes from."""
+"""Finds the line of the user's program that something comes from, and reads functions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from types import CodeType, FrameType, TracebackType
+from types import CellType, CodeType, FrameType, TracebackType
 from typing import Any
 
 import keras
@@ -29,6 +29,8 @@ _NOT_THE_USERS = (
     os.path.dirname(os.path.abspath(keras.__file__)) + os.sep,
     _PACKAGE + os.sep,
 )
+NO_VALUE = object()
+"""Stands for a variable that has no value yet."""
 
 
 def source_of(frames: Sequence[traceback.FrameSummary]) -> Source | None:
@@ -117,6 +119,18 @@ def code_of(function: Callable[..., Any]) -> CodeType | type:
 def is_written_in_python(function: Any) -> bool:
     """Whether the code of an object is a `def` or `lambda`, not a class or code in C."""
     return callable(function) and isinstance(code_of(function), CodeType)
+
+
+def enclosed(function: Callable[..., Any]) -> list[Any]:
+    """Returns the current values of closure variables, in the order of `co_freevars`."""
+    return list(map(_content, getattr(function, "__closure__", None) or ()))
+
+
+def _content(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return NO_VALUE
 
 
 def start_of(function: Callable[..., Any]) -> Source:

@@ -22,9 +22,8 @@ from kerasrec._src.errors import SignatureError, TraceError
 from kerasrec._src.graph.types import Kind, Type
 from kerasrec._src.graph.values import Source
 from kerasrec._src.private import unseen_by_op_callbacks, with_outer_graphs
-from kerasrec._src.trace.endless import loops_over_rows_end
+from kerasrec._src.trace.graph_watch import loops_over_rows_end, no_losses_in
 from kerasrec._src.trace.kinds import KindFinder
-from kerasrec._src.trace.layer_losses import no_losses_in
 from kerasrec._src.trace.mixing_hints import UNKNOWN_ROWS, has_hint, hint_for
 from kerasrec._src.trace.rows import RowsFinder, Scope, TokenRows, operations_before
 from kerasrec._src.trace.source import (

@@ -20,7 +20,7 @@ Code: TypeAlias = tuple[Any, ...]
 
 
 @dataclass
-class State:
+class FunctionState:
     """A function under one signature.
 
     A function that is defined in the body of another is a new one, with a state of its own, each

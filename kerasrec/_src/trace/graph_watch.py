@@ -1,7 +1,11 @@
-"""Ends a Python loop over ragged rows, which would trace one row after the other for ever.
+"""Watches what TensorFlow asks of a graph while a user's function runs, to find two mistakes.
 
-Python iterates over a `tf.RaggedTensor` by index, up to an IndexError. While a graph is built, no
-index is an error.
+A Python loop over ragged rows would trace one row after the other for ever: Python iterates over a
+`tf.RaggedTensor` by index, up to an IndexError, and while a graph is built, no index is an error.
+
+A loss that a Keras layer adds in the body is kept with the layer, as a tensor of the body's graph.
+No one can read it there: a model that adds up its losses would fail, or leave this one out if the
+body was traced before.
 """
 
 from __future__ import annotations
@@ -10,13 +14,14 @@ import contextlib
 import inspect
 import itertools
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from kerasrec._src.errors import TraceError
-from kerasrec._src.trace.graph_method import replaced
+from kerasrec._src.private import added_losses, innermost_layer
 from kerasrec._src.trace.source import at, current_source
 
 # A loop is looked for whenever so many names of ops have been made. The number is prime: otherwise
@@ -52,7 +57,7 @@ def loops_over_rows_end(graph: tf.Graph) -> Iterator[None]:
             raise errors[0]
         return unique_name(*args, **kwargs)
 
-    with replaced(graph, "unique_name", counted):
+    with _replaced(graph, "unique_name", counted):
         yield
 
 
@@ -70,3 +75,53 @@ def _loops() -> Iterator[EndlessLoopError]:
                 f"of a tf.RaggedTensor never ends: it has reached row {index}. Reduce all rows at "
                 "once, `tf.reduce_sum(rows, axis=1)`, or use kerasrec.map_fn."
             )
+
+
+@contextlib.contextmanager
+def no_losses_in(graph: tf.Graph) -> Iterator[None]:
+    """A context that raises an error at its end if a layer has added a loss within it.
+
+    For each call of a layer, Keras opens a name scope of the graph.
+
+    Args:
+        graph: The graph that is being built.
+
+    Raises:
+        TraceError: If a layer has added a loss that is a tensor of the graph.
+    """
+    name_scope = graph.name_scope
+    called: dict[int, Any] = {}
+
+    def noting_layer(*args: Any, **kwargs: Any) -> Any:
+        layer = innermost_layer()
+        called[id(layer)] = layer
+        return name_scope(*args, **kwargs)
+
+    with _replaced(graph, "name_scope", noting_layer):
+        yield
+    for layer in reversed(called.values()):
+        if isinstance(layer, keras.layers.Layer) and any(
+            getattr(loss, "graph", None) is graph for loss in added_losses(layer)
+        ):
+            raise TraceError(
+                f"A recursive function calls the layer {layer.name!r}, which adds a loss, by "
+                "`add_loss` or by the `activity_regularizer` of a layer in it. The loss belongs to "
+                "one call of the function, and cannot leave it. Return what the loss depends on, "
+                "or keep it by kerasrec.collect, and compute the loss outside the function."
+            )
+
+
+@contextlib.contextmanager
+def _replaced(graph: tf.Graph, name: str, method: Callable[..., Any]) -> Iterator[None]:
+    """A context in which a method of one graph is another function.
+
+    Args:
+        graph: The graph.
+        name: The name of the method.
+        method: The function, which takes the same arguments without `self`.
+    """
+    setattr(graph, name, method)
+    try:
+        yield
+    finally:
+        delattr(graph, name)

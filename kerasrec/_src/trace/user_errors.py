@@ -1,0 +1,231 @@
+"""The errors to raise for what a user's function does, in the user's words."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import traceback
+from collections import defaultdict
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from kerasrec._src.errors import KerasrecError, NoBaseCaseError, SignatureError, TraceError
+from kerasrec._src.graph.types import Type
+from kerasrec._src.trace.function_state import FunctionState
+from kerasrec._src.trace.source import current_source, source_of
+
+# In this order, for a function that only empty ragged rows end.
+TRIED_TYPES = [
+    Type(dtype, shape)
+    for dtype in (
+        tf.int32,
+        tf.float32,
+        tf.int64,
+        tf.float64,
+        tf.bool,
+        tf.float16,
+        tf.bfloat16,
+    )
+    for shape in ((), (None,))
+]
+# Part of the message for an error of TensorFlow, Keras or Python.
+_CANNOT_BE_TRACED = "cannot be traced; "
+# How TensorFlow names dtypes. The word "string" alone may also be plain English.
+_DTYPE = re.compile(
+    r"(?<=type of )string|"
+    r"\b(?:bool|b?float(?:16|32|64)|u?int(?:8|16|32|64)|complex(?:64|128))\b"
+)
+# Shapes and dtypes in a message, of the form `(None,)` or `f32[3]`.
+_IN_BRACKETS = re.compile(r"\([^()]*\)|\[[^\[\]]*\]")
+# Errors of functions that use their own result as a nest or a matrix, neither of which is tried. A
+# matrix that has lost the token axis has no axis of open size.
+_OF_ANOTHER_KIND = re.compile(
+    r"to unpack|has no attribute|are valid indices|has shape \(\d|\brank\b|dimensional|dictionary"
+)
+_CHOOSE = (
+    "Each token has an index of its own. Write tf.gather(table, index) for tensors, "
+    "kerasrec.functions([...])[index] for functions, kerasrec.switch(index, [...]) for branches."
+)
+_OPS_OF_TENSORFLOW = (
+    "Tensors have no values while the function is traced. Use TensorFlow's ops instead (tf.sin for "
+    "np.sin or math.sin), and look up an array with tf.gather(array, index)."
+)
+_LIST_OF_NUMBERS = (
+    "A list of numbers is passed as one tensor, which cannot change: use tf.concat, or make the "
+    "list in the body."
+)
+_LOOP = (
+    "Each token has its own number, so Python cannot loop over it. Use kerasrec.while_loop, or "
+    "kerasrec.map_fn over tf.ragged.range(n)."
+)
+_CHOICE = (
+    "A field declared as Literal or Enum, or made a choice by Schema.infer, holds the number of "
+    "its choice, from 0."
+)
+_MIXED = "If dtypes are mixed, use tf.cast, and write 1.0 and not 1 for a float."
+_CAST = "For another dtype use tf.cast(x, tf.int32), or tf.float32."
+# How TensorFlow prints ragged rows.
+_ROWS = re.compile(r"tf\.RaggedTensor\(values=.*?row_splits=.*?\)\)", re.DOTALL)
+# How it prints a member of an Enum.
+_MEMBER = re.compile(r"got <((\w+)\.\w+): .*?> of type")
+# Hints for errors of a function that are not a ValueError, by a part of the error's text.
+_HINTS = {
+    "elements of tf.RaggedTensor": (
+        "This op takes no tf.RaggedTensor. Reduce the rows (tf.reduce_sum(rows, axis=1)), pad them "
+        "(`rows.to_tensor(shape=[None, n])`), or compute entry by entry in kerasrec.map_fn."
+    ),
+    "to a numpy array": _OPS_OF_TENSORFLOW,
+    "Tensor' object has no attribute 'append'": _LIST_OF_NUMBERS,
+    "Tensor' object has no attribute 'extend'": _LIST_OF_NUMBERS,
+    "Tensor' object has no attribute": _OPS_OF_TENSORFLOW,
+    "must be real number": _OPS_OF_TENSORFLOW,
+    "interpreted as an integer": _LOOP,
+    "int() argument": _CAST,
+    "float() argument": _CAST,
+    "instances of 'tuple'": (
+        "A tuple or dict is several arguments in one. Pass several calls of the function as a list "
+        "or a tensor, with a row for each."
+    ),
+    "_fn() takes 2 positional arguments": (
+        "Give several rows as one tuple: map_fn(lambda pair: ..., (h, c))."
+    ),
+    "indices must be integers or slices": _CHOOSE,
+    "unhashable": _CHOOSE,
+    "are valid indices": _CHOOSE,
+    "of type 'str'": _CHOICE,
+    **dict.fromkeys(
+        ("does not match", "don't all match", "of type 'float'", "of dtype", "has DataType"), _MIXED
+    ),
+}
+# What each call passes another one of, and what to do about it.
+_NEVER_THE_SAME = {
+    True: (
+        "structure of arguments",
+        "A tuple, list or dict that grows from call to call never ends: pass a tensor of one "
+        "shape.",
+    ),
+    False: (
+        "function",
+        "If it passes a new function to each call of itself, this never ends: define the function "
+        "outside, or pass on the one that was passed.",
+    ),
+}
+
+
+def never_the_same(name: str, count: int, is_grown: bool) -> TraceError:
+    """Returns the error for calls inside of each other that all pass something new.
+
+    Args:
+        name: The function's name.
+        count: How many calls there are.
+        is_grown: Whether they pass other structures; otherwise they pass other functions.
+    """
+    what, advice = _NEVER_THE_SAME[is_grown]
+    source = current_source()
+    return TraceError(
+        f"{name} was passed another {what} in each of {count} calls inside of each other"
+        f"{f', the last one at {source.where}' if source else ''}, and is traced for each of them. "
+        f"{advice}"
+    )
+
+
+def no_base_case(state: FunctionState) -> NoBaseCaseError:
+    """Returns the error for a function that always calls itself."""
+    return NoBaseCaseError(
+        f"{state.name} ({state.source.where}) has no base case: every path through it calls "
+        f"{state.name} again, directly or through other functions, so it never returns. Add a "
+        "branch to kerasrec.cond that returns without a call; calls belong inside the "
+        "functions that cond is given (`lambda: f(n - 1)`)."
+    )
+
+
+def is_about_tensors(error: Exception) -> bool:
+    """Whether an error comes from a tensor, not from an object of the user's."""
+    return _hint_for(error) in (_OPS_OF_TENSORFLOW, _LIST_OF_NUMBERS)
+
+
+def _hint_for(error: Exception) -> str:
+    return next((hint for part, hint in _HINTS.items() if part in str(error)), "")
+
+
+def user_error(state: FunctionState, error: Exception) -> KerasrecError:
+    """Returns the error to raise in place of one of TensorFlow or Keras; it names the line."""
+    source = source_of(traceback.extract_tb(error.__traceback__)) or state.source
+    what = _ROWS.sub("a tf.RaggedTensor", str(error)).rstrip(".")
+    message = f"{state.name} {_CANNOT_BE_TRACED}{source.where}: {what}."
+    hint = _hint_for(error)
+    if hint is _MIXED:
+        hint += _mixed_arguments(state)
+    if member := _MEMBER.search(str(error)):
+        hint = f"{_CHOICE} For {member[1]} it is list({member[2]}).index({member[1]})."
+    if isinstance(error, ValueError):
+        return TraceError(f"{message} {_LOOP}" if "= Range[" in what else message)
+    kind = SignatureError if isinstance(error, TypeError) else TraceError
+    return kind(f"{message} {hint}".rstrip())
+
+
+def _mixed_arguments(state: FunctionState) -> str:
+    """The types of a function's arguments if they have several dtypes; values have none."""
+    known = state.signature
+    pairs = itertools.compress(zip(known.names, known.types, strict=True), known.are_numbers)
+    shown = {f"{name} {found}": found.dtype for name, found in pairs}
+    if len(set(shown.values())) < 2:
+        return ""
+    return f" Arguments of {state.name}: {', '.join(shown)}."
+
+
+def error_of_trials(state: FunctionState, failures: Sequence[Exception]) -> Exception:
+    """Returns the error to raise if all trials failed.
+
+    Trials with a wrong dtype fail where they meet the right one, so the right dtype is the one that
+    most errors name. A dtype in a list of several counts less. If both trials of the right dtype,
+    with a number and with a vector, fail in the same way, no type would help.
+
+    Args:
+        state: The function's state.
+        failures: One failure for each of TRIED_TYPES.
+    """
+    named: defaultdict[str, float] = defaultdict(float)
+    for tried, failure in zip(TRIED_TYPES, failures, strict=True):
+        if isinstance(failure, TypeError):
+            found = dict.fromkeys(_DTYPE.findall(str(failure)))
+            others = [name for name in found if name != tried.dtype.name]
+            for name in others:
+                named[name] += 1 / len(others)
+    right = max(named, key=named.__getitem__, default="float32")
+    of_right = [
+        failure
+        for tried, failure in zip(TRIED_TYPES, failures, strict=True)
+        if tried.dtype.name == right
+    ]
+    if not of_right:
+        return no_type_fits(state, dtype=right)
+    failure = next(filter(_is_of_kerasrec, of_right), of_right[-1])
+    texts = {_IN_BRACKETS.sub("", str(item)) for item in of_right}
+    is_of_another = len(texts) > 1 or _OF_ANOTHER_KIND.search(str(failure))
+    return no_type_fits(state, failure) if is_of_another else failure
+
+
+def no_type_fits(
+    state: FunctionState, failure: Exception | None = None, dtype: str = "float32"
+) -> NoBaseCaseError:
+    """Returns the error that asks the user to state what a function returns.
+
+    Args:
+        state: The function's state.
+        failure: The error of a trial.
+        dtype: The dtype in the example.
+    """
+    reason = "" if failure is None else f" A trial failed: {str(failure).strip()}"
+    return NoBaseCaseError(
+        f"What {state.name} ({state.source.where}) returns cannot be inferred: every path through "
+        f"it calls {state.name} with ragged arguments, and only rows without entries end it. Say "
+        f"what one token's value is: `@kerasrec.recursive(returns=tf.TensorSpec([], tf.{dtype}))`, "
+        f"or a nest of such specs.{reason}"
+    )
+
+
+def _is_of_kerasrec(error: Exception) -> bool:
+    """Whether an error was raised by kerasrec itself."""
+    return isinstance(error, KerasrecError) and _CANNOT_BE_TRACED not in str(error)
