@@ -16,8 +16,7 @@ from typing import Any, cast
 import numpy as np
 import tensorflow as tf
 
-from kerasrec._src.datatypes.data_type import is_object
-from kerasrec._src.datatypes.encode import MISSING, Reader, expected
+from kerasrec._src.datatypes.data_type import DataType, is_object
 from kerasrec._src.datatypes.field import Choice, Field, Numbers, as_text, described, holds
 from kerasrec._src.datatypes.kinds import LIST, NUMBER, OBJECT, TEXT, TRUTH, Kind, Kinds
 
@@ -25,6 +24,12 @@ from kerasrec._src.datatypes.kinds import LIST, NUMBER, OBJECT, TEXT, TRUTH, Kin
 ITEM = "value"
 # The key that says of which kind an object is, if there are several.
 KIND_KEY = "kind"
+# Why a value that contains itself is refused, for errors, after its path.
+CYCLE = "leads back to itself through its fields; a recursion over it would not end"
+# What is read of a field that the value does not have.
+MISSING = object()
+# The number of kinds that an error names; a programming language has too many.
+_MOST_NAMED = 12
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,308})(\.[0-9]+)?([eE][+-]?[0-9]{1,3})?")
 
 
@@ -124,57 +129,78 @@ def has_point(value: Any) -> bool:
     return isinstance(value, float) or (isinstance(value, str) and not value.lstrip("-").isdigit())
 
 
-def reader_of(schema: Kinds) -> Reader:
-    """Returns a reader of objects of data types and documents as values of a schema."""
+def read_value(
+    schema: Kinds, value: Any, family: type[DataType]
+) -> tuple[Kind, Callable[[Field], Any]]:
+    """Reads an object of a data type, or a document, that stands where a data type is expected.
 
-    def read(value: Any, family: type) -> tuple[Kind, Callable[[Field], Any]]:
-        number = schema.number(type(value))
-        if number is not None and issubclass(type(value), family):
-            return schema.kinds[number], lambda item: getattr(value, item.name)
-        document = as_document(value)
-        kinds = [schema.kinds[number] for number in schema.numbers(family)]
-        form = form_of(document)
-        is_number = form == TRUTH or (form == TEXT and as_number(document) is not None)
-        if is_number and all(kind.form != form for kind in kinds):
-            form = NUMBER
-        found = [kind for kind in kinds if kind.form == form]
-        if form == OBJECT:
-            found = _of_name(found, document)
-        if len(found) != 1:
-            what = f"is {described(value)}"
-            is_missing = False
-            if isinstance(value, Mapping):
-                name = value.get(KIND_KEY, MISSING)
-                is_missing = name is MISSING
-                what += f", whose {KIND_KEY!r} is {'missing' if is_missing else repr(name)}"
-            hint = ""
-            if value is not None and len(kinds) > 1 and kinds[0].is_inferred and not is_missing:
-                hint = ". If the schema was inferred, infer it from examples that have such a value"
-            raise ValueError(f"{what}; expected {expected(schema, family)}{hint}")
-        (kind,) = found
-        if form != OBJECT:
-            return kind, lambda item: _entry(kind, item, document)
-        names_fields = isinstance(value, Mapping) or _is_of_dataclass(value)
-        is_strict = names_fields and not kind.is_inferred
-        unknown = document.keys() - {KIND_KEY, *kind.names} if is_strict else set()
-        if unknown:
-            names = ", ".join(kind.names) or "none"
+    Args:
+        schema: The schema of the value.
+        value: The value.
+        family: The data type.
+
+    Returns:
+        The kind of the value, and a function that returns the value of each field, `MISSING` if
+        there is none, or raises `ValueError`, too.
+
+    Raises:
+        ValueError: If it is no such value; the message continues the value's path.
+    """
+    number = schema.number(type(value))
+    if number is not None and issubclass(type(value), family):
+        return schema.kinds[number], lambda item: getattr(value, item.name)
+    document = as_document(value)
+    kinds = [schema.kinds[number] for number in schema.numbers(family)]
+    form = form_of(document)
+    is_number = form == TRUTH or (form == TEXT and as_number(document) is not None)
+    if is_number and all(kind.form != form for kind in kinds):
+        form = NUMBER
+    found = [kind for kind in kinds if kind.form == form]
+    if form == OBJECT:
+        found = _of_name(found, document)
+    if len(found) != 1:
+        what = f"is {described(value)}"
+        is_missing = False
+        if isinstance(value, Mapping):
+            name = value.get(KIND_KEY, MISSING)
+            is_missing = name is MISSING
+            what += f", whose {KIND_KEY!r} is {'missing' if is_missing else repr(name)}"
+        hint = ""
+        if value is not None and len(kinds) > 1 and kinds[0].is_inferred and not is_missing:
+            hint = ". If the schema was inferred, infer it from examples that have such a value"
+        raise ValueError(f"{what}; expected {_expected(schema, family)}{hint}")
+    (kind,) = found
+    if form != OBJECT:
+        return kind, lambda item: _entry(kind, item, document)
+    names_fields = isinstance(value, Mapping) or _is_of_dataclass(value)
+    is_strict = names_fields and not kind.is_inferred
+    unknown = document.keys() - {KIND_KEY, *kind.names} if is_strict else set()
+    if unknown:
+        names = ", ".join(kind.names) or "none"
+        raise ValueError(
+            f"has {', '.join(map(repr, sorted(unknown)))}, which {kind.name} has not; its "
+            f"fields are: {names}"
+        )
+
+    def read_field(item: Field) -> Any:
+        if item.name not in document and _has_default(kind, item):
             raise ValueError(
-                f"has {', '.join(map(repr, sorted(unknown)))}, which {kind.name} has not; its "
-                f"fields are: {names}"
+                f"is missing; only objects of {kind.name} take the default of its class, which "
+                "a schema that was saved and loaded does not know"
             )
+        return _entry(kind, item, document.get(item.name, MISSING))
 
-        def read_field(item: Field) -> Any:
-            if item.name not in document and _has_default(kind, item):
-                raise ValueError(
-                    f"is missing; only objects of {kind.name} take the default of its class, which "
-                    "a schema that was saved and loaded does not know"
-                )
-            return _entry(kind, item, document.get(item.name, MISSING))
+    return kind, read_field
 
-        return kind, read_field
 
-    return read
+def _expected(schema: Kinds, family: type) -> str:
+    """The values that a type allows, for errors."""
+    *names, last = [schema.kinds[number].name for number in schema.numbers(family)]
+    if not names:
+        return f"a value of {last}"
+    if len(names) > _MOST_NAMED:
+        last = f"one of {len(names) + 1 - _MOST_NAMED} others, which print(schema) lists"
+    return f"a value of {family.__name__}: {', '.join(names[:_MOST_NAMED])} or {last}"
 
 
 def _has_default(kind: Kind, item: Field) -> bool:

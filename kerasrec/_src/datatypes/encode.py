@@ -2,53 +2,34 @@
 
 from __future__ import annotations
 
+import graphlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from kerasrec._src.datatypes.data_type import family_of
+from kerasrec._src.datatypes.documents import CYCLE, MISSING, read_value
 from kerasrec._src.datatypes.field import Field, Reference, described
 from kerasrec._src.datatypes.kinds import KIND, Kind, Kinds
 
-# Reads one value that stands where a data type is expected: returns its kind, and a function that
-# returns the value of each field. It raises ValueError with a message that continues the value's
-# path.
-Reader: TypeAlias = Callable[[Any, type], tuple[Kind, Callable[[Field], Any]]]
 
-# A reader's result for a field that the value does not have.
-MISSING = object()
-# The number of kinds that an error names; a programming language has too many.
-_MOST_NAMED = 12
-
-
-def encode(schema: Kinds, values: Iterable[Any], reader: Reader) -> dict[str, tf.RaggedTensor]:
+def encode(schema: Kinds, values: Iterable[Any]) -> dict[str, tf.RaggedTensor]:
     """Returns values as a batch.
 
     Args:
         schema: The schema of the values.
         values: The values, one for each example.
-        reader: Reads the values.
 
     Raises:
         ValueError: If a value does not fit the schema; the message has its path.
     """
     columns = _Columns(schema)
     for number, value in enumerate(values):
-        columns.add_example(value, _Place(None, f"example {number}"), reader)
+        columns.add_example(value, _Place(None, f"example {number}"))
     return columns.batch()
-
-
-def expected(schema: Kinds, family: type) -> str:
-    """The values that a type allows, for errors."""
-    *names, last = [schema.kinds[number].name for number in schema.numbers(family)]
-    if not names:
-        return f"a value of {last}"
-    if len(names) > _MOST_NAMED:
-        last = f"one of {len(names) + 1 - _MOST_NAMED} others, which print(schema) lists"
-    return f"a value of {family.__name__}: {', '.join(names[:_MOST_NAMED])} or {last}"
 
 
 @dataclass(frozen=True)
@@ -98,9 +79,9 @@ class _Columns:
         self._num_rows: list[list[int]] = [[] for _ in schema.kinds]
         self._columns = [[_Column() for _ in kind.fields] for kind in schema.kinds]
 
-    def add_example(self, value: Any, place: _Place, reader: Reader) -> None:
+    def add_example(self, value: Any, place: _Place) -> None:
         """Adds an example; its tree nodes are numbered level by level, without recursion."""
-        example = _Example(self._schema, reader)
+        example = _Example(self._schema)
         example.number_of(value, self._schema.root, place)
         num_rows = [0] * len(self._schema.kinds)
         for node in example:
@@ -133,10 +114,9 @@ class _Columns:
 class _Example:
     """The tree nodes of an example, by number. An object that is found twice is one tree node."""
 
-    def __init__(self, schema: Kinds, reader: Reader):
+    def __init__(self, schema: Kinds):
         self.nodes: list[_Node] = []
         self._schema = schema
-        self._reader = reader
         self._numbers: dict[tuple[int, type], int] = {}
         self._references: list[tuple[int, int]] = []
         self._reading = 0
@@ -152,13 +132,13 @@ class _Example:
         number = self._numbers.get(key)
         try:
             if number is None:
-                kind, read = self._reader(value, family)
+                kind, read = read_value(self._schema, value, family)
                 number = len(self.nodes)
                 if not isinstance(value, int | float | str | bytes):
                     self._numbers[key] = number
                 self.nodes.append(_Node(value, kind, read, place))
             elif not issubclass(self.nodes[number].kind.type, family):
-                self._reader(value, family)
+                read_value(self._schema, value, family)
         except ValueError as error:
             raise place.error(error) from error
         self._references.append((self._reading, number))
@@ -169,27 +149,13 @@ class _Example:
         _, *references = self._references  # The first leads to the root.
         if len(references) < len(self.nodes):
             return
-        above: list[list[int]] = [[] for _ in self.nodes]
-        num_below = [0] * len(self.nodes)
-        for one, other in references:
-            above[other].append(one)
-            num_below[one] += 1
-        ready = [number for number, count in enumerate(num_below) if not count]
-        for number in ready:
-            for one in above[number]:
-                num_below[one] -= 1
-                if not num_below[one]:
-                    ready.append(one)
-        if len(ready) < len(self.nodes):
-            below = {one: other for one, other in references if num_below[other]}
-            met: set[int] = set()
-            number = next(iter(below))
-            while number not in met:
-                met.add(number)
-                number = below[number]
-            raise self.nodes[number].place.error(
-                "leads back to itself through its fields; a recursion over it would not end"
-            )
+        order = graphlib.TopologicalSorter[int]()
+        for above, below in references:
+            order.add(above, below)
+        try:
+            order.prepare()
+        except graphlib.CycleError as error:
+            raise self.nodes[min(error.args[1])].place.error(CYCLE) from None
 
 
 def _add_field(node: _Node, item: Field, column: _Column, example: _Example) -> None:

@@ -19,6 +19,7 @@ import tensorflow as tf
 
 from kerasrec._src.datatypes.config import KindConfig
 from kerasrec._src.datatypes.documents import (
+    CYCLE,
     ITEM,
     KIND_KEY,
     as_document,
@@ -40,7 +41,6 @@ from kerasrec._src.datatypes.kinds import LIST, NUMBER, OBJECT, TEXT, TRUTH
 ROOT, NODE = "document", "node"
 # The content of a field of numbers: with as many digits as numbers of JSON have.
 _NUMBERS = {"dtype": "float64", "shape": []}
-_CYCLE = "leads back to itself through its fields; a recursion over it would not end"
 
 
 def infer(
@@ -275,7 +275,7 @@ class _Inference:
             found = as_document(value)
             if form_of(found) in (OBJECT, LIST):  # It may stand in many places.
                 if id(value) in inside:
-                    raise _error(number, around.place, _CYCLE)
+                    raise _error(number, around.place, CYCLE)
                 if (id(value), around.place) in seen:
                     continue
                 seen.add((id(value), around.place))

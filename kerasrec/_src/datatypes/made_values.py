@@ -16,7 +16,7 @@ import tensorflow as tf
 from kerasrec._src.datatypes.data_type import DataType, family_of, is_object, kinds_of
 from kerasrec._src.datatypes.field import Choice, Field, Reference, described
 from kerasrec._src.datatypes.kinds import Kind, Kinds
-from kerasrec._src.datatypes.values import Tables, Value, map_values, tables_in
+from kerasrec._src.datatypes.values import Tables, Value, checked, map_values, tables_in
 from kerasrec._src.errors import SignatureError, TraceError
 from kerasrec._src.graph.carried import FIRST_KEY
 from kerasrec._src.graph.types import Type
@@ -278,7 +278,7 @@ class _MadeTables:
             "Two values that were made in one run have the same key of 62 bits, by chance. Call "
             "the function for fewer tokens at once."
         )
-        self._sorted = _checked(found, found[1:] > found[:-1], message)
+        self._sorted = checked(found, found[1:] > found[:-1], message)
         made = [tf.fill([tf.size(found)], kind.number) for kind, found in self._keys.items()]
         self._kinds = tf.concat([given.kinds, *made], 0)
         self.tables = self._tables()
@@ -319,7 +319,7 @@ class _MadeTables:
         if isinstance(content, Choice):
             is_right = (found >= 0) & (found < content.size)
             message = f"{name} was made with a number of no choice; they are below {content.size}."
-            return _checked(found, is_right, message)
+            return checked(found, is_right, message)
         if not isinstance(content, Reference):
             return found
         found = self.numbers(found)
@@ -330,7 +330,7 @@ class _MadeTables:
         is_allowed = tf.constant([kind.number in allowed for kind in schema.kinds])
         kinds = tf.gather(self._kinds, tf.boolean_mask(found, found >= 0))
         message = f"{name} was made with a value of another kind; expected {field}."
-        return _checked(found, tf.gather(is_allowed, kinds), message)
+        return checked(found, tf.gather(is_allowed, kinds), message)
 
     def _list(self, kind: Kind, field: Field) -> tf.RaggedTensor:
         """A row of entries for each value of a kind."""
@@ -344,10 +344,3 @@ class _MadeTables:
         entries = tf.gather(self._single(kind, field), order)
         lengths = tf.math.unsorted_segment_sum(tf.ones_like(row), row, num_rows)
         return tf.RaggedTensor.from_row_lengths(entries, lengths, validate=False)
-
-
-def _checked(tensor: tf.Tensor, are_right: tf.Tensor, message: str) -> tf.Tensor:
-    """The same tensor, once a condition is known to hold everywhere."""
-    check = tf.debugging.Assert(tf.reduce_all(are_right), [message])
-    with tf.control_dependencies([check]):
-        return tf.identity(tensor)

@@ -16,7 +16,7 @@ from kerasrec._src.datatypes.batch_to_tables import flat_of
 from kerasrec._src.datatypes.config import class_of, config_of
 from kerasrec._src.datatypes.data_type import DataType, family_of, is_object
 from kerasrec._src.datatypes.decode import decode
-from kerasrec._src.datatypes.documents import reader_of, refuse_one_document
+from kerasrec._src.datatypes.documents import refuse_one_document
 from kerasrec._src.datatypes.encode import encode
 from kerasrec._src.datatypes.field import described
 from kerasrec._src.datatypes.infer import infer
@@ -101,7 +101,7 @@ class Schema(Kinds):
                 path, such as `example 3.arguments[1].value`.
         """
         refuse_one_document("encode", values)
-        return encode(self, values, reader_of(self))
+        return encode(self, values)
 
     @classmethod
     def infer(

@@ -9,7 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec._src.datatypes.kinds import KIND, Kind, Kinds
-from kerasrec._src.datatypes.values import Tables, Value
+from kerasrec._src.datatypes.values import Tables, Value, checked
 from kerasrec._src.row_ids import row_ids
 
 
@@ -104,12 +104,8 @@ def reached_from(roots: tf.Tensor, num_nodes: tf.Tensor, below: tf.RaggedTensor)
     Raises:
         tf.errors.InvalidArgumentError: If a root is None.
     """
-    check = tf.debugging.Assert(
-        tf.reduce_all(roots >= 0),
-        ["A value is None; an example of a batch cannot be None. Leave it out."],
-    )
-    with tf.control_dependencies([check]):
-        roots = tf.identity(roots)
+    message = "A value is None; an example of a batch cannot be None. Leave it out."
+    roots = checked(roots, roots >= 0, message)
 
     def step(
         level: tf.Tensor, newest: tf.Tensor, codes: tf.Tensor, levels: tf.Tensor

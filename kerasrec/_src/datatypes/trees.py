@@ -16,7 +16,7 @@ from kerasrec._src.datatypes.tables_to_batch import (
     rows_of_nodes,
     without_none,
 )
-from kerasrec._src.datatypes.values import Tables, Value
+from kerasrec._src.datatypes.values import Tables, Value, checked
 
 # Values for tree nodes: a function or a constant for each kind, or a function for all kinds.
 OfKinds: TypeAlias = Mapping[type[DataType] | str, Any] | Callable[[Any], Any]
@@ -230,9 +230,7 @@ class _Nodes:
             else:
                 are_right.append(tf.shape(part)[0] == count)
             parts.append(part)
-        check = tf.debugging.Assert(
-            tf.reduce_all(are_right),
-            [f"{name} gives not as many rows as a kind has values; expected one for each value."],
+        message = (
+            f"{name} gives not as many rows as a kind has values; expected one for each value."
         )
-        with tf.control_dependencies([check]):
-            return tf.gather(tf.concat(parts, 0), self._places)
+        return tf.gather(checked(tf.concat(parts, 0), are_right, message), self._places)

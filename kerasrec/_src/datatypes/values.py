@@ -346,3 +346,10 @@ def map_values(replace: Callable[[Value], Value], nest: Any) -> Any:
         items = [map_values(replace, item) for item in nest]
         return type(nest)(*items) if hasattr(nest, "_fields") else type(nest)(items)
     return nest
+
+
+def checked(tensor: tf.Tensor, are_right: tf.Tensor, message: str) -> tf.Tensor:
+    """The same tensor, once a condition is known to hold everywhere."""
+    check = tf.debugging.Assert(tf.reduce_all(are_right), [message])
+    with tf.control_dependencies([check]):
+        return tf.identity(tensor)
