@@ -244,7 +244,7 @@ def _check_vocabulary(path: Path) -> bool:
 
 def eager_batches(directory: Path, batch_size: int) -> Iterator:
     """The batches of `tree_file_batches` by the same functions, without a graph."""
-    index = read_index(directory, "write_tree_files", TreeIndex, is_flat=True)
+    index = read_index(directory, TreeIndex)
     num_files = len(index.file_sizes)
     if batch_size % num_files:
         raise ValueError("batch_size is no multiple of the number of files")

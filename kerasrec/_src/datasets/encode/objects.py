@@ -92,24 +92,24 @@ def encode(
     if vocabulary is not None:
         expect_vocabulary(vocabulary)
     walk = Walk(root, children_of, arity)
-    tokens = _Tokens(walk, vocabulary) if token_of else None
-    features = _Features(walk) if features_of else None
-    found = _Labels(walk)
+    inputs: list[_Tokens | _Features] = []
+    if token_of is not None:
+        inputs.append(_Tokens(walk, token_of, vocabulary))
+    if features_of is not None:
+        inputs.append(_Features(walk, features_of))
+    targets = _Labels(walk, label_of or (lambda _: None))
     for place, _ in enumerate(walk):
-        if tokens is not None and token_of is not None:
-            tokens.add(walk.ask("token_of", token_of, place))
-        if features is not None and features_of is not None:
-            features.add(walk.ask("features_of", features_of, place))
-        if label_of is not None and (labels == "nodes" or place == 0):
-            found.add(walk.ask("label_of", label_of, place))
-    inputs = [column.array() for column in (tokens, features) if column is not None]
-    num_nodes = len(walk.nodes)
-    if num_nodes == 1 and features is None and not np.any(inputs[0]):
+        for column in inputs:
+            column.add(place)
+        if labels == "nodes" or place == 0:
+            targets.add(place)
+    arrays = [column.array() for column in inputs]
+    if len(walk.nodes) == 1 and features_of is None and not np.any(arrays[0]):
         raise ValueError("root has neither a token nor children; expected a tree of something.")
     return EncodedTree(
-        inputs[0] if len(inputs) == 1 else tuple(inputs),
+        arrays[0] if len(arrays) == 1 else tuple(arrays),
         _children(walk, arity),
-        found.array(num_nodes) if labels == "nodes" else found.array(1)[0],
+        targets.array() if labels == "nodes" else targets.array()[0],
     )
 
 
@@ -126,52 +126,69 @@ class _Column:
 
     Args:
         walk: Says where the last visited node stands.
+        function: The function.
     """
 
-    def __init__(self, walk: Walk) -> None:
+    argument = ""  # the name of the function
+    what = ""  # what it returns
+
+    def __init__(self, walk: Walk, function: Callable[[Any], Any]) -> None:
         self._walk = walk
+        self._function = function
         self._values: list[Any] = []
 
-    def _place(self) -> str:
-        return self._walk.path(len(self._walk.nodes) - 1)
+    def add(self, place: int) -> None:
+        """Adds the result for the last visited node, at a place of the walk."""
+        value = self._walk.ask(self.argument, self._function, place)
+        self._values.append(None if value is None else self._checked(value))
 
-    def _fail(self, what: str, value: Any, expected: str) -> ValueError:
-        return ValueError(f"The {what} of {self._place()} is {short(value)}; expected {expected}.")
+    def _checked(self, value: Any) -> Any:
+        raise NotImplementedError
+
+    def _filled(self, none: Any) -> list[Any]:
+        return [none if value is None else value for value in self._values]
+
+    def _error(self, problem: str) -> ValueError:
+        place = self._walk.path(len(self._walk.nodes) - 1)
+        return ValueError(f"The {self.what} of {place} {problem}")
+
+    def _fail(self, value: Any, expected: str) -> ValueError:
+        return self._error(f"is {short(value)}; expected {expected}.")
 
 
 class _Tokens(_Column):
-    def __init__(self, walk: Walk, vocabulary: Vocabulary | None) -> None:
-        super().__init__(walk)
+    argument, what = "token_of", "token"
+
+    def __init__(
+        self, walk: Walk, function: Callable[[Any], Any], vocabulary: Vocabulary | None
+    ) -> None:
+        super().__init__(walk, function)
         self._vocabulary = vocabulary
         self._kind: Any = None  # str, int, or how many integers
 
-    def add(self, token: Any) -> None:
-        """Takes the token of the last visited node."""
-        if token is None:
-            self._values.append(None)
-            return
+    def _checked(self, token: Any) -> Any:
+        kind: Any = str
+        value: Any = token
         if isinstance(token, str):
-            kind: Any = str
             if self._vocabulary is None:
-                raise self._fail("token", token, "an integer, since no vocabulary= is given")
+                raise self._fail(token, "an integer, since no vocabulary= is given")
             problem = problem_of_word(token)
             if problem:
-                raise ValueError(f"The token of {self._place()} {problem}")
-            value: Any = token
+                raise self._error(problem)
         elif isinstance(token, tuple | list | np.ndarray) and np.ndim(token) == 1:
-            kind, value = len(token), [self._integer(one, token) for one in token]
+            kind, value = len(token), [self._integer(number, token) for number in token]
         else:
             kind, value = int, self._integer(token, token)
         self._kind = kind if self._kind is None else self._kind
         if kind != self._kind:
-            raise self._fail("token", token, f"{self._name()}, as the tokens before")
-        self._values.append(value)
+            raise self._fail(token, f"{self._name()}, as the tokens before")
+        return value
 
     def _integer(self, number: Any, token: Any) -> int:
         found = index_of(number)
         if found is None or not 0 <= found <= LARGEST:
             raise self._fail(
-                "token", token, f"a word, an integer from 0 to {LARGEST}, several of them, or None"
+                token, f"a word, an integer from 0 to {LARGEST}, several of them, or None"
             )
         return found
 
@@ -188,18 +205,14 @@ class _Tokens(_Column):
             tokens[[value is not None for value in self._values]] = self._vocabulary.encode(words)
             return tokens
         none: Any = 0 if self._kind in (int, None) else [0] * self._kind
-        return np.array([none if value is None else value for value in self._values], np.int32)
+        return np.array(self._filled(none), np.int32)
 
 
 class _Features(_Column):
+    argument, what = "features_of", "vector of features"
     _size: int | None = None
 
-    def add(self, features: Any) -> None:
-        """Takes the features of the last visited node."""
-        if features is None:
-            self._values.append(None)
-            return
-        what = "vector of features"
+    def _checked(self, features: Any) -> Any:
         expected = "a list of numbers" if self._size is None else f"{self._size} numbers, as before"
         try:
             array = np.asarray(features)
@@ -210,48 +223,41 @@ class _Features(_Column):
             with np.errstate(over="ignore"):
                 vector = array.astype(np.float32)
         except (TypeError, ValueError) as error:
-            raise self._fail(what, features, expected) from error
+            raise self._fail(features, expected) from error
         if are_others or vector.ndim != 1 or self._size not in (None, len(vector)):
-            raise self._fail(what, features, expected)
+            raise self._fail(features, expected)
         if not np.isfinite(vector).all():
-            raise self._fail(what, features, "finite numbers")
+            raise self._fail(features, "finite numbers")
         self._size = len(vector)
-        self._values.append(vector)
+        return vector
 
     def array(self) -> np.ndarray:
         """Returns the features, float32 `[nodes, features]`."""
         if self._size is None:
             raise ValueError("features_of gives None for all nodes; expected a vector for some.")
-        none = np.zeros(self._size, np.float32)
-        return np.stack([none if value is None else value for value in self._values])
+        return np.stack(self._filled(np.zeros(self._size, np.float32)))
 
 
 class _Labels(_Column):
+    argument, what = "label_of", "label"
     _is_float: bool | None = None
 
-    def add(self, label: Any) -> None:
-        """Takes the label of the last visited node."""
-        if label is None:
-            self._values.append(None)
-            return
+    def _checked(self, label: Any) -> Any:
         is_float = isinstance(label, float | np.floating)
         self._is_float = is_float if self._is_float is None else self._is_float
         if self._is_float:
             with np.errstate(over="ignore"):
                 number = np.float32(label) if is_float or index_of(label) is not None else np.inf
             if not np.isfinite(number):
-                raise self._fail("label", label, "a finite number, or None for none")
-            self._values.append(number)
-            return
+                raise self._fail(label, "a finite number, or None for none")
+            return number
         try:
-            self._values.append(class_of(label, None, "a node"))
+            return class_of(label, None, "a node")
         except ValueError:
             expected = f"a class, an integer from 0 to {LARGEST}, or None for none"
-            raise self._fail("label", label, expected) from None
+            raise self._fail(label, expected) from None
 
-    def array(self, num_nodes: int) -> np.ndarray:
-        """Returns the labels, int32 or float32 `[num_nodes]`."""
+    def array(self) -> np.ndarray:
+        """Returns the labels, int32 or float32 `[nodes]`."""
         none = np.nan if self._is_float else -1
-        values = [none if value is None else value for value in self._values]
-        values += [none] * (num_nodes - len(values))
-        return np.array(values, np.float32 if self._is_float else np.int32)
+        return np.array(self._filled(none), np.float32 if self._is_float else np.int32)

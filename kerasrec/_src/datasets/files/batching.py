@@ -28,9 +28,7 @@ class RecordBatches:
 
     Args:
         directory: The directory of the files.
-        index: The index of the directory.
-        num_examples: The number of examples in all files. The last group may lack some.
-        examples: A word for the examples.
+        index: The index of the directory. The last group may lack examples.
         batch_size: The number of examples in a batch, of all replicas together.
         shuffle: Whether groups come in a different order each epoch.
         seed: The seed of the order. All replicas shuffle in the same way.
@@ -53,8 +51,6 @@ class RecordBatches:
         self,
         directory: str | PathLike[str],
         index: Index,
-        num_examples: int,
-        examples: str,
         batch_size: int,
         shuffle: bool,
         seed: int | None,
@@ -62,6 +58,7 @@ class RecordBatches:
         input_context: tf.distribute.InputContext | None,
     ):
         context = input_context or tf.distribute.InputContext()
+        examples, num_examples = index.examples, index.num_examples
         num_files, self._num_replicas = len(index.file_sizes), context.num_replicas_in_sync
         self._num_batches = number_of_batches(num_examples, batch_size, drop_remainder, examples)
         if batch_size % num_files:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import tensorflow as tf
 
@@ -31,10 +31,21 @@ class Index:
     """The content of an index: plain data, which is checked when one is made.
 
     Attributes:
+        examples: A word for the examples.
+        writer: The function that writes such directories.
+        is_flat: Whether no field has lists or objects in lists.
         file_sizes: The size of each file in bytes.
     """
 
+    examples: ClassVar[str]
+    writer: ClassVar[str]
+    is_flat: ClassVar[bool] = False
     file_sizes: list[int]
+
+    @property
+    def num_examples(self) -> int:
+        """The number of examples in all files together."""
+        raise NotImplementedError
 
 
 AnyIndex = TypeVar("AnyIndex", bound=Index)
@@ -81,13 +92,15 @@ class Writer:
 
 
 @contextlib.contextmanager
-def new_files(directory: str | PathLike[str], num_files: int, examples: str) -> Iterator[Writer]:
+def new_files(
+    directory: str | PathLike[str], num_files: int, kind: type[Index]
+) -> Iterator[Writer]:
     """Makes a directory, which gets its name at the end, if nothing was raised.
 
     Args:
         directory: The directory to make.
         num_files: The number of files in it.
-        examples: A word for the records.
+        kind: The class of its index.
 
     Raises:
         FileExistsError: If `directory` exists.
@@ -105,20 +118,16 @@ def new_files(directory: str | PathLike[str], num_files: int, examples: str) -> 
     with tempfile.TemporaryDirectory(prefix=directory.name, dir=directory.parent) as place:
         unfinished = Path(place) / "unfinished"
         unfinished.mkdir()
-        yield Writer(unfinished, num_files, examples)
+        yield Writer(unfinished, num_files, kind.examples)
         unfinished.rename(directory)
 
 
-def read_index(
-    directory: str | PathLike[str], writer: str, kind: type[AnyIndex], is_flat: bool = False
-) -> AnyIndex:
+def read_index(directory: str | PathLike[str], kind: type[AnyIndex]) -> AnyIndex:
     """Reads `index.json`.
 
     Args:
         directory: The directory of the files.
-        writer: The function that writes such directories, for errors.
         kind: The class of the index; raises `ValueError` if fields contradict each other.
-        is_flat: Whether no field has lists or objects in lists.
 
     Raises:
         FileNotFoundError: If there is no such file.
@@ -126,14 +135,16 @@ def read_index(
     """
     path = Path(directory) / INDEX
     if not path.exists():
-        raise FileNotFoundError(f"There is no '{path}'; expected a directory that {writer} wrote.")
+        raise FileNotFoundError(
+            f"There is no '{path}'; expected a directory that {kind.writer} wrote."
+        )
     with path.open("rb") as file:
         content = file.read(LARGEST_INDEX + 1)
     try:
         if len(content) > LARGEST_INDEX:
             raise ValueError(f"it has more than {LARGEST_INDEX:,} bytes")
         # If a program has raised Python's recursion limit, deep nesting ends the process.
-        if is_flat and (content.count(b"{") > 1 or content.count(b"[") > 1):
+        if kind.is_flat and (content.count(b"{") > 1 or content.count(b"[") > 1):
             raise ValueError("it is nested")
         index = json.loads(content)
         expected = [*(field.name for field in fields(kind)), "checksum"]
@@ -145,7 +156,7 @@ def read_index(
         return kind(**index)
     except ValueError as error:
         raise MalformedFileError(
-            f"'{path}' is not an index that {writer} of this version wrote: "
+            f"'{path}' is not an index that {kind.writer} of this version wrote: "
             f"{str(error).rstrip('.')}. Copy the directory again, or write it again."
         ) from error
 

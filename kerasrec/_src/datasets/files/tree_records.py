@@ -36,6 +36,9 @@ class TreeIndex(Index):
             `" of trees"`, or with `" of pairs"` if trees are paired.
     """
 
+    examples = "trees"
+    writer = "write_tree_files"
+    is_flat = True
     num_trees: int
     num_groups: int
     arity: int
@@ -68,6 +71,10 @@ class TreeIndex(Index):
             raise ValueError("it has neither tokens nor features")
         if self.largest_tree * self._bytes_of_a_node > max(sizes):
             raise ValueError(f"no file has room for a tree of {self.largest_tree} tree nodes")
+
+    @property
+    def num_examples(self) -> int:
+        return self.num_trees
 
     @property
     def sides(self) -> tuple[str, ...]:

@@ -82,7 +82,7 @@ def write_tree_files(
     examples: Iterable[Any] = encoded_trees
     examples = _pairs(examples) if pairs else ((tree,) for tree in examples)
     random = np.random.default_rng(seed) if bucket_by_size else None
-    with new_files(directory, num_files, "trees") as files:
+    with new_files(directory, num_files, TreeIndex) as files:
         _write(_checked(examples, arity), files, num_files, random, pairs)
 
 
@@ -303,17 +303,9 @@ def tree_file_batches(
     ...         input_context=input_context)
     >>> kerasrec.training.fit(model, read)
     """
-    index = read_index(directory, "write_tree_files", TreeIndex, is_flat=True)
+    index = read_index(directory, TreeIndex)
     batches = RecordBatches(
-        directory,
-        index,
-        index.num_trees,
-        "trees",
-        batch_size,
-        shuffle,
-        seed,
-        drop_remainder,
-        input_context,
+        directory, index, batch_size, shuffle, seed, drop_remainder, input_context
     )
     return batches.dataset(
         lambda files: of_groups(files, index, batches.rows, ragged),

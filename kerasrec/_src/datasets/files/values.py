@@ -60,9 +60,15 @@ class ValueIndex(Index):
         schema: The schema as plain data.
     """
 
+    examples = "values"
+    writer = "write_value_files"
     num_values: int
     numbers: list[Numbers]
     schema: dict[str, Any]
+
+    @property
+    def num_examples(self) -> int:
+        return self.num_values
 
 
 def write_value_files(
@@ -96,7 +102,7 @@ def write_value_files(
     for key, spec in schema.element_spec.items():
         if 0 in spec.shape[1:]:
             raise ValueError(f"{key} has vectors without entries, which files cannot hold.")
-    with new_files(directory, num_files, "values") as files:
+    with new_files(directory, num_files, ValueIndex) as files:
         _write(schema, values, files, num_files)
 
 
@@ -247,7 +253,7 @@ def value_file_batches(
     ...         schema, "documents/train", 64, shuffle=True, seed=1, input_context=input_context)
     >>> kerasrec.training.fit(model, read)
     """
-    index = read_index(directory, "write_value_files", ValueIndex)
+    index = read_index(directory, ValueIndex)
     given = json.loads(json.dumps(schema.get_config()))
     if _text(given) != _text(index.schema):
         raise ValueError(
@@ -255,15 +261,7 @@ def value_file_batches(
             "Read it by an equal schema, or write the values again."
         )
     batches = RecordBatches(
-        directory,
-        index,
-        index.num_values,
-        "values",
-        batch_size,
-        shuffle,
-        seed,
-        drop_remainder,
-        input_context,
+        directory, index, batch_size, shuffle, seed, drop_remainder, input_context
     )
     return batches.dataset(lambda _: _reader(schema, index, batches.rows))
 
