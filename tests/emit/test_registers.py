@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 from kerasrec._src.emit.registers import Registers
-from kerasrec._src.schedule import instructions, print
+from kerasrec._src.schedule import instructions
 
 INSTRUCTIONS = [
     item
@@ -18,13 +18,11 @@ INSTRUCTIONS = [
 
 @pytest.mark.parametrize("kind", INSTRUCTIONS, ids=lambda kind: kind.__name__)
 def test_has_a_rule_of_running(kind):
-    rules = vars(Registers)["_run"].dispatcher
-    assert rules.dispatch(kind) is not rules.dispatch(object)
+    assert hasattr(Registers, f"_run_{kind.__name__.lower()}")
 
 
 @pytest.mark.parametrize("kind", INSTRUCTIONS, ids=lambda kind: kind.__name__)
-def test_has_a_rule_of_printing(kind):
-    rules = vars(print._Printer)["_text"].dispatcher
+def test_prints_what_it_reads_or_has_a_text(kind):
     is_on_lines_of_its_own = issubclass(kind, instructions.Load | instructions.Save)
-    has_rule = rules.dispatch(kind) is not rules.dispatch(object)
-    assert has_rule or is_on_lines_of_its_own or kind in print._WORDS
+    has_text = kind.text is not instructions.Instruction.text
+    assert has_text or kind._reads or is_on_lines_of_its_own

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial, singledispatchmethod
+from functools import partial
 
 import tensorflow as tf
 
@@ -106,28 +106,25 @@ class Registers:
     def _set(self, one: Instruction, tensors: Sequence[tf.Tensor]) -> None:
         self._tensors.update(zip(one.writes, tensors, strict=True))
 
-    @singledispatchmethod
     def _run(self, one: Instruction) -> None:
-        raise NotImplementedError(type(one).__name__)
+        """Runs an instruction, by the method with the name of its class."""
+        getattr(self, f"_run_{type(one).__name__.lower()}")(one)
 
-    @_run.register(instructions.Receive)
-    @_run.register(instructions.Returned)
-    @_run.register(instructions.Fetch)
-    @_run.register(instructions.Frames)
-    @_run.register(instructions.Load)
-    @_run.register(instructions.Measure)
-    def _(self, one: Instruction) -> None:
-        if isinstance(one, instructions.Measure) and isinstance(one.item, Region):
+    def _bring(self, one: Instruction) -> None:
+        self._set(one, self.bring(one))
+
+    _run_receive = _run_returned = _run_fetch = _run_frames = _run_load = _bring
+
+    def _run_measure(self, one: instructions.Measure) -> None:
+        if isinstance(one.item, Region):
             self._set(one, [tf.size(self.get(one.item))])
         else:
-            self._set(one, self.bring(one))
+            self._bring(one)
 
-    @_run.register
-    def _(self, one: Save) -> None:
+    def _run_save(self, one: Save) -> None:
         self.keep(one)
 
-    @_run.register
-    def _(self, one: instructions.Select) -> None:
+    def _run_select(self, one: instructions.Select) -> None:
         chosen = self.get(one.regions[0].selector)
         if isinstance(one.regions[0], Each):
             self._set(one, [row_ids(chosen)])
@@ -136,48 +133,40 @@ class Registers:
         branch = branch_chosen(chosen, count)
         self._set(one, tf.dynamic_partition(tf.range(tf.size(branch)), branch, count))
 
-    @_run.register
-    def _(self, one: instructions.Settled) -> None:
+    def _run_settled(self, one: instructions.Settled) -> None:
         every, none = tf.range(self.get(one.tokens)), tf.zeros([0], tf.int32)
         self._set(one, [every if region == one.taken else none for region in one.regions])
 
-    @_run.register
-    def _(self, one: instructions.Gather) -> None:
+    def _run_gather(self, one: instructions.Gather) -> None:
         value, region = one.inputs
         self._set(one, [tf.gather(self.get(value), self.get(region))])
 
-    @_run.register
-    def _(self, one: instructions.Stitch) -> None:
+    def _run_stitch(self, one: instructions.Stitch) -> None:
         count = len(one.inputs) // 2
         values, regions = self.all(one.inputs[:count]), self.all(one.inputs[count:])
         if not all(value.shape[1:].is_fully_defined() for value in values):
             values = _with_rows_of_one_size(values)
         self._set(one, [tf.dynamic_stitch(regions, values)])
 
-    @_run.register
-    def _(self, one: instructions.Broadcast) -> None:
+    def _run_broadcast(self, one: instructions.Broadcast) -> None:
         value, count = self.all(one.inputs)
         dims = tf.unstack(tf.shape(value)) if None in value.shape else value.shape
         self._set(one, [tf.broadcast_to(value, tf.stack([count, *dims]))])
 
-    @_run.register
-    def _(self, one: instructions.Zeros) -> None:
+    def _run_zeros(self, one: instructions.Zeros) -> None:
         (count,), found = self.all(one.inputs), one.output.type
         self._set(one, [tf.zeros([count, *(found.shape or ())], found.dtype)])
 
-    @_run.register
-    def _(self, one: instructions.Count) -> None:
+    def _run_count(self, one: instructions.Count) -> None:
         dtype = one.output.type.dtype
         count = tf.cast(self.get(one.inputs[0]), dtype)
         static = one.output.node.inputs[0].type.shape or ()
         self._set(one, [tf.stack([count, *(tf.constant(dim, dtype) for dim in static)])])
 
-    @_run.register
-    def _(self, one: instructions.Rows) -> None:
+    def _run_rows(self, one: instructions.Rows) -> None:
         self._set(one, [tf.cast(self.get(one.inputs[0]), one.output.type.dtype)])
 
-    @_run.register
-    def _(self, one: instructions.Pass) -> None:
+    def _run_pass(self, one: instructions.Pass) -> None:
         value, *lengths = self.all(one.inputs)
         node = one.output.node
         if lengths and isinstance(node, Enter):
@@ -187,13 +176,11 @@ class Registers:
                 value = tf.identity(value)
         self._set(one, [value])
 
-    @_run.register
-    def _(self, one: instructions.Interleave) -> None:
+    def _run_interleave(self, one: instructions.Interleave) -> None:
         tensors = self.all(one.inputs)
         self._set(one, [tf.reshape(tf.stack(tensors, 1), [-1, *tensors[0].shape[1:]])])
 
-    @_run.register
-    def _(self, one: instructions.Separate) -> None:
+    def _run_separate(self, one: instructions.Separate) -> None:
         tensor, count = self.get(one.value), len(one.outputs)
         shape = tensor.shape[1:]
         if shape.rank == 1:  # Columns of one row.
@@ -204,23 +191,19 @@ class Registers:
         pairs = zip(one.outputs, pieces, strict=True)
         self._set(one, [piece for value, piece in pairs if value])
 
-    @_run.register
-    def _(self, one: instructions.Divide) -> None:
+    def _run_divide(self, one: instructions.Divide) -> None:
         tensor, count = self.get(one.value), len(one.outputs)
         ends = tf.range(count + 1) * tf.shape(tensor)[0] // count
         self._set(one, tf.split(tensor, ends[1:] - ends[:-1], num=count))
 
-    @_run.register
-    def _(self, one: instructions.Join) -> None:
+    def _run_join(self, one: instructions.Join) -> None:
         self._set(one, [tf.concat(self.all(parts), 0) for parts in one.parts])
 
-    @_run.register
-    def _(self, one: instructions.Reshape) -> None:
+    def _run_reshape(self, one: instructions.Reshape) -> None:
         shape = one.output.type.tensor_shape()[1:]
         self._set(one, [tf.reshape(self.get(one.inputs[0]), [-1, *shape])])
 
-    @_run.register
-    def _(self, one: instructions.Fire) -> None:
+    def _run_fire(self, one: instructions.Fire) -> None:
         tensors = fire(one.node, self._inputs(one), has_gradient=False)
         if one.node.op == _PADDING:
             tensors = list(map(without_rows, tensors))
@@ -228,8 +211,7 @@ class Registers:
             tensor.set_shape(value.type.tensor_shape())
         self._set(one, tensors)
 
-    @_run.register
-    def _(self, one: instructions.Effect) -> None:
+    def _run_effect(self, one: instructions.Effect) -> None:
         node, inputs = one.node, self.all(one.node.inputs)
         if isinstance(node, Check):
             run = partial(fail, node, inputs, self.graph.meaning_of_labels)
@@ -240,21 +222,18 @@ class Registers:
         done = tf.cond(is_due & (self.get(one.tokens) > 0), run, lambda: False)
         self._checked.append(done.op)
 
-    @_run.register
-    def _(self, one: Send) -> None:
+    def _run_send(self, one: Send) -> None:
         self.sent[one] = self.all(one.values)
 
-    @_run.register
-    def _(self, one: instructions.Return) -> None:
+    def _run_return(self, one: instructions.Return) -> None:
         self.results = self.all(one.values)
 
-    @_run.register(instructions.HandOn)
-    @_run.register(instructions.Wait)
-    def _(self, one: Instruction) -> None:
-        """The machine of queues reads these when the segment has run."""
+    def _run_handon(self, one: Instruction) -> None:
+        """The machine of queues reads this when the segment has run."""
 
-    @_run.register
-    def _(self, one: Reduce) -> None:
+    _run_wait = _run_handon
+
+    def _run_reduce(self, one: Reduce) -> None:
         self.reduced.append(one)
 
 

@@ -132,9 +132,9 @@ def _totals(schedule: Schedule, notes: list[list[int]], sizes: Sizes) -> dict[Re
     decided: dict[Region | str, int | None] = {
         region: segment.place
         for segment in first.segments
-        for one in segment.placed
-        if isinstance(one, Select)
-        for region in one.regions
+        for select in segment.of(Select)
+        if not select.at_use
+        for region in select.regions
     }
     places = [first.order[what][1] for what, _, _ in notes]
     return {
@@ -209,11 +209,11 @@ def _fired(
     graph: TaggedGraph, segments: dict[tuple[str, int | None], Segment], name: str, place: int
 ) -> list[_Fired]:
     """The nodes that fire at a place of a body: those of its segment, and RETURNs that it reads."""
-    handed_on = [one.site for one in segments[name, place].placed if isinstance(one, HandOn)]
+    handed_on = [hand_on.site for hand_on in segments[name, place].of(HandOn)]
     returns: list[list[_Fired]] = [
-        [(node, node.region) for site in one.sites for node in site.returns]
-        for one in (segments[name, place - 1].placed if place else ())
-        if isinstance(one, Send) and one.sites[0] not in handed_on
+        [(node, node.region) for site in send.sites for node in site.returns]
+        for send in (segments[name, place - 1].of(Send) if place else ())
+        if send.sites[0] not in handed_on
     ]
     return _in_order(graph, name, [*map(_nodes, segments[name, place].placed), *returns])
 

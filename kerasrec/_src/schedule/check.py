@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -45,13 +45,18 @@ def check_schedule(schedule: Schedule) -> None:
 
 def read_after_written(schedule: Schedule) -> Iterator[str]:
     """Every item is written once in its segment, before it is read."""
-    for _, segment, written, one in _with_written(schedule):
-        for item in one.reads:
-            if item not in written:
-                yield f"{segment.body}: {one.title} reads what is not there, {item}"
-        for item in one.writes:
-            if item in written:
-                yield f"{segment.body}: {one.title} writes again, {item}"
+    for section in schedule.sections:
+        for segment in section.segments:
+            written: set[Item] = set()
+            for instruction in segment.instructions:
+                who = f"{segment.body}: {instruction.title}"
+                for item in instruction.reads:
+                    if item not in written:
+                        yield f"{who} reads what is not there, {item}"
+                for item in instruction.writes:
+                    if item in written:
+                        yield f"{who} writes again, {item}"
+                written.update(instruction.writes)
 
 
 def loads_are_saved(schedule: Schedule) -> Iterator[str]:
@@ -63,18 +68,15 @@ def loads_are_saved(schedule: Schedule) -> Iterator[str]:
     saved: dict[Item, tuple[Section, Segment, Save]] = {}
     for section in schedule.sections:
         for segment in section.segments:
-            for one in segment.instructions:
-                if isinstance(one, Load) and one.item not in saved:
-                    yield f"{segment.body} loads {one.item} before it is saved"
-                elif isinstance(one, Load) and not _is_there(
-                    one, section, segment, *saved[one.item]
-                ):
-                    yield f"{segment.body} loads {one.item}, which is not saved for it"
-            for one in segment.instructions:
-                if isinstance(one, Save):
-                    if one.item in saved:
-                        yield f"{segment.body} saves {one.item} twice"
-                    saved[one.item] = (section, segment, one)
+            for load in segment.of(Load):
+                if load.item not in saved:
+                    yield f"{segment.body} loads {load.item} before it is saved"
+                elif not _is_there(load, section, segment, *saved[load.item]):
+                    yield f"{segment.body} loads {load.item}, which is not saved for it"
+            for save in segment.of(Save):
+                if save.item in saved:
+                    yield f"{segment.body} saves {save.item} twice"
+                saved[save.item] = (section, segment, save)
 
 
 def _is_there(
@@ -93,10 +95,10 @@ def saves_are_loaded(schedule: Schedule) -> Iterator[str]:
 
     Rows and numbers of tokens need not be: they may be saved only to divide other items.
     """
-    loaded = {one.item for _, _, one in schedule.instructions() if isinstance(one, Load)}
-    for _, segment, one in schedule.instructions():
-        if isinstance(one, Save) and isinstance(one.item, Value) and one.item not in loaded:
-            yield f"{segment.body} saves {one.item}, which nothing loads"
+    loaded = {load.item for _, _, load in schedule.of(Load)}
+    for _, segment, save in schedule.of(Save):
+        if isinstance(save.item, Value) and save.item not in loaded:
+            yield f"{segment.body} saves {save.item}, which nothing loads"
 
 
 def linkage_is_in_its_place(schedule: Schedule) -> Iterator[str]:
@@ -104,7 +106,7 @@ def linkage_is_in_its_place(schedule: Schedule) -> Iterator[str]:
 
     In queues, all values are passed by frame, and can be read wherever they are needed.
     """
-    for section, segment, one in schedule.instructions():
+    for section, segment, instruction in schedule.instructions():
         in_queues = isinstance(section, Queues)
         is_up = isinstance(section, Loop) and section.direction is Direction.UP
         is_down = isinstance(section, Loop) and not is_up
@@ -120,12 +122,13 @@ def linkage_is_in_its_place(schedule: Schedule) -> Iterator[str]:
             Fetch: False,
             Frames: False,
         }
-        is_read = one.at_use and schedule.in_queues
-        if not (is_read or allowed.get(type(one), True)):
-            yield f"{segment.body}: {one.title} in stage {section.stage}"
+        is_read = instruction.at_use and schedule.in_queues
+        if not (is_read or allowed.get(type(instruction), True)):
+            yield f"{segment.body}: {instruction.title} in stage {section.stage}"
         asks_who_calls = schedule.graph.memo is not None and not section.sweep
-        if isinstance(one, Send) and one.by_frame != (schedule.in_queues or asks_who_calls):
-            yield f"{segment.body}: {one.title} passes in another way than others"
+        by_frame = schedule.in_queues or asks_who_calls
+        if isinstance(instruction, Send) and instruction.by_frame != by_frame:
+            yield f"{segment.body}: {instruction.title} passes in another way than others"
 
 
 def calls_are_whole(schedule: Schedule) -> Iterator[str]:
@@ -133,39 +136,47 @@ def calls_are_whole(schedule: Schedule) -> Iterator[str]:
     for section in schedule.sections:
         if not isinstance(section, Loop):
             continue
-        is_up = section.direction is Direction.UP
+        kind: type[Send | Returned]
+        kind = Returned if section.direction is Direction.UP else Send
         sending = _sending(schedule, section)
-        for body in schedule.graph.bodies:
-            ones = [one for item in section.segments if item.body == body for one in item.placed]
-            found = Counter(
-                one.sites[0].label for one in ones if isinstance(one, Returned if is_up else Send)
-            )
-            wanted = sending[body]
-            if found != wanted:
-                yield f"{body} has linkage for {dict(found)}, not {dict(wanted)}"
-            for one in ones:
-                yield from _wrongly_passed(schedule, section, one)
+        for name, wanted in sending.items():
+            segments = [segment for segment in section.segments if segment.body == name]
+            passing: list[Send | Returned] = [
+                one for segment in segments for one in segment.of(kind)
+            ]
+            labels = Counter(one.sites[0].label for one in passing)
+            if labels != wanted:
+                yield f"{name} has linkage for {dict(labels)}, not {dict(wanted)}"
+            for one in passing:
+                sweep = schedule.graph.bodies[one.sites[0].callee].sweeps[section.sweep]
+                nodes = present(sweep.parameters if kind is Send else sweep.outputs)
+                if len(nodes) != len(one.values):
+                    yield f"{one.title} has {len(one.values)} values for {len(nodes)}"
+                for node, value in zip(nodes, one.values, strict=False):
+                    if value and value.type.dtype != node.types[0].dtype:
+                        yield f"{one.title} passes {value.type} for {node.types[0]}"
 
 
-def _sending(schedule: Schedule, section: Loop) -> dict[str | None, Counter[int]]:
+def _sending(schedule: Schedule, section: Loop) -> dict[str, Counter[int]]:
     """Counts the call sites of each body that pass something in a section: the first of a group."""
     graph, in_queues = schedule.graph, isinstance(section, Queues)
-    handed_on = {one.site.label for _, _, one in schedule.instructions() if isinstance(one, HandOn)}
+    handed_on = {hand_on.site.label for _, _, hand_on in schedule.of(HandOn)}
     rounds: dict[int, int] = {}
     for body in graph.bodies.values():
         rounds |= call_depths(body)
-    found: dict[str | None, Counter[int]] = {name: Counter() for name in graph.bodies}
+    labels: dict[str, Counter[int]] = {name: Counter() for name in graph.bodies}
     for callee in graph.bodies:
         sites: dict[Any, list[CallSite]] = defaultdict(list)
         for site in graph.sites_to(callee):
             sites[(site.caller, rounds[site.label]) if in_queues else None].append(site)
-        for first, *others in chain.from_iterable(map(alternating, sites.values())):
+        for group in chain.from_iterable(map(alternating, sites.values())):
+            first = group[0]
             if in_queues:
-                is_sent = any(site.linkages[section.sweep].calls for site in (first, *others))
+                is_sent = any(site.linkages[section.sweep].calls for site in group)
                 if not is_sent or (section.sweep % 2 and first.label in handed_on):
                     continue
-            found[first.caller][first.label] += 1
-    return found
+            labels[first.caller or ""][first.label] += 1
+    return labels
 
 
 def frames_are_done(schedule: Schedule) -> Iterator[str]:
@@ -173,52 +184,44 @@ def frames_are_done(schedule: Schedule) -> Iterator[str]:
 
     A frame that waits has a next place. The turns contain each place once.
     """
-    for section in schedule.sections:
-        if not isinstance(section, Queues) or section.sweep:
-            continue
-        known = {(segment.body, segment.place) for segment in section.segments}
-        if set(section.order) != known or len(section.order) != len(known):
-            yield f"the turns are {section.order}, and the places {sorted(known)}"
-        ended: dict[str, list[Region | None]] = defaultdict(list)
-        waits: dict[str, list[Wait]] = defaultdict(list)
-        for segment in section.segments:
-            where = f"{segment.body} place {segment.place}"
-            before = [one for one in waits[segment.body] if one.then != segment.place]
-            here = [one for one in segment.placed if isinstance(one, Wait)]
-            waits[segment.body] = [*before, *here]
-            sent = [one.sites for one in segment.placed if isinstance(one, Send)]
-            for one in segment.placed:
-                if isinstance(one, HandOn) and (one.site,) not in sent:
-                    yield f"{where}: CALL_{one.site.label} is handed on, and not sent alone"
-            ended[segment.body] += [
-                one.region for one in segment.placed if isinstance(one, Return | HandOn)
-            ]
-            waiting = [one.region for one in waits[segment.body]]
-            if not _are_all([*waiting, *ended[segment.body]]):
-                yield f"{where}: not every frame returns or waits, once"
-            if any((segment.body, one.then) not in known for one in here):
-                yield f"{where}: frames wait for no place"
+    if not schedule.in_queues:
+        return
+    queues = schedule.queues
+    places = [(segment.body, segment.number) for segment in queues.segments]
+    if sorted(queues.order) != sorted(places):
+        yield f"the turns are {queues.order}, and the places {sorted(places)}"
+    ended: dict[str, list[Region | None]] = defaultdict(list)
+    waits: dict[str, list[Wait]] = defaultdict(list)
+    for segment in queues.segments:
+        name, here = segment.body, segment.of(Wait)
+        where = f"{name} place {segment.place}"
+        waits[name] = [wait for wait in waits[name] if wait.then != segment.place] + here
+        sent = [send.sites for send in segment.of(Send)]
+        for hand_on in segment.of(HandOn):
+            if (hand_on.site,) not in sent:
+                yield f"{where}: CALL_{hand_on.site.label} is handed on, and not sent alone"
+        ended[name] += _regions([segment], HandOn) + _regions([segment], Return)
+        if not _are_all([*(wait.region for wait in waits[name]), *ended[name]]):
+            yield f"{where}: not every frame returns or waits, once"
+        if any((name, wait.then) not in places for wait in here):
+            yield f"{where}: frames wait for no place"
 
 
 def frames_return_again(schedule: Schedule) -> Iterator[str]:
     """In each later sweep of even number, a frame returns once, unless it has made a tail call."""
-    queues = [section for section in schedule.sections if isinstance(section, Queues)]
-    for section in queues:
-        for body in schedule.graph.bodies if section.sweep and not section.sweep % 2 else ():
-            handed_on = _regions(queues[0], body, HandOn)
-            if not _are_all([*handed_on, *_regions(section, body, Return)]):
-                yield f"{body}: not every frame returns in sweep {section.sweep}, once"
+    for section in schedule.sections:
+        if not isinstance(section, Queues) or not section.sweep or section.sweep % 2:
+            continue
+        for name in schedule.graph.bodies:
+            first = [segment for segment in schedule.queues.segments if segment.body == name]
+            here = [segment for segment in section.segments if segment.body == name]
+            if not _are_all(_regions(first, HandOn) + _regions(here, Return)):
+                yield f"{name}: not every frame returns in sweep {section.sweep}, once"
 
 
-def _regions(section: Section, body: str, kind: type[Return | HandOn]) -> list[Region | None]:
-    """Returns the regions of a body whose frames return, or hand on, in a section."""
-    return [
-        one.region
-        for segment in section.segments
-        if segment.body == body
-        for one in segment.placed
-        if isinstance(one, kind)
-    ]
+def _regions(segments: Iterable[Segment], kind: type[Instruction]) -> list[Region | None]:
+    """Returns the regions whose frames return, or hand on, in some segments."""
+    return [instruction.region for segment in segments for instruction in segment.of(kind)]
 
 
 def _are_all(regions: Sequence[Region | None], outer: Region | None = None) -> bool:
@@ -228,22 +231,14 @@ def _are_all(regions: Sequence[Region | None], outer: Region | None = None) -> b
     inner: dict[tuple[Region, ...], dict[Region, list[Region | None]]] = {}
     for region in regions:
         path = region.path() if region else ()
-        (item,) = path[len(outer.path()) if outer else 0 :][:1]
-        inner.setdefault(item.siblings, {one: [] for one in item.siblings})[item].append(region)
+        (branch,) = path[len(outer.path()) if outer else 0 :][:1]
+        by_branch = inner.setdefault(branch.siblings, {sibling: [] for sibling in branch.siblings})
+        by_branch[branch].append(region)
     return len(inner) == 1 and all(
-        _are_all(found, one) for branches in inner.values() for one, found in branches.items()
+        _are_all(inside, branch)
+        for by_branch in inner.values()
+        for branch, inside in by_branch.items()
     )
-
-
-def _wrongly_passed(schedule: Schedule, section: Section, one: Instruction) -> Iterator[str]:
-    if isinstance(one, Send | Returned):
-        sweep = schedule.graph.bodies[one.sites[0].callee].sweeps[section.sweep]
-        nodes = present(sweep.parameters if isinstance(one, Send) else sweep.outputs)
-        if len(nodes) != len(one.values):
-            yield f"{one.title} has {len(one.values)} values for {len(nodes)}"
-        for node, value in zip(nodes, one.values, strict=False):
-            if value and value.type.dtype != node.types[0].dtype:
-                yield f"{one.title} passes {value.type} for {node.types[0]}"
 
 
 def instructions_are_whole(schedule: Schedule) -> Iterator[str]:
@@ -260,33 +255,32 @@ def parts_stay_together(schedule: Schedule) -> Iterator[str]:
     for _, segment, one in schedule.instructions():
         numbers = [parts.get(item) for item in one.reads]
         if isinstance(one, Divide):
-            parts.update({item: number for number, item in enumerate(one.outputs)})
+            parts.update({part: number for number, part in enumerate(one.outputs)})
         elif isinstance(one, Join):
-            if any([parts.get(item) for item in of] != [*range(len(of))] for of in one.parts):
+            if any([parts.get(part) for part in of] != [*range(len(of))] for of in one.parts):
                 yield f"{segment.body}: {one.title} joins what is not all parts, in order"
         elif isinstance(one, Fire) and _adds_sums(one) and numbers == [*range(len(numbers))]:
             continue
         elif isinstance(one, Fire) and len(set(numbers)) == 1:
-            parts.update({item: numbers[0] for item in one.outputs if numbers[0] is not None})
+            parts.update({output: numbers[0] for output in one.outputs if numbers[0] is not None})
         elif any(number is not None for number in numbers):
             yield f"{segment.body}: {one.title} reads parts of tokens"
 
 
-def _adds_sums(one: Fire) -> bool:
+def _adds_sums(fire: Fire) -> bool:
     """Whether an op adds up sums over tokens."""
-    return one.node.op == "AddN" and all(item.type.kind is Kind.WAVE for item in one.inputs)
+    return fire.node.op == "AddN" and all(value.type.kind is Kind.WAVE for value in fire.inputs)
 
 
 def shared_values_are_known(schedule: Schedule) -> Iterator[str]:
     """SHARED values that instructions read are the program's, or constants, or were prepared."""
     known = {value for node in schedule.graph.shared for value in node.outputs}
-    ones = [*schedule.prepared, *(one for _, _, one in schedule.instructions())]
-    for one in ones:
-        for value in one.inputs if isinstance(one, Fire) else ():
+    for fire in (*schedule.prepared, *(fire for _, _, fire in schedule.of(Fire))):
+        for value in fire.inputs:
             if value.is_shared and value not in known and value.node.op != "Const":
-                yield f"{one.title} reads {value}, which is not prepared"
-        if isinstance(one, Fire) and all(value.is_shared for value in one.outputs):
-            known.update(one.outputs)
+                yield f"{fire.title} reads {value}, which is not prepared"
+        if all(value.is_shared for value in fire.outputs):
+            known.update(fire.outputs)
 
 
 def sums_have_a_place(schedule: Schedule) -> Iterator[str]:
@@ -294,15 +288,13 @@ def sums_have_a_place(schedule: Schedule) -> Iterator[str]:
 
     A bounded run, which forgets its frames, collects tables in its queues.
     """
-    for section, segment, one in schedule.instructions():
-        if isinstance(one, Reduce):
-            if one.by_wave != isinstance(section, Loop):
-                yield f"{segment.body}: {one.title} in stage {section.stage}"
-            target = one.node.to if isinstance(one.node, Accumulate) else None
-            if isinstance(section, Queues) and isinstance(one.node, Collect):
-                continue
-            if one.by_wave and (target is None or not one.node.inputs[0].type.is_static):
-                yield f"{segment.body}: {one.title} cannot be added up wave by wave"
+    for section, segment, reduce in schedule.of(Reduce):
+        if reduce.by_wave != isinstance(section, Loop):
+            yield f"{segment.body}: {reduce.title} in stage {section.stage}"
+        is_table_of_queues = isinstance(section, Queues) and isinstance(reduce.node, Collect)
+        is_known = isinstance(reduce.node, Accumulate) and reduce.node.inputs[0].type.is_static
+        if reduce.by_wave and not (is_known or is_table_of_queues):
+            yield f"{segment.body}: {reduce.title} cannot be added up wave by wave"
 
 
 Rule = Callable[[Schedule], Iterator[str]]
@@ -319,15 +311,3 @@ RULES: tuple[Rule, ...] = (
     shared_values_are_known,
     sums_have_a_place,
 )
-
-
-def _with_written(
-    schedule: Schedule,
-) -> Iterator[tuple[Section, Segment, set[Item], Instruction]]:
-    """Yields instructions, each with the items that its segment has written before."""
-    for section in schedule.sections:
-        for segment in section.segments:
-            written: set[Item] = set()
-            for one in segment.instructions:
-                yield section, segment, written, one
-                written.update(one.writes)

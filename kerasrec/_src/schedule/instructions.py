@@ -49,7 +49,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from kerasrec._src.graph.graph import CallSite
 from kerasrec._src.graph.nodes import (
@@ -230,6 +230,9 @@ class Instruction:
     def problems(self) -> Iterator[str]:
         """Yields what is wrong with it, wherever it stands."""
         yield from ()
+
+
+OfKind = TypeVar("OfKind", bound=Instruction)
 
 
 def _is_of_tokens(item: Item) -> bool:

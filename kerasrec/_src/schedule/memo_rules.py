@@ -39,28 +39,21 @@ def check_nothing_is_drawn(schedule: Schedule) -> None:
     Args:
         schedule: A schedule before any pass, so that the first loop has only what decides.
     """
-    for section in schedule.sections:
-        if isinstance(section, Loop) and section.direction is Direction.CALLS:
-            fires = [
-                one
-                for segment in section.segments
-                for one in segment.instructions
-                if isinstance(one, Fire)
-            ]
-            for one in fires:
-                name = _drawing_op(one)
-                if name:
-                    raise TraceError(
-                        f"{name} at {one.node.source} decides which calls there are, or with which "
-                        "integers. With memo=True that is computed twice, and it may differ the "
-                        "second time. Draw before the call, and pass what was drawn as an "
-                        "argument; or leave out memo=True."
-                    )
+    for section, _, fire in schedule.of(Fire):
+        is_first = isinstance(section, Loop) and section.direction is Direction.CALLS
+        name = _drawing_op(fire) if is_first else None
+        if name:
+            raise TraceError(
+                f"{name} at {fire.node.source} decides which calls there are, or with which "
+                "integers. With memo=True that is computed twice, and it may differ the second "
+                "time. Draw before the call, and pass what was drawn as an argument; or leave out "
+                "memo=True."
+            )
 
 
-def _drawing_op(one: Fire) -> str | None:
+def _drawing_op(fire: Fire) -> str | None:
     """Returns an op whose result may change if it runs again, or for another set of tokens."""
-    found = operations([one.node])
+    found = operations([fire.node])
     if not found:
         return None
     names = [item.name for item in definitions(found) if item.name.startswith("Stateless")]

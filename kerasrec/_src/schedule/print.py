@@ -91,9 +91,8 @@ class _Printer:
         for section in sections:
             for segment in section.segments:
                 self._instructions += segment.instructions
-                for instruction in segment.instructions:
-                    if isinstance(instruction, Load):
-                        self._loaded_in[instruction.item].add(section.sweep)
+                for load in segment.of(Load):
+                    self._loaded_in[load.item].add(section.sweep)
 
     def lines(self) -> list[str]:
         """Returns all lines of the schedule."""
@@ -159,9 +158,7 @@ class _Printer:
         body = self._graph.bodies[segment.body]
         place = "" if segment.place is None else f" place {segment.place}"
         lines = [f"{segment.body}{place}{_note(body.source)}"]
-        loads = [load for load in segment.instructions if isinstance(load, Load)]
-        saves = [save for save in segment.instructions if isinstance(save, Save)]
-        lines += self._items("load", loads)
+        lines += self._items("load", segment.of(Load))
         open_regions: tuple[Region, ...] = ()
         for instruction in segment.instructions:
             if isinstance(instruction, Load | Save):
@@ -173,7 +170,9 @@ class _Printer:
             open_regions = path
             lines.append("  " * (len(path) + 1) + self._line(instruction))
         for readers in self._readers(sweep):
-            these = [save for save in saves if self._readers_of(save.item, sweep) == readers]
+            these = [
+                save for save in segment.of(Save) if self._readers_of(save.item, sweep) == readers
+            ]
             lines += self._items(f"save{readers}", these)
         return lines
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.graph.values import Value
-from kerasrec._src.schedule.instructions import Fire, Instruction, InTurns, Save
+from kerasrec._src.schedule.instructions import Fire, Instruction, InTurns, OfKind, Save
 from kerasrec._src.schedule.print import print_schedule
 from kerasrec._src.schedule.sections import Loop, Queues, Section, Segment
 
@@ -52,8 +52,8 @@ class Schedule:
         numbers = set(sweeps)
         needed = {
             value
-            for section, _, fire in self.instructions()
-            if section.sweep in numbers and isinstance(fire, Fire)
+            for section, _, fire in self.of(Fire)
+            if section.sweep in numbers
             for value in fire.inputs
         }
         fires: list[Fire] = []
@@ -67,9 +67,8 @@ class Schedule:
         """Returns how many bytes a token of a body keeps in the forward pass, at least."""
         return sum(
             _bytes_of(save.item)
-            for section, segment, save in self.instructions()
-            if isinstance(save, Save) and isinstance(save.item, Value)
-            if segment.body == body and not section.sweep
+            for section, segment, save in self.of(Save)
+            if isinstance(save.item, Value) and segment.body == body and not section.sweep
         )
 
     def with_segments(self, change: Callable[[Section, Segment], Iterable[Segment]]) -> Schedule:
@@ -80,12 +79,16 @@ class Schedule:
             sections.append(replace(section, segments=tuple(segments)))
         return replace(self, sections=tuple(sections))
 
-    def instructions(self) -> Iterator[tuple[Section, Segment, Instruction]]:
-        """Yields all instructions with their sections and segments, in the order they run."""
+    def of(self, kind: type[OfKind]) -> Iterator[tuple[Section, Segment, OfKind]]:
+        """Yields the instructions of a class with their sections and segments, in order."""
         for section in self.sections:
             for segment in section.segments:
-                for instruction in segment.instructions:
+                for instruction in segment.of(kind):
                     yield section, segment, instruction
+
+    def instructions(self) -> Iterator[tuple[Section, Segment, Instruction]]:
+        """Yields all instructions with their sections and segments, in the order they run."""
+        return self.of(Instruction)
 
     def __str__(self) -> str:
         return print_schedule(self.graph, self.sections, self.prepared)

@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from kerasrec._src.graph.values import Region
-from kerasrec._src.schedule.instructions import Instruction, Load, Save
+from kerasrec._src.schedule.instructions import Instruction, Load, OfKind, Save
 
 Place = tuple[str, int]
 """A body and the number of one of its places."""
@@ -44,6 +44,11 @@ class Segment:
     settled: tuple[Region, ...] = ()
 
     @property
+    def key(self) -> Place:
+        """Its body and the number of its place."""
+        return self.body, self.number
+
+    @property
     def number(self) -> int:
         """The number of its place; 0 if it has none."""
         return self.place or 0
@@ -61,6 +66,10 @@ class Segment:
     def at_use(self) -> list[Instruction]:
         """The instructions that are materialised at use."""
         return [instruction for instruction in self.instructions if instruction.at_use]
+
+    def of(self, kind: type[OfKind]) -> list[OfKind]:
+        """Returns its instructions of a class, in order."""
+        return [one for one in self.instructions if isinstance(one, kind)]
 
     def holding(self, instructions: Iterable[Instruction]) -> Segment:
         """Returns the same segment with other instructions."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from kerasrec._src.schedule.instructions import HandOn, Instruction, Return, Send, Wait
+from kerasrec._src.schedule.instructions import HandOn, Return, Send, Wait
 from kerasrec._src.schedule.sections import Component, Place, Segment
 
 _Key = TypeVar("_Key", bound=Hashable)
@@ -23,9 +23,8 @@ def turns(segments: Sequence[Segment]) -> tuple[Component, ...]:
     """
     feeds = fed_by(segments)
     calls: dict[str, set[str]] = {segment.body: set() for segment in segments}
-    for segment, one in _all(segments):
-        if isinstance(one, Send):
-            calls[segment.body].add(one.sites[0].callee)
+    for segment in segments:
+        calls[segment.body].update(send.sites[0].callee for send in segment.of(Send))
     reaches = {key: _reached(key, feeds) for key in feeds}
     # In the order of `feeds`, since the order of sets is not always the same.
     components = dict.fromkeys(
@@ -49,16 +48,14 @@ def fed_by(segments: Sequence[Segment]) -> dict[Place, set[Place]]:
     Args:
         segments: The segments of the first sweep, one for each place.
     """
-    found: dict[Place, set[Place]] = {_key(segment): set() for segment in segments}
     resumed = _resumed_by(segments)
-    for segment, one in _all(segments):
-        if isinstance(one, Send):
-            found[_key(segment)].add((one.sites[0].callee, 0))
-        elif isinstance(one, Wait):
-            found[_key(segment)].add((segment.body, one.then))
-        elif isinstance(one, Return):
-            found[_key(segment)] |= resumed[segment.body]
-    return found
+    feeds: dict[Place, set[Place]] = {}
+    for segment in segments:
+        feeds[segment.key] = {(send.sites[0].callee, 0) for send in segment.of(Send)}
+        feeds[segment.key] |= {(segment.body, wait.then) for wait in segment.of(Wait)}
+        if segment.of(Return):
+            feeds[segment.key] |= resumed[segment.body]
+    return feeds
 
 
 def _resumed_by(segments: Sequence[Segment]) -> dict[str, set[Place]]:
@@ -66,26 +63,19 @@ def _resumed_by(segments: Sequence[Segment]) -> dict[str, set[Place]]:
 
     These are places of its callers; if a caller hands on to it, places of that caller's callers.
     """
-    handed_on = [one.site for _, one in _all(segments) if isinstance(one, HandOn)]
+    handed_on = [hand_on.site for segment in segments for hand_on in segment.of(HandOn)]
     handed_on_by: dict[str, set[str]] = {segment.body: set() for segment in segments}
     for site in handed_on:
         handed_on_by[site.callee].add(site.caller or "")
     waiting: dict[str, set[Place]] = {name: set() for name in handed_on_by}
-    for segment, one in _all(segments):
-        if isinstance(one, Send) and one.sites[0] not in handed_on:
-            waiting[one.sites[0].callee].add((segment.body, (segment.place or 0) + 1))
+    for segment in segments:
+        for send in segment.of(Send):
+            if send.sites[0] not in handed_on:
+                waiting[send.sites[0].callee].add((segment.body, segment.number + 1))
     return {
         name: set().union(*(waiting[other] for other in {name} | _reached(name, handed_on_by)))
         for name in waiting
     }
-
-
-def _all(segments: Sequence[Segment]) -> Iterator[tuple[Segment, Instruction]]:
-    return ((segment, one) for segment in segments for one in segment.placed)
-
-
-def _key(segment: Segment) -> Place:
-    return segment.body, segment.place or 0
 
 
 def _most(component: Iterable[Place], reaches: dict[Place, set[Place]]) -> int:

@@ -9,7 +9,7 @@ removes those that a run does not need.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -23,7 +23,7 @@ from kerasrec._src.graph.graph import CallSite, TaggedGraph, present
 from kerasrec._src.graph.nodes import Accumulate
 from kerasrec._src.graph.values import Node, Value
 from kerasrec._src.half_precision import in_float32
-from kerasrec._src.schedule.instructions import Reduce, Returned, Save, Tokens
+from kerasrec._src.schedule.instructions import OfKind, Reduce, Returned, Save, Tokens
 from kerasrec._src.schedule.linkage import alternating
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import Direction, Loop
@@ -119,14 +119,9 @@ class LoopRun:
     def _is_up(self) -> bool:
         return self.loop.direction is Direction.UP
 
-    def _all(self, kind: type) -> list[tuple[str, Any]]:
+    def _all(self, kind: type[OfKind]) -> list[tuple[str, OfKind]]:
         """The instructions of a kind, each with the body that runs it."""
-        return [
-            (segment.body, one)
-            for segment in self.loop.segments
-            for one in segment.instructions
-            if isinstance(one, kind)
-        ]
+        return [(segment.body, one) for segment in self.loop.segments for one in segment.of(kind)]
 
     def _carried(self) -> dict[str, list[Node]]:
         """The nodes whose values a wave passes to the next."""

@@ -71,8 +71,8 @@ class WaveRun(ScheduleRun):
     def sizes(self) -> dict[Region | str, tf.Tensor]:
         """The numbers of tokens in the waves, int32 `[waves]` by name of a body and by regions."""
         found: dict[Region | str, tf.Tensor] = {}
-        for section, segment, one in self.schedule.instructions():
-            for item in one.writes:
+        for section, segment, instruction in self.schedule.instructions():
+            for item in instruction.writes:
                 if isinstance(item, Region) and not section.sweep:
                     found[item] = self.store.sizes(Tokens(segment.body, item))
         for name in self.graph.bodies:

@@ -38,19 +38,18 @@ def among_instances(schedule: Schedule, devices: Sequence[str]) -> Schedule:
         schedule: to be changed.
         devices: one for each instance.
     """
-    ones = list(dict.fromkeys(one for _, _, one in schedule.instructions()))
-    times_written = Counter(item for one in ones if isinstance(one, Fire) for item in one.writes)
+    fires_once = dict.fromkeys(fire for _, _, fire in schedule.of(Fire))
+    times_written = Counter(value for fire in fires_once for value in fire.outputs)
     readers = readers_of(schedule)
     edits: dict[Instruction, list[Instruction]] = {}
     for section in schedule.sections:
         for segment in section.segments:
             candidates = {
-                one
-                for one in segment.instructions
-                if isinstance(one, Fire)
-                and one not in edits
-                and can_divide(one)
-                and all(times_written[item] == 1 for item in one.writes)
+                fire
+                for fire in segment.of(Fire)
+                if fire not in edits
+                and can_divide(fire)
+                and all(times_written[value] == 1 for value in fire.outputs)
             }
             for group in _groups(segment, candidates):
                 edits.update({one: [] for one in group})

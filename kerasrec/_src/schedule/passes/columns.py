@@ -28,25 +28,20 @@ def side_by_side(schedule: Schedule) -> Schedule:
     """
     name = side_by_side.__name__
     cuts: dict[Item, Fire] = {}
-    joints: dict[tuple[Item | None, ...], Separate] = {}
+    joints = {separate.outputs: separate for _, _, separate in schedule.of(Separate)}
     edits: dict[Instruction, list[Instruction]] = {}
-    for _, _, instruction in schedule.instructions():
-        if isinstance(instruction, Fire):
-            cuts.update(dict.fromkeys(instruction.outputs, instruction))
-        elif isinstance(instruction, Separate):
-            joints[instruction.outputs] = instruction
-    for _, _, instruction in schedule.instructions():
-        if isinstance(instruction, Fire) and instruction.node.op == "ConcatV2":
-            *columns, _ = instruction.inputs
-            joint = joints.get(tuple(columns))
-            if joint and all(len(value.type.shape or ()) == 1 for value in columns):
-                output, at_use = instruction.outputs[0], instruction.at_use
-                edits[instruction] = [Reshape(output, (joint.value,), by=name, at_use=at_use)]
-        elif isinstance(instruction, Interleave):
-            cut = cuts.get(instruction.inputs[0])
-            if cut and _cuts_into(cut, instruction.inputs):
-                whole = (cut_value(cut),)
-                edits[instruction] = [Reshape(instruction.output, whole, by=name, at_use=True)]
+    for _, _, fire in schedule.of(Fire):
+        cuts.update(dict.fromkeys(fire.outputs, fire))
+        columns = fire.inputs[:-1]
+        joint = joints.get(columns) if fire.node.op == "ConcatV2" else None
+        if joint and all(len(value.type.shape or ()) == 1 for value in columns):
+            output = fire.outputs[0]
+            edits[fire] = [Reshape(output, (joint.value,), by=name, at_use=fire.at_use)]
+    for _, _, interleave in schedule.of(Interleave):
+        cut = cuts.get(interleave.inputs[0])
+        if cut and _cuts_into(cut, interleave.inputs):
+            whole = (cut_value(cut),)
+            edits[interleave] = [Reshape(interleave.output, whole, by=name, at_use=True)]
     return edited(schedule, edits)
 
 

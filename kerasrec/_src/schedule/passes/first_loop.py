@@ -35,7 +35,7 @@ def decide_at_once(schedule: Schedule) -> Schedule:
 def _again(segment: Segment) -> list[Instruction]:
     """What a segment decides, from its arguments."""
     name = decide_at_once.__name__
-    (receive,) = [first for first in segment.placed if isinstance(first, Receive)]
+    (receive,) = segment.of(Receive)
     others = [other for other in segment.placed if not isinstance(other, Receive | Send)]
     return [
         Measure(Tokens(segment.body), receive.values[0], by=name),

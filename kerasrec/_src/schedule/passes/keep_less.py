@@ -33,8 +33,8 @@ def cut_again(schedule: Schedule) -> Schedule:
     """
     saved = _saved(schedule)
     edits: dict[Instruction, list[Instruction]] = {}
-    for section, _, fire in schedule.instructions():
-        if isinstance(section, Loop) and isinstance(fire, Fire) and fire.node.op in CUTS:
+    for section, _, fire in schedule.of(Fire):
+        if isinstance(section, Loop) and fire.node.op in CUTS:
             are_saved = [value in saved for value in fire.outputs]
             if all(are_saved) or (any(are_saved) and cut_value(fire) in saved):
                 edits[fire] = [replace(fire, at_use=True, by=cut_again.__name__)]
@@ -50,8 +50,8 @@ def move_again(schedule: Schedule) -> Schedule:
     saved = _saved(schedule)
     at_use = at_use_of(schedule)
     edits: dict[Instruction, list[Instruction]] = {}
-    for _, _, fire in schedule.instructions():
-        if not isinstance(fire, Fire) or fire.at_use or fire.node.op not in MOVES:
+    for _, _, fire in schedule.of(Fire):
+        if fire.at_use or fire.node.op not in MOVES:
             continue
         kept = [value for value in fire.outputs if value in saved]
         read = [item for item in items_read(fire, at_use) if item not in at_use]
@@ -74,8 +74,8 @@ def rematerialise(schedule: Schedule) -> Schedule:
     """
     loaded_elsewhere: set[Item] = {
         load.item
-        for section, _, load in schedule.instructions()
-        if isinstance(load, Load) and not (isinstance(section, Loop) and section.sweep)
+        for section, _, load in schedule.of(Load)
+        if not (isinstance(section, Loop) and section.sweep)
     }
     edits: dict[Instruction, list[Instruction]] = {
         instruction: [replace(instruction, at_use=True, by=rematerialise.__name__)]
@@ -94,9 +94,7 @@ def sum_by_wave(schedule: Schedule) -> Schedule:
     is summed at once.
     """
     kept_by_loops = {
-        save.item
-        for section, _, save in schedule.instructions()
-        if isinstance(save, Save) and isinstance(section, Loop)
+        save.item for section, _, save in schedule.of(Save) if isinstance(section, Loop)
     }
     edits: dict[Instruction, list[Instruction]] = {}
     for loop, section in zip(schedule.sections, schedule.sections[1:], strict=False):
@@ -104,19 +102,16 @@ def sum_by_wave(schedule: Schedule) -> Schedule:
             continue
         for segment in section.segments:
             makers = {item: maker for maker in segment.instructions for item in maker.writes}
-            loads = {load.item for load in segment.instructions if isinstance(load, Load)}
-            for reduce in segment.instructions:
-                if (
-                    isinstance(reduce, Reduce)
-                    and reduce.can_be_by_wave
-                    and loads.intersection(items_read(reduce, makers)) <= kept_by_loops
-                ):
+            loads = {load.item for load in segment.of(Load)}
+            for reduce in segment.of(Reduce):
+                read = loads.intersection(items_read(reduce, makers))
+                if reduce.can_be_by_wave and read <= kept_by_loops:
                     edits[reduce] = [replace(reduce, by_wave=True, by=sum_by_wave.__name__)]
     return edited(schedule, edits)
 
 
 def _saved(schedule: Schedule) -> set[Item]:
-    return {save.item for _, _, save in schedule.instructions() if isinstance(save, Save)}
+    return {save.item for _, _, save in schedule.of(Save)}
 
 
 def _bytes(items: Iterable[Item]) -> int:

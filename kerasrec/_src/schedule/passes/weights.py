@@ -30,8 +30,8 @@ def transpose_once(schedule: Schedule) -> Schedule:
     name = transpose_once.__name__
     edits: Edits = {}
     ready: list[Fire] = []
-    for section, _, fire in schedule.instructions():
-        if isinstance(section, Loop) and isinstance(fire, Fire) and is_transposing(fire):
+    for section, _, fire in schedule.of(Fire):
+        if isinstance(section, Loop) and is_transposing(fire):
             value, weight = fire.inputs
             before, transposed = prepared(lambda item: [tf.transpose(item)], [weight], name)
             ready += before
@@ -56,10 +56,7 @@ class _Splitter:
         self.schedule = schedule
         self.readers = readers_of(schedule)
         self.makers: dict[Item, Fire] = {
-            item: fire
-            for _, _, fire in schedule.instructions()
-            if isinstance(fire, Fire)
-            for item in fire.outputs
+            value: fire for _, _, fire in schedule.of(Fire) for value in fire.outputs
         }
         self.edits: Edits = {}
         self.prepared: list[Fire] = []
