@@ -1,123 +1,23 @@
-"""Checkpoints that are damaged, cut short, locked, spoilt by NaN or asked for by SIGTERM."""
+"""Checkpoints that are damaged, cut short, or cannot be written."""
 
-import fcntl
 import os
-import re
 import resource
 import shutil
 import signal
 import subprocess
 import sys
 import threading
-import warnings
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from kerasrec._src.training.batches import Batches
 from kerasrec._src.training.checkpoints import Checkpoints
-from kerasrec._src.training.fit import runner_of
-from kerasrec._src.training.lock import LOCK, locked
-from kerasrec._src.training.progress import Progress
+from kerasrec._src.training.lock import LOCK
 from kerasrec.training import fit
 from tests.parameters import few_of
-from tests.training.clusters import REPOSITORY, SECONDS
-
-INDEX, DATA, NEWEST = "ckpt-2.index", "ckpt-2.data-00000-of-00001", "checkpoint"
-ALL = [INDEX, DATA, "ckpt-1.index", "ckpt-1.data-00000-of-00001", NEWEST]
-
-
-def make(units=2, optimizer="adam"):
-    """On numbers, with as few ops as there can be."""
-    keras.utils.set_random_seed(0)
-    model = keras.Sequential([keras.Input([3]), keras.layers.Dense(units)])
-    model.compile(optimizer, "mse")
-    return model
-
-
-def batches(last=1.0, units=2):
-    """Three of four rows, in another order in each epoch; what the last row has can be chosen."""
-    x = np.random.default_rng(0).normal(size=[12, 3]).astype("float32")
-    x[-1] *= last
-    rows = tf.data.Dataset.from_tensor_slices((x, np.ones([12, units], "float32")))
-    return rows.shuffle(12, seed=1).batch(4)
-
-
-class Note(keras.callbacks.Callback):
-    """Notes the weights after each epoch."""
-
-    def __init__(self):
-        super().__init__()
-        self.after = {}
-
-    def on_epoch_end(self, epoch, logs=None):
-        self.after[epoch + 1] = self.model.get_weights()
-
-
-class Call(keras.callbacks.Callback):
-    """Calls a function after so many steps."""
-
-    def __init__(self, steps, function):
-        super().__init__()
-        self._steps, self._function = steps, function
-
-    def on_train_batch_end(self, batch, logs=None):
-        self._steps -= 1
-        if self._steps == 0:
-            self._function()
-
-
-class Trained:
-    """Two epochs of which checkpoints are kept, and a way to go on that traces nothing.
-
-    Attributes:
-        directory: of the checkpoints.
-        files: what each of its files has.
-        weights: after each of four epochs of a training without interruption.
-    """
-
-    def __init__(self, directory):
-        self.directory = directory
-        fit(make(), batches(), epochs=2, verbose=0, backup_dir=directory)
-        self.files = {name: (directory / name).read_bytes() for name in ALL}
-        note = Note()
-        fit(make(), batches(), epochs=4, verbose=0, callbacks=[note])
-        self.weights = note.after
-        self._model = make()
-        self._runner = runner_of(self._model, Batches("data", batches()))
-        self._model.history = keras.callbacks.History()
-
-    def goes_on_from(self, directory):
-        """The epoch that training goes on from, whose weights are right, and what warnings say."""
-        self._model.set_weights([np.full(of.shape, 7.0) for of in self._model.get_weights()])
-        strategy = self._model.distribute_strategy
-        with warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always")
-            with Checkpoints(directory, strategy) as found:
-                callbacks = [Note(), self._model.history]
-                progress = Progress(self._model, callbacks, self._runner, 0, found)
-                progress.restore()
-        if progress.epoch:
-            assert int(self._model.optimizer.iterations.numpy()) == 3 * progress.epoch
-            for one, other in zip(
-                self._model.get_weights(), self.weights[progress.epoch], strict=True
-            ):
-                np.testing.assert_array_equal(one, other)
-        return progress.epoch, " ".join(str(of.message) for of in said)
-
-
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    return Trained(tmp_path_factory.mktemp("trained"))
-
-
-@pytest.fixture
-def copied(trained, tmp_path):
-    directory = tmp_path / "copied"
-    shutil.copytree(trained.directory, directory)
-    return directory
+from tests.training.backups import ALL, DATA, INDEX, NEWEST, Call, batches, make, put
+from tests.training.clusters import REPOSITORY
 
 
 def faults(raw, places):
@@ -130,13 +30,6 @@ def faults(raw, places):
     for place in places:
         flipped = raw[place] ^ (1 << place % 8)
         yield f"bit {place % 8} of byte {place}", raw[:place] + bytes([flipped]) + raw[place + 1 :]
-
-
-def put(path, raw):
-    if raw is None:
-        path.unlink()
-    else:
-        path.write_bytes(raw)
 
 
 def check_faults(trained, directory, name, places):
@@ -321,182 +214,3 @@ def test_a_directory_that_cannot_be_written(trained, tmp_path, what):
     expected = r"`backup_dir` is '.*', to which checkpoints cannot be written: .*Pass a directory"
     with pytest.raises(OSError, match=expected):
         trained.goes_on_from(path)
-
-
-def test_two_programs(trained, copied):
-    said = f"Another program trains .*process {os.getpid()} on"
-    with Checkpoints(copied, tf.distribute.get_strategy()), pytest.raises(RuntimeError, match=said):
-        trained.goes_on_from(copied)
-    assert trained.goes_on_from(copied) == (2, "")
-
-
-def test_a_lock_ends_with_its_process(trained, copied):
-    script = "import fcntl, sys, time; file = open(sys.argv[1], 'a')\n"
-    script += "fcntl.flock(file, fcntl.LOCK_EX); print('locked', flush=True); time.sleep(1000)"
-    command = [sys.executable, "-c", script, str(copied / LOCK)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout.readline() == "locked\n"
-            with pytest.raises(RuntimeError, match="Another program trains with the directory"):
-                trained.goes_on_from(copied)
-        finally:
-            process.kill()
-    assert trained.goes_on_from(copied) == (2, "")
-
-
-def test_windows_has_no_locks(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "platform", "win32")
-    with pytest.warns(RuntimeWarning, match="Windows has no `flock`"), locked(str(tmp_path)):
-        assert not list(tmp_path.iterdir())
-
-
-def test_a_file_system_without_locks(trained, copied, monkeypatch):
-    def no_locks(*_):
-        raise OSError(95, "Operation not supported")
-
-    monkeypatch.setattr(fcntl, "flock", no_locks)
-    epoch, said = trained.goes_on_from(copied)
-    assert epoch == 2 and "has no locks (Operation not supported)" in said
-
-
-def test_weights_that_are_not_finite_are_not_saved(trained, copied):
-    model = make()
-    with pytest.warns(RuntimeWarning) as said:
-        fit(model, batches(last=np.nan), epochs=4, verbose=0, backup_dir=copied)
-    assert np.isnan(model.get_weights()[0]).all()
-    (message,) = [str(of.message) for of in said if "finite" in str(of.message)]
-    assert "After 3 epochs and 0 steps not all of" in message and "dense" in message
-    assert f"{copied}/ckpt-2 stays the newest" in message
-    assert trained.goes_on_from(copied) == (2, "")
-
-
-def test_a_model_that_has_infinities_is_saved(tmp_path):
-    model = keras.Sequential([keras.Input([3]), keras.layers.Dense(2), keras.layers.Dense(2)])
-    model.layers[1].trainable = False
-    model.layers[1].bias.assign([0.0, np.inf])
-    model.compile("sgd", lambda y, y_pred: keras.ops.square(y[:, :1] - y_pred[:, :1]))
-    fit(model, batches(), epochs=1, verbose=0, backup_dir=tmp_path)
-    assert tf.train.latest_checkpoint(tmp_path)
-
-
-def test_another_model_is_named(trained, copied):
-    with pytest.raises(
-        ValueError, match=r"its variable for .*kernel has shape \[3, 2\], not \[3, 4\]\. Choose"
-    ):
-        fit(make(units=4), batches(units=4), verbose=0, backup_dir=copied)
-    with pytest.raises(ValueError, match="made with the optimizer Adam, not SGD"):
-        fit(make(optimizer="sgd"), batches(), verbose=0, backup_dir=copied)
-    with pytest.raises(ValueError, match="it was made with the optimizer Adam, not Adamax"):
-        fit(make(optimizer="adamax"), batches(), verbose=0, backup_dir=copied)
-    assert trained.goes_on_from(copied) == (2, "")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "change",
-    few_of(
-        ["nothing", "seed", "size of batches", "learning rate", "learning rate, by a callback"],
-        many=["nothing", "seed", "learning rate, by a callback"],
-    ),
-)
-def test_what_is_changed_is_said(tmp_path, change):
-    options = {"verbose": 0, "backup_dir": tmp_path}
-    slower = keras.callbacks.LearningRateScheduler(lambda epoch, rate: rate / 2)
-    options["callbacks"] = [slower] if change == "learning rate, by a callback" else []
-    fit(make(), batches(), epochs=1, **options)
-    data = {
-        "seed": batches().unbatch().shuffle(12, seed=2).batch(4),
-        "size of batches": batches().rebatch(3),
-    }
-    model = make(optimizer=keras.optimizers.Adam(0.5 if change == "learning rate" else 0.001))
-    expected = {
-        "seed": "The first batch of `data` is not the one",
-        "size of batches": "The first batch of `data` is not the one",
-        "learning rate": "compiled with a learning rate of 0.5, but .* of the checkpoint, 0.001",
-    }
-    with pytest.warns(RuntimeWarning) if change in expected else warnings.catch_warnings() as said:
-        if change not in expected:
-            warnings.simplefilter("error", RuntimeWarning)
-        fit(model, data.get(change, batches()), epochs=2, **options)
-    if change in expected:
-        (message,) = [str(of.message) for of in said if of.category is RuntimeWarning]
-        assert re.search(expected[change], message)
-
-
-class TestSignal:
-    """SIGTERM, which this process sends to itself."""
-
-    @pytest.fixture(autouse=True)
-    def handled(self):
-        """A handler of the program's own, or the tests would end."""
-        self.calls = []
-        before = signal.signal(signal.SIGTERM, self.handle)
-        yield
-        signal.signal(signal.SIGTERM, before)
-
-    def handle(self, number, frame):
-        self.calls.append(number)
-        if self.error:
-            raise self.error
-
-    error = None
-
-    @pytest.mark.many
-    def test_saves_before_the_handler_of_the_program(self, trained, tmp_path):
-        self.error = SystemExit(3)
-        ask = Call(5, lambda: signal.raise_signal(signal.SIGTERM))
-        with pytest.raises(SystemExit):
-            fit(make(), batches(), epochs=4, verbose=0, callbacks=[ask], backup_dir=tmp_path)
-        assert self.calls == [signal.SIGTERM]
-        assert signal.getsignal(signal.SIGTERM) == self.handle
-        steps, model = [], make()
-        count = keras.callbacks.LambdaCallback(
-            on_train_batch_end=lambda step, logs: steps.append(step)
-        )
-        fit(model, batches(), epochs=4, verbose=0, callbacks=[count], backup_dir=tmp_path)
-        assert len(steps) == 4 * 3 - 5
-        for one, other in zip(model.get_weights(), trained.weights[4], strict=True):
-            np.testing.assert_array_equal(one, other)
-
-    @pytest.mark.many
-    def test_goes_on_if_the_handler_returns(self, tmp_path):
-        """Also in the midst of an evaluation, where steps are not taken again."""
-        steps = []
-        ask = keras.callbacks.LambdaCallback(
-            on_train_batch_end=lambda step, logs: steps.append(step),
-        )
-        ask.on_test_batch_end = lambda step, logs=None: signal.raise_signal(signal.SIGTERM)
-        options = {"epochs": 1, "verbose": 0, "backup_dir": tmp_path, "callbacks": [ask]}
-        history = fit(make(), batches(), batches().take(1), **options).history
-        assert self.calls == [signal.SIGTERM] and len(steps) == 3
-        put(tmp_path / DATA, b"")  # of after the evaluation
-        with pytest.warns(RuntimeWarning, match="goes on from ckpt-1"):
-            again = fit(make(), batches(), batches().take(1), **options).history
-        assert len(steps) == 3 and again == history
-
-    @pytest.mark.slow
-    def test_is_left_alone_elsewhere(self, tmp_path):
-        """Without checkpoints, in other threads, and where it is ignored."""
-        found = []
-        look = Call(1, lambda: found.append(signal.getsignal(signal.SIGTERM)))
-        options = {"verbose": 0, "callbacks": [look]}
-        fit(make(), batches(), **options)
-        look._steps = 1
-        thread = threading.Thread(
-            target=fit, args=(make(), batches()), kwargs={**options, "backup_dir": tmp_path}
-        )
-        thread.start()
-        thread.join(SECONDS)
-        assert found == [self.handle, self.handle]
-        assert tf.train.latest_checkpoint(tmp_path)
-
-
-@pytest.mark.slow
-def test_ends_with_the_status_of_the_signal(tmp_path):
-    program = [sys.executable, "-m", "tests.training.strategies", "none", str(tmp_path)]
-    ended = subprocess.run(
-        [*program, "--kill", "5", "--signal", "TERM"], cwd=REPOSITORY, timeout=SECONDS, check=False
-    )
-    assert ended.returncode == -signal.SIGTERM
-    # The step in which it came is saved, though `save_freq` is 2.
-    assert tf.train.load_checkpoint(tmp_path).get_tensor("step/.ATTRIBUTES/VARIABLE_VALUE") == 2

@@ -8,7 +8,6 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec._src.training.batches import part_of
 from kerasrec.training import (
     BinaryNodeAccuracy,
     BinaryRootAccuracy,
@@ -137,12 +136,6 @@ def test_fit_of_kerasrec_takes_ragged_batches():
     theirs = trained(lambda model, data: model.fit(data, epochs=2, verbose=0))
     for one, other in zip(mine, theirs, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-6)
-
-
-def test_parts_of_a_ragged_batch_for_replicas():
-    parts = [part_of((LOGITS, LABELS), part, 2) for part in range(2)]
-    assert [labels.to_list() for _, labels in parts] == [[[4, -1], [2]], [[0, 1, -1, 2, 3]]]
-    assert [logits.row_lengths().numpy().tolist() for logits, _ in parts] == [[2, 1], [5]]
 
 
 def test_likelihoods_of_ragged_trees_are_refused():

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from kerasrec._src.training.memory import Memory, packed, unpacked
 from kerasrec.training import TreeCrossentropy, fit, local_cluster
 from tests.parameters import few_of
 from tests.training.clusters import SECONDS, run_on_cluster
@@ -50,25 +49,6 @@ def test_goes_on_after_ctrl_c(tmp_path, steps):
     found = resumable(strategy, None, DROPOUT, backup_dir=tmp_path)
     assert_same(found, undisturbed(DROPOUT), 1e-6)
     assert found["steps"] == undisturbed(DROPOUT)["steps"] - steps
-
-
-@pytest.mark.many
-def test_callbacks_remember_numbers_and_arrays():
-    callback, other = (keras.callbacks.LambdaCallback() for _ in range(2))
-    memory, again = Memory([callback]), Memory([other])
-    callback.logs = [{"loss": np.float32(0.5), "score": np.array([1.0, 2.0], "float32")}]
-    callback.weights = [np.ones([2, 3]), np.zeros([1])]
-    callback.best, callback.file = 3, object()
-    callback.by_epoch = {0: 0.5, (1, "a"): [None, True], "items": [["a", 1]], "tuple": 2}
-    callback.itself = [callback]
-    callback.itself.append(callback.itself)
-    again.take_up(unpacked(packed(memory.changed())))
-    assert not hasattr(other, "itself")
-    assert other.by_epoch == callback.by_epoch
-    assert other.best == 3 and other.logs[0]["loss"] == 0.5 and not hasattr(other, "file")
-    assert other.logs[0]["score"].dtype == np.float32
-    np.testing.assert_array_equal(other.logs[0]["score"], [1, 2])
-    assert [weight.shape for weight in other.weights] == [(2, 3), (1,)]
 
 
 def of_numbers(folder, *callbacks, epochs, save_freq="epoch"):
