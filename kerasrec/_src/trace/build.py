@@ -9,7 +9,6 @@ the region reads from outside are REPEATed, and its results LEAVE it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -19,10 +18,9 @@ from kerasrec._src.errors import SignatureError, TraceError
 from kerasrec._src.graph import nodes
 from kerasrec._src.graph.graph import FunctionGraph, Traced, needed
 from kerasrec._src.graph.types import Kind, Type
-from kerasrec._src.graph.values import Node, Region, Source, Value, branches
+from kerasrec._src.graph.values import Node, Region, Value, branches
 from kerasrec._src.trace import refusals
-from kerasrec._src.trace.carrying import Carried, Carrying
-from kerasrec._src.trace.closures import FreeTensor
+from kerasrec._src.trace.carrying import Carrying
 from kerasrec._src.trace.draws import drawn, hold_draws, is_draw_of_tokens, seed_of
 from kerasrec._src.trace.effects import (
     Assertion,
@@ -34,9 +32,12 @@ from kerasrec._src.trace.effects import (
     is_refused,
     watched_by,
 )
+from kerasrec._src.trace.function_state import FunctionState
 from kerasrec._src.trace.functions import CALLS, inlined
+from kerasrec._src.trace.loop import Loop
 from kerasrec._src.trace.op_nodes import OpNodes
 from kerasrec._src.trace.products import as_einsum
+from kerasrec._src.trace.program_facts import FreeTensor, ProgramFacts
 from kerasrec._src.trace.rows import TokenRows
 from kerasrec._src.trace.source import source_of
 from kerasrec._src.trace.tracer import (
@@ -44,7 +45,6 @@ from kerasrec._src.trace.tracer import (
     CollectRecord,
     ConditionalRecord,
     MapRecord,
-    Tracer,
 )
 
 # The type of an extra result, which is always zero. Gradients enter a function through its results,
@@ -52,58 +52,29 @@ from kerasrec._src.trace.tracer import (
 _ENTRANCE = Type(tf.float32, ())
 
 
-@dataclass
-class Closures:
-    """Tensors that functions close over and other functions own.
-
-    Args:
-        free: For each function, the tensors that it takes in addition to its own arguments.
-        owners: The graphs built so far, by the TensorFlow graph of each function. A function that
-          owns tensors is built before the functions that close over them.
-    """
-
-    free: dict[str, list[FreeTensor]]
-    owners: dict[tf.Graph, FunctionGraph] = field(default_factory=dict)
-
-
-@dataclass(eq=False)
 class Builder:
     """Builds the function graph from what a tracer recorded.
 
     Args:
-        name: The function's name.
-        tracer: The tracer, after its function has run.
-        parameter_names: The names of the flat arguments, in order.
-        source: Where the user's function starts.
-        closures: The closures of all functions of the program.
-        carried: The values that tokens carry.
-        is_loop: Whether the function is a loop.
-        for_blocks: Whether the program is for the engine "compiled". Then calls of a `tf.function`
-            are replaced by its ops, not only if it has effects, and products of rows by einsums.
+        state: The function, after it was traced.
+        facts: What is known of the program.
     """
 
-    name: str
-    tracer: Tracer
-    parameter_names: Sequence[str]
-    source: Source | None
-    closures: Closures
-    carried: Carried
-    is_loop: bool = False
-    for_blocks: bool = False
-
-    def __post_init__(self) -> None:
-        tracer = self.tracer
-        self.ops = OpNodes(self.name, tracer, self.source, self.closures.owners)
+    def __init__(self, state: FunctionState, facts: ProgramFacts):
+        self.state, self.facts = state, facts
+        self.name = state.name
+        self.tracer = tracer = state.tracer
+        self.ops = OpNodes(self.name, tracer, state.source, facts.owners)
         self.values = self.ops.values
-        for tensor, label in zip(tracer.parameters, self.parameter_names, strict=True):
+        for tensor, label in zip(tracer.parameters, state.signature.names, strict=True):
             self.values[tensor.name] = self.ops.parameter(label, tracer.type(tensor))
         self.lifted: dict[Any, Value] = {}
-        for free in self.closures.free[self.name]:
+        for free in facts.free[self.name]:
             self.lifted[free.tensor.ref()] = self.ops.parameter(free.name, free.type)
         for outer, inner in tracer.graph.captures:
             if tf.is_symbolic_tensor(outer) and outer.ref() in self.lifted:
                 self.values[inner.name] = self.lifted[outer.ref()]
-        self.carrying = Carrying(self.ops, self.carried)
+        self.carrying = Carrying(self.ops, facts)
         self.made_by: dict[str, Callable[[], None]] = {}
         for call in tracer.calls:
             self.made_by[call.results[0].op.name] = partial(self._call, call)
@@ -117,8 +88,8 @@ class Builder:
             self.made_by[mapped.results[0].op.name] = partial(self._leave, mapped)
         for collected in tracer.collects:
             self.made_by[collected.anchor.name] = partial(self._collect, collected)
-        for number, key in enumerate(tracer.keys, self.carried.first_key):
-            self.made_by[key.op.name] = partial(self.carrying.make_key, key, number)
+        for key in tracer.keys:
+            self.made_by[key.op.name] = partial(self.carrying.make_key, key, next(facts.places))
 
     def run(self) -> FunctionGraph:
         """Returns the function graph."""
@@ -141,8 +112,8 @@ class Builder:
             values,
             kept,
             Traced(self.tracer.concrete, self.values),
-            self.source,
-            self.is_loop,
+            self.state.source,
+            isinstance(self.state.function, Loop),
         )
 
     def _operation(self, operation: tf.Operation) -> None:
@@ -178,9 +149,9 @@ class Builder:
             elif dumps(operation) and self.ops.value(operation.inputs[0]).is_shared:
                 # It would run before any token does; its input says nothing of them.
                 self.values[operation.outputs[0].name] = self.ops.value(operation.inputs[0])
-            elif self.carried.draws and is_draw_of_tokens(operation, self.tracer.kind):
+            elif self.facts.draws and is_draw_of_tokens(operation, self.tracer.kind):
                 self._draw(operation)
-            elif self.for_blocks and (product := as_einsum(operation, self.tracer)):
+            elif self.facts.for_blocks and (product := as_einsum(operation, self.tracer)):
                 self.ops.replace(operation, product)
             else:
                 self.ops.primitive(operation)
@@ -197,8 +168,8 @@ class Builder:
         self.values[operation.outputs[0].name] = self.ops.value(made)
 
     def _may_inline(self, operation: tf.Operation) -> bool:
-        is_wanted = self.for_blocks and operation.type in CALLS
-        draws = self.carried.draws and hold_draws([operation])
+        is_wanted = self.facts.for_blocks and operation.type in CALLS
+        draws = self.facts.draws and hold_draws([operation])
         return is_wanted or draws or calls_an_effect(operation)
 
     def _inline(self, call: tf.Operation) -> bool:
@@ -284,9 +255,7 @@ class Builder:
     def _call(self, record: CallRecord) -> None:
         region = self.ops.regions.of(record.results[0].op)
         inputs = [self.ops.tokens(tensor, region) for tensor in record.arguments]
-        inputs += [
-            self._pass_on(free, region, record) for free in self.closures.free[record.callee]
-        ]
+        inputs += [self._pass_on(free, region, record) for free in self.facts.free[record.callee]]
         inputs += self.carrying.inside(record.results[0].op, region)
         types = [self.tracer.type(tensor) for tensor in record.results]
         if self._needs_entrance(record.results):
@@ -298,7 +267,7 @@ class Builder:
 
     def _needs_entrance(self, results: Sequence[tf.Tensor]) -> bool:
         """Whether a function needs an extra result, for gradients of what it makes to enter."""
-        if not self.carried.makes_values:
+        if not self.facts.makes_values:
             return False
         return not any(self.tracer.type(item).is_differentiable for item in results)
 

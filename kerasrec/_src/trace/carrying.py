@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 
 import tensorflow as tf
@@ -13,26 +10,8 @@ from kerasrec._src.graph.carried import FOR_ERRORS, carried_inside, key_of_entry
 from kerasrec._src.graph.types import Type
 from kerasrec._src.graph.values import Region, Value
 from kerasrec._src.trace.op_nodes import OpNodes
+from kerasrec._src.trace.program_facts import ProgramFacts
 from kerasrec._src.trace.tracer import MapRecord
-
-
-@dataclass
-class Carried:
-    """The values that tokens carry.
-
-    Args:
-        types: Their types, by name.
-        makes_values: Whether a function of the program makes values of data types.
-        draws: Whether random numbers are drawn by the tokens' keys.
-        first_label: The label of the function's first call site.
-        first_key: The number of the first place where the function makes a value.
-    """
-
-    types: Mapping[str, Type]
-    makes_values: bool
-    draws: bool
-    first_label: int
-    first_key: int
 
 
 class Carrying:
@@ -40,14 +19,14 @@ class Carrying:
 
     Args:
         ops: The nodes of the function.
-        carried: The values that tokens carry.
+        facts: What is known of the program.
     """
 
-    def __init__(self, ops: OpNodes, carried: Carried):
+    def __init__(self, ops: OpNodes, facts: ProgramFacts):
         self._ops = ops
-        self._labels = itertools.count(carried.first_label)
+        self._labels = facts.labels
         self._tensors: dict[str, tf.Tensor] = {}
-        for name, found in carried.types.items():
+        for name, found in facts.carried.items():
             self._tensors[name] = self._placeholder(found)
             parameter = ops.parameter(name, found, is_carried=True)
             ops.values[self._tensors[name].name] = parameter

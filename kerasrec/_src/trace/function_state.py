@@ -7,14 +7,15 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+import tensorflow as tf
+
 from kerasrec._src.errors import GraphError
 from kerasrec._src.graph.types import Type
 from kerasrec._src.graph.values import Source
-from kerasrec._src.trace.closures import closed_over
 from kerasrec._src.trace.loop import Loop
 from kerasrec._src.trace.signature import Signature, Traceable
-from kerasrec._src.trace.source import code_of, name_of, start_of, undecorated
-from kerasrec._src.trace.tracer import ReturnTypeUnknownError, Tracer
+from kerasrec._src.trace.source import code_of, enclosed, name_of, start_of, undecorated
+from kerasrec._src.trace.tracer import ReturnTypeUnknownError, Tracer, is_traced
 
 Code: TypeAlias = tuple[Any, ...]
 
@@ -87,8 +88,14 @@ class FunctionState:
         """Returns the traced tensors that its variables hold now, in the form of `closed_over`."""
         found: dict[str, Any] = {}
         for item in self._known:
-            found |= closed_over(item)
+            found |= _closed_over(item)
         return found
+
+    def variable_name(self, tensor: tf.Tensor) -> str:
+        """Returns the name of the variable that closes over a tensor, or else that of its op."""
+        pairs = (pair for function in self.functions for pair in _closed_over(function).items())
+        names = {reference: name for name, reference in pairs}
+        return names.get(tensor.ref(), tensor.op.name)
 
     @property
     def base_name(self) -> str:
@@ -103,3 +110,13 @@ def numbered(name: str, taken: Collection[str]) -> str:
     """Returns a name, with a number if it is taken."""
     others = (f"{name}_{number}" for number in itertools.count(1))
     return next(item for item in itertools.chain([name], others) if item not in taken)
+
+
+def _closed_over(function: Callable[..., Any]) -> dict[str, Any]:
+    """Returns references to the traced tensors that a function closes over, by variable name."""
+    names = getattr(getattr(function, "__code__", None), "co_freevars", ())
+    return {
+        name: content.ref()
+        for name, content in zip(names, enclosed(function), strict=True)
+        if tf.is_symbolic_tensor(content) and is_traced(content)
+    }

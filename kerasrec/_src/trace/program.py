@@ -16,19 +16,14 @@ from typing import Any, TypeVar
 import tensorflow as tf
 
 from kerasrec._src.errors import KerasrecError, SignatureError, TraceError
-from kerasrec._src.graph.carried import FOR_ERRORS, FOR_KEYS
 from kerasrec._src.graph.check import check_function_graphs
 from kerasrec._src.graph.graph import FunctionGraph, FunctionGraphs
 from kerasrec._src.graph.types import Kind, Type
-from kerasrec._src.trace.build import Builder, Closures
-from kerasrec._src.trace.carrying import Carried
-from kerasrec._src.trace.closures import free_tensors, variable_name
-from kerasrec._src.trace.draws import hold_draws, is_draw_of_tokens
-from kerasrec._src.trace.effects import asserts_something
+from kerasrec._src.trace.build import Builder
 from kerasrec._src.trace.function_state import Code, FunctionState, numbered
 from kerasrec._src.trace.graph_watch import EndlessLoopError
 from kerasrec._src.trace.leaks import check_what_is_left, defaults_stay
-from kerasrec._src.trace.loop import Loop
+from kerasrec._src.trace.program_facts import ProgramFacts
 from kerasrec._src.trace.same_nest import covers, same_nest
 from kerasrec._src.trace.signature import (
     Signature,
@@ -81,7 +76,7 @@ def trace(function: Traceable, signature: Signature, for_blocks: bool = False) -
     Args:
         function: The function.
         signature: Its signature.
-        for_blocks: Whether the program is for the engine "compiled"; see `Builder`.
+        for_blocks: Whether the program is for the engine "compiled"; see `ProgramFacts`.
 
     Raises:
         NoBaseCaseError: If every path through a function calls it again.
@@ -123,52 +118,11 @@ def _rename(states: list[FunctionState]) -> None:
 
 def _build(states: list[FunctionState], for_blocks: bool) -> dict[str, FunctionGraph]:
     """Returns the graphs of all functions of a program, beginning with the one called first."""
-    closures = Closures(
-        free_tensors(
-            {state.name: state.tracer for state in states},
-            {state.name: state.functions for state in states},
-            {state.name: state.signature.names for state in states},
-        )
-    )
-    carried: dict[str, Type] = {}
-    if any(asserts_something(state.tracer.graph.get_operations()) for state in states):
-        carried |= FOR_ERRORS
-    makes_values = any(state.tracer.keys for state in states)
-    draws = _draws(states)
-    if makes_values or draws:
-        carried |= FOR_KEYS
+    facts = ProgramFacts(states, for_blocks)
     graphs: dict[str, FunctionGraph] = {}
-    num_calls = num_keys = 0
     for state in states:
-        builder = Builder(
-            state.name,
-            state.tracer,
-            state.signature.names,
-            state.source,
-            closures,
-            Carried(carried, makes_values, draws, num_calls, num_keys),
-            isinstance(state.function, Loop),
-            for_blocks,
-        )
-        num_calls += len(state.tracer.calls)
-        num_keys += len(state.tracer.keys)
-        closures.owners[state.tracer.graph] = graphs[state.name] = builder.run()
+        graphs[state.name] = facts.owners[state.tracer.graph] = Builder(state, facts).run()
     return graphs
-
-
-def _draws(states: list[FunctionState]) -> bool:
-    """Whether random numbers are drawn by keys of tokens.
-
-    With `memo`, equal calls are one call, which has the keys of several tokens.
-    """
-    if getattr(states[0].function, "memo", False):
-        return False
-    for state in states:
-        operations = state.tracer.graph.get_operations()
-        kind = state.tracer.kind
-        if hold_draws(operations) or any(is_draw_of_tokens(one, kind) for one in operations):
-            return True
-    return False
 
 
 @dataclass(eq=False)
@@ -385,7 +339,7 @@ class _Tracing:
         if not is_traced(tensor):
             return Kind.SHARED
         owner = self.tracers.get(tensor.graph) if tensor.graph in self.running else None
-        name = variable_name(state.functions, tensor)
+        name = state.variable_name(tensor)
         what = f"{state.name} ({state.source.where}) closes over {name!r}, a tensor "
         if owner is None and name == tensor.op.name:  # An object has it, such as a layer.
             raise TraceError(
