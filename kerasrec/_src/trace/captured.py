@@ -71,23 +71,23 @@ class Captured:
         for function in self.functions:
             self._add(function)
 
-    def _add(self, item: Any) -> None:
-        if _is_of_a_call(item):
-            if item.ref() not in self._numbers:
-                self._numbers[item.ref()] = len(self.tensors)
-                self.tensors.append(item)
-            self._outline.append(("tensor", self._numbers[item.ref()]))
+    def _add(self, value: Any) -> None:
+        if _is_of_a_call(value):
+            if value.ref() not in self._numbers:
+                self._numbers[value.ref()] = len(self.tensors)
+                self.tensors.append(value)
+            self._outline.append(("tensor", self._numbers[value.ref()]))
             return
-        _check_not_rows(item)
-        parts = _parts(item)
+        _check_not_rows(value)
+        parts = _parts(value)
         if parts is None:
-            self._outline.append(("thing", item))
-        elif id(item) in self._seen:
-            self._outline.append(("again", self._seen[id(item)][0]))
+            self._outline.append(("thing", value))
+        elif id(value) in self._seen:
+            self._outline.append(("again", self._seen[id(value)][0]))
         else:
-            self._seen[id(item)] = len(self._seen), item
+            self._seen[id(value)] = len(self._seen), value
             kind, inner = parts
-            self._outline.append((type(item), *kind, len(inner)))
+            self._outline.append((type(value), *kind, len(inner)))
             for part in inner:
                 self._add(part)
 
@@ -122,17 +122,18 @@ class _Copies:
     tensors: Mapping[Any, Any]
     made: dict[int, Any] = field(default_factory=dict)
 
-    def of(self, item: Any) -> Any:
-        if _is_of_a_call(item):
-            return self.tensors[item.ref()]
-        if id(item) in self.made:
-            return self.made[id(item)]
-        parts = _parts(item)
-        if parts is None or not Captured([item]).tensors:
-            return item
+    def of(self, value: Any) -> Any:
+        if _is_of_a_call(value):
+            return self.tensors[value.ref()]
+        if id(value) in self.made:
+            return self.made[id(value)]
+        parts = _parts(value)
+        if parts is None or not Captured([value]).tensors:
+            return value
         _, inner = parts
-        copy = self._function(item) if isinstance(item, FunctionType) else self._other(item, inner)
-        self.made[id(item)] = copy
+        is_function = isinstance(value, FunctionType)
+        copy = self._function(value) if is_function else self._other(value, inner)
+        self.made[id(value)] = copy
         return copy
 
     def _function(self, function: FunctionType) -> FunctionType:
@@ -148,66 +149,66 @@ class _Copies:
         copy.__kwdefaults__ = self.of(function.__kwdefaults__)
         return copy
 
-    def _other(self, item: Any, inner: Sequence[Any]) -> Any:
+    def _other(self, value: Any, inner: Sequence[Any]) -> Any:
         copies = list(map(self.of, inner))
-        if isinstance(item, MethodType):
+        if isinstance(value, MethodType):
             return MethodType(*copies)
-        if isinstance(item, functools.partial):
+        if isinstance(value, functools.partial):
             function, args, keywords = copies
             return functools.partial(function, *args, **keywords)
-        if type(item) in (list, tuple):
-            return type(item)(copies)
-        if type(item) is dict:
-            return dict(zip(item, copies, strict=True))
-        if isinstance(item, Decorated):
-            return item.with_function(*copies)
-        return tf.nest.pack_sequence_as(item, copies)
+        if type(value) in (list, tuple):
+            return type(value)(copies)
+        if type(value) is dict:
+            return dict(zip(value, copies, strict=True))
+        if isinstance(value, Decorated):
+            return value.with_function(*copies)
+        return tf.nest.pack_sequence_as(value, copies)
 
 
-def _check_not_rows(item: Any) -> None:
+def _check_not_rows(value: Any) -> None:
     tracer = active_tracer()
     if (
         tracer is not None
-        and isinstance(item, tf.RaggedTensor)
-        and getattr(item.row_splits, "graph", None) is tracer.graph
-        and tracer.kind(item.row_splits) is not Kind.SHARED
+        and isinstance(value, tf.RaggedTensor)
+        and getattr(value.row_splits, "graph", None) is tracer.graph
+        and tracer.kind(value.row_splits) is not Kind.SHARED
     ):
         raise TraceError(
             f"A function value that is passed on{here()} captures rows of its call, a "
-            f"tf.RaggedTensor {item.shape}. A value has one tensor for all tokens, so rows do not "
+            f"tf.RaggedTensor {value.shape}. A value has one tensor for all tokens, so rows do not "
             "fit. Look them up in the function, as tf.gather(children, node) does from a captured "
             "`node`, or reduce or pad them before."
         )
 
 
-def _is_of_a_call(item: Any) -> bool:
-    return bool(tf.is_symbolic_tensor(item)) and is_traced(item)
+def _is_of_a_call(value: Any) -> bool:
+    return bool(tf.is_symbolic_tensor(value)) and is_traced(value)
 
 
-def _parts(item: Any) -> tuple[tuple[Any, ...], Sequence[Any]] | None:
+def _parts(value: Any) -> tuple[tuple[Any, ...], Sequence[Any]] | None:
     """Returns what identifies an object besides its parts, and the parts; None without parts."""
-    if isinstance(item, FunctionType):
-        inner = [*enclosed(item), item.__defaults__, item.__kwdefaults__]
-        return (item.__code__, id(item.__globals__)), inner
-    if isinstance(item, MethodType):
-        return (), [item.__func__, item.__self__]
-    if isinstance(item, functools.partial):
-        return (), [item.func, item.args, item.keywords]
-    if type(item) in (list, tuple):
-        return (), item
-    if type(item) is dict:
-        return tuple(item), list(item.values())
-    if hasattr(type(item), "__tf_flatten__"):
-        return item.__tf_flatten__()
-    if not isinstance(item, type) and isinstance(item, Decorated):
-        return item.settings, [item.python_function]
+    if isinstance(value, FunctionType):
+        inner = [*enclosed(value), value.__defaults__, value.__kwdefaults__]
+        return (value.__code__, id(value.__globals__)), inner
+    if isinstance(value, MethodType):
+        return (), [value.__func__, value.__self__]
+    if isinstance(value, functools.partial):
+        return (), [value.func, value.args, value.keywords]
+    if type(value) in (list, tuple):
+        return (), value
+    if type(value) is dict:
+        return tuple(value), list(value.values())
+    if hasattr(type(value), "__tf_flatten__"):
+        return value.__tf_flatten__()
+    if not isinstance(value, type) and isinstance(value, Decorated):
+        return value.settings, [value.python_function]
     return None
 
 
-def _is_same(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
-    if one[0] == other[0] == "thing":
-        (_, mine), (_, others) = one, other
+def _is_same(entry: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    if entry[0] == other[0] == "thing":
+        (_, mine), (_, others) = entry, other
         return mine is others or (
             type(mine) is type(others) and isinstance(mine, _VALUES) and mine == others
         )
-    return one == other
+    return entry == other

@@ -245,7 +245,7 @@ def _common(found: dict[str, tuple[Any, list[Type]]], place: str) -> tuple[Any, 
                 "Let all branches return the same nest, values of data types of one batch, and "
                 "function values of one table (kerasrec.functions)."
             )
-        if not all(one.accepts(two) for one, two in zip(types, other_types, strict=True)):
+        if not all(mine.accepts(other) for mine, other in zip(types, other_types, strict=True)):
             raise SignatureError(
                 f"The branches of the conditional{place} return different types:\n"
                 f"  {first} returns {_shown(structure, types)}\n"
@@ -253,23 +253,23 @@ def _common(found: dict[str, tuple[Any, list[Type]]], place: str) -> tuple[Any, 
                 f"{_mend(types, other_types)}"
             )
         structure = merged
-        types = [_general(one, two) for one, two in zip(types, other_types, strict=True)]
+        types = [_general(mine, other) for mine, other in zip(types, other_types, strict=True)]
     return structure, types
 
 
 def _mend(types: Sequence[Type], others: Sequence[Type]) -> str:
-    if any(one.dtype != two.dtype for one, two in zip(types, others, strict=True)):
+    if any(mine.dtype != other.dtype for mine, other in zip(types, others, strict=True)):
         return "Make the dtypes equal: write 1.0 and not 1 for a float, or use tf.cast."
     return "Make the shapes equal; the token axis is not counted here."
 
 
-def _general(one: Type, two: Type) -> Type:
-    shape = tf.TensorShape(one.shape).most_specific_compatible_shape(tf.TensorShape(two.shape))
-    return Type(one.dtype, shape_of(shape))
+def _general(mine: Type, other: Type) -> Type:
+    shape = tf.TensorShape(mine.shape).most_specific_compatible_shape(tf.TensorShape(other.shape))
+    return Type(mine.dtype, shape_of(shape))
 
 
 def _shown(structure: Any, types: Sequence[Type]) -> str:
-    return str(tf.nest.pack_sequence_as(structure, [_Shown(str(item)) for item in types]))
+    return str(tf.nest.pack_sequence_as(structure, list(map(_Shown, map(str, types)))))
 
 
 class _Shown(str):

@@ -82,13 +82,13 @@ class FunctionState:
     @property
     def has_closure(self) -> bool:
         """Whether it reads variables of a function around it."""
-        return any(getattr(item, "__closure__", None) for item in self.functions)
+        return any(getattr(function, "__closure__", None) for function in self.functions)
 
     def variables(self) -> dict[str, Any]:
         """Returns the traced tensors that its variables hold now, in the form of `closed_over`."""
         found: dict[str, Any] = {}
-        for item in self._known:
-            found |= _closed_over(item)
+        for function in self._known:
+            found |= _closed_over(function)
         return found
 
     def variable_name(self, tensor: tf.Tensor) -> str:
@@ -101,15 +101,15 @@ class FunctionState:
     def base_name(self) -> str:
         """Its name without a number: `twice_of_square`, if it was passed `square`."""
         parts = [self.function.name]
-        for item in self.signature.functions:
-            parts += ["of", name_of(undecorated(item))]
+        for function in self.signature.functions:
+            parts += ["of", name_of(undecorated(function))]
         return "_".join(parts).replace("<", "").replace(">", "")
 
 
 def numbered(name: str, taken: Collection[str]) -> str:
     """Returns a name, with a number if it is taken."""
     others = (f"{name}_{number}" for number in itertools.count(1))
-    return next(item for item in itertools.chain([name], others) if item not in taken)
+    return next(label for label in itertools.chain([name], others) if label not in taken)
 
 
 def _closed_over(function: Callable[..., Any]) -> dict[str, Any]:

@@ -149,22 +149,24 @@ def inlined(call: tf.Operation, takes_loops: bool) -> Inlined | None:
     (body,) = graph_held(call, "f")
     found = {inner.ref(): outer for inner, outer in zip(body.inputs, call.inputs, strict=True)}
     originals = [
-        item
-        for item in body.get_operations()
-        if not (item.type == "Placeholder" and item.outputs[0].ref() in found)
+        original
+        for original in body.get_operations()
+        if not (original.type == "Placeholder" and original.outputs[0].ref() in found)
     ]
-    if any(has_own_gradient(item) and not held_functions(item.node_def) for item in originals):
+    if any(
+        has_own_gradient(source) and not held_functions(source.node_def) for source in originals
+    ):
         return None
-    if not takes_loops and any(item.type in CONTROL_FLOW for item in originals):
+    if not takes_loops and any(original.type in CONTROL_FLOW for original in originals):
         return None
     copies = []
     with call.graph.as_default():
-        for item in _in_order(originals):
-            with tf.device(item.device or call.device):
-                copy = copy_with_held(item, [found[tensor.ref()] for tensor in item.inputs])
-            pairs = zip(item.outputs, copy.outputs, strict=True)
+        for original in _in_order(originals):
+            with tf.device(original.device or call.device):
+                copy = copy_with_held(original, [found[tensor.ref()] for tensor in original.inputs])
+            pairs = zip(original.outputs, copy.outputs, strict=True)
             found.update((old.ref(), new) for old, new in pairs)
-            copies.append((copy, item))
+            copies.append((copy, original))
     # After a call under a tape, the function has more outputs, for its gradient.
     outputs = body.outputs[: len(call.outputs)]
     return Inlined(copies, [found[tensor.ref()] for tensor in outputs])
@@ -181,7 +183,7 @@ def _in_order(operations: Sequence[tf.Operation]) -> list[tf.Operation]:
     while pending:
         operation = pending[-1]
         makers = {tensor.op for tensor in operation.inputs}
-        before = [one for one in makers if one in among and one not in found]
+        before = [maker for maker in makers if maker in among and maker not in found]
         if before:
             pending += before
         else:

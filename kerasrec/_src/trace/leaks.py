@@ -93,19 +93,23 @@ def _with_mutable_defaults(
 ) -> list[tuple[inspect.Parameter, Any]]:
     """The parameters whose default is a list or dict, each with its argument."""
     parameters = list(function.python_signature.parameters.values())
-    keywords = [item for item in parameters if item.kind is item.KEYWORD_ONLY]
-    by_place = itertools.takewhile(lambda item: item.kind in _BY_PLACE, parameters)
+    keywords = [parameter for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
+    by_place = itertools.takewhile(lambda parameter: parameter.kind in _BY_PLACE, parameters)
     pairs = [*zip(by_place, args, strict=False), *zip(keywords[::-1], args[::-1], strict=False)]
-    return [(item, value) for item, value in pairs if isinstance(item.default, list | dict)]
+    return [
+        (parameter, value)
+        for parameter, value in pairs
+        if isinstance(parameter.default, list | dict)
+    ]
 
 
-def _contents(item: Any) -> Any:
+def _contents(container: Any) -> Any:
     """What is equal as long as nothing is added to lists and dicts, removed or replaced."""
-    if isinstance(item, dict):
-        return [(key, _contents(value)) for key, value in item.items()]
-    if isinstance(item, list | tuple):
-        return list(map(_contents, item))
-    return id(item)
+    if isinstance(container, dict):
+        return [(key, _contents(value)) for key, value in container.items()]
+    if isinstance(container, list | tuple):
+        return list(map(_contents, container))
+    return id(container)
 
 
 def _place_of_a_tensor(functions: Sequence[Callable[..., Any]], graph: tf.Graph) -> str | None:
@@ -151,20 +155,21 @@ def _attributes(name: str, value: Any, note: str = "") -> Iterator[tuple[str, An
     """Yields the attributes of an object of the user's, each with its name."""
     is_known = type(value).__module__.startswith(("tensorflow.", "keras.", "kerasrec."))
     if not is_known and not isinstance(value, _NOT_SEARCHED + _FUNCTIONS):
-        for attribute, item in getattr(value, "__dict__", {}).items():
-            yield f"`{name}.{attribute}`{note}", item
+        for attribute, inner in getattr(value, "__dict__", {}).items():
+            yield f"`{name}.{attribute}`{note}", inner
 
 
-def _holds(item: Any, graph: tf.Graph, depth: int = 3) -> bool:
+def _holds(value: Any, graph: tf.Graph, depth: int = 3) -> bool:
     """Whether a tensor, or an entry of a container, belongs to a graph or to one inside it."""
-    if isinstance(item, tf.RaggedTensor):
-        item = item.flat_values
-    elif hasattr(type(item), "deref"):  # tensor.ref()
-        item = item.deref()
-    if tf.is_symbolic_tensor(item):
-        return graph in with_outer_graphs(item.graph)
-    if not isinstance(item, (*_CONTAINERS, tuple)) or not depth:
+    if isinstance(value, tf.RaggedTensor):
+        value = value.flat_values
+    elif hasattr(type(value), "deref"):  # tensor.ref()
+        value = value.deref()
+    if tf.is_symbolic_tensor(value):
+        return graph in with_outer_graphs(value.graph)
+    if not isinstance(value, (*_CONTAINERS, tuple)) or not depth:
         return False
-    entries: Any = item.values() if isinstance(item, dict) else item
-    newest = entries if isinstance(item, set) else reversed(entries)
-    return any(_holds(one, graph, depth - 1) for one in itertools.islice(newest, _MOST_SEARCHED))
+    entries: Any = value.values() if isinstance(value, dict) else value
+    newest = entries if isinstance(value, set) else reversed(entries)
+    searched = itertools.islice(newest, _MOST_SEARCHED)
+    return any(_holds(entry, graph, depth - 1) for entry in searched)

@@ -123,7 +123,7 @@ class Loop:
         tensors = tracer.tensors(tf.nest.flatten(state), (), what)
         self._types = [tracer.token_type(tensor, what) for tensor in tensors]
         self.first = tuple(tf.nest.pack_sequence_as(self._structure, tensors))
-        specs = [tf.TensorSpec(item.shape, item.dtype) for item in self._types]
+        specs = [tf.TensorSpec(value_type.shape, value_type.dtype) for value_type in self._types]
         self.returns = tf.nest.pack_sequence_as(self._structure, specs)
 
     def _checked(self, tracer: Tracer, maximum: Any) -> tf.Tensor | None:
@@ -193,7 +193,7 @@ def _signature(function: Callable[..., Any], num_items: int, counts: bool) -> in
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
         parameters = []
-    names = [item.name for item in parameters if item.kind in kinds]
+    names = [parameter.name for parameter in parameters if parameter.kind in kinds]
     if len(names) != num_items:
         names = [f"state_{place}" for place in range(num_items)]
     names += ["iterations"] * counts

@@ -158,7 +158,7 @@ class _Tracing:
             is_grown = len({state.signature.keys_of_functions for state in running}) == 1
             raise never_the_same(function.name, len(running), is_longer or is_grown)
         state = FunctionState("", function, signature)
-        state.name = numbered(state.base_name, {one.name for one in self.states})
+        state.name = numbered(state.base_name, {known.name for known in self.states})
         if function.returns is not None:
             specs = tf.nest.flatten(function.returns)
             state.return_types = [Type(spec.dtype, tuple(spec.shape)) for spec in specs]
@@ -220,7 +220,7 @@ class _Tracing:
         if not error.can_end:
             raise no_base_case(state)
         failures: list[Exception] = []
-        numbers = [(0, [item]) for item in TRIED_TYPES]
+        numbers = [(0, [value_type]) for value_type in TRIED_TYPES]
         for structure, types in [*numbers, *state.signature.values()]:
             try:
                 found = self._settle(state, structure, types)
@@ -239,7 +239,7 @@ class _Tracing:
     ) -> tuple[Any, list[Type]]:
         """Starts from a guess; returns a type that the function returns whenever its calls do."""
         for _ in range(_MAX_TRIALS):
-            states = [replace(item) for item in self.states]
+            states = [replace(state) for state in self.states]
             # Functions around it are not running any more, but their tensors still have types.
             tracers = dict(self.tracers)
             outside = replace(self.outside, is_trial=True)
@@ -265,7 +265,7 @@ class _Tracing:
         return len({state.code for state in self.states if state.return_types is not None})
 
     def _named(self, name: str) -> FunctionState:
-        (state,) = [item for item in self.states if item.name == name]
+        (state,) = [state for state in self.states if state.name == name]
         return state
 
     def _run(self, state: FunctionState) -> ReturnTypeUnknownError | None:
@@ -304,7 +304,7 @@ class _Tracing:
 
         state.is_running = True
         num_running = len(self.running)
-        specs = [item.tensor_spec() for item in state.signature.types]
+        specs = [value_type.tensor_spec() for value_type in state.signature.types]
         try:
             tracer, (structure, types) = run_traced(
                 body,

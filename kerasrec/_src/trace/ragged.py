@@ -95,9 +95,9 @@ def filter_fn(fn: Callable[[Any], Any], elems: Any) -> Any:
     splits = tf.concat([[0], tf.cumsum(lengths)], 0)
     kept = [
         tf.RaggedTensor.from_row_splits(
-            tf.boolean_mask(item.values, mask.values), splits, validate=False
+            tf.boolean_mask(elem.values, mask.values), splits, validate=False
         )
-        for item in flat
+        for elem in flat
     ]
     tracer.rows_of(kept[0])
     return tf.nest.pack_sequence_as(elems, kept)
@@ -117,13 +117,15 @@ def _bool_of(result: Any, source: Source | None) -> Any:
 def call(tracer: Tracer, function: Any, arguments: tuple[Any, ...]) -> Any:
     """Records a call, or one call for each entry if arguments are ragged."""
     flat = tf.nest.flatten(arguments)
-    ragged = [item for item in flat if isinstance(item, tf.RaggedTensor)]
+    ragged = [argument for argument in flat if isinstance(argument, tf.RaggedTensor)]
     if not ragged:
         return tracer.call(function, arguments)
 
     def each(entries: list[tf.Tensor]) -> Any:
         found = iter(entries)
-        given = [next(found) if isinstance(item, tf.RaggedTensor) else item for item in flat]
+        given = [
+            next(found) if isinstance(argument, tf.RaggedTensor) else argument for argument in flat
+        ]
         return tracer.call(function, tf.nest.pack_sequence_as(arguments, given))
 
     return _map(tracer, each, ragged, f"an argument of {function.python_function.__name__}")
@@ -145,34 +147,34 @@ def entries_of(
     Raises:
         SignatureError: If the RaggedTensors have different rows, or more than one ragged axis.
     """
-    ragged = [item for item in tensors if isinstance(item, tf.RaggedTensor)]
+    ragged = [tensor for tensor in tensors if isinstance(tensor, tf.RaggedTensor)]
     if not ragged:
         return list(tensors), None
     rows, *others = ragged
-    for item in ragged:
-        if item.ragged_rank != 1:
+    for tensor in ragged:
+        if tensor.ragged_rank != 1:
             raise SignatureError(
-                f"{_too_ragged(item, f'an argument of {name}', None)} A batch that a schema has "
+                f"{_too_ragged(tensor, f'an argument of {name}', None)} A batch that a schema has "
                 "encoded is given as `schema.values(batch)`."
             )
     message = (
         f"Ragged arguments of {name} have rows of different lengths. All of them must have the "
         "same row splits. A batch that a schema has encoded is given as `schema.values(batch)`."
     )
-    for item in others:
+    for tensor in others:
         is_same = tf.raw_ops.Equal(
             x=tf.cast(rows.row_splits, tf.int64),
-            y=tf.cast(item.row_splits, tf.int64),
+            y=tf.cast(tensor.row_splits, tf.int64),
             incompatible_shape_error=False,
         )
         tf.debugging.assert_equal(tf.reduce_all(is_same), True, message)
     ids = rows.value_rowids()
     entries = []
-    for item in tensors:
-        if isinstance(item, tf.RaggedTensor):
-            entries.append(item.values)
+    for tensor in tensors:
+        if isinstance(tensor, tf.RaggedTensor):
+            entries.append(tensor.values)
         else:
-            entries.append(tf.gather(item, ids) if item.shape.rank else item)
+            entries.append(tf.gather(tensor, ids) if tensor.shape.rank else tensor)
     return entries, rows
 
 
@@ -184,10 +186,10 @@ def _map(
     name: str = "kerasrec.map_fn",
 ) -> Any:
     source = current_source()
-    for item in ragged:
-        _check(item, what, source)
-    for item in ragged:
-        parts = [tracer.tensor(part, None, what) for part in (item.values, item.row_splits)]
+    for elem in ragged:
+        _check(elem, what, source)
+    for elem in ragged:
+        parts = [tracer.tensor(part, None, what) for part in (elem.values, elem.row_splits)]
         if any(tracer.kind(part) is Kind.SHARED for part in parts):
             raise TraceError(
                 f"{what[0].upper()}{what[1:]}{at(source)} is a tf.RaggedTensor that depends on no "
@@ -203,8 +205,8 @@ def _map(
             )
     found_rows = tracer.rows.find(ragged[0].row_splits, tracer.scope)
     like = ragged[0] if found_rows else _by_splits(ragged[0])
-    rows = [tracer.rows_of(item) for item in ragged]
-    values = [item.values for item in ragged]
+    rows = [tracer.rows_of(elem) for elem in ragged]
+    values = [elem.values for elem in ragged]
     types = [Type.of(tensor, Kind.TOKEN) for tensor in values]
     with tracer.inside() as body:
         entries = tracer.placeholders(types)
@@ -216,10 +218,10 @@ def _map(
         returned = f"what the function given to {name}{at(source)} returns"
         wanted = "it must return tensors, a value for each entry."
         body.outputs, found = tracer.returned(result, (), returned, wanted)
-    results = tracer.placeholders([item.as_rows() for item in found])
+    results = tracer.placeholders([value_type.as_rows() for value_type in found])
     tracer.maps.append(MapRecord(rows, values, entries, body, results, source))
     structure = tf.nest.map_structure(lambda _: 0, result)
-    return tf.nest.pack_sequence_as(structure, [like.with_values(item) for item in results])
+    return tf.nest.pack_sequence_as(structure, list(map(like.with_values, results)))
 
 
 def _by_splits(rows: tf.RaggedTensor) -> tf.RaggedTensor:
@@ -232,20 +234,20 @@ def _by_splits(rows: tf.RaggedTensor) -> tf.RaggedTensor:
     return tf.RaggedTensor.from_row_splits(rows.values, rows.row_splits, validate=False)
 
 
-def _check(item: Any, what: str, source: Source | None) -> None:
-    if not isinstance(item, tf.RaggedTensor):
+def _check(elem: Any, what: str, source: Source | None) -> None:
+    if not isinstance(elem, tf.RaggedTensor):
         raise TraceError(
             f"{what[0].upper()}{what[1:]}{at(source)} must be a tf.RaggedTensor, a row of entries "
-            f"for each token; it is {item!r}. If its rows all have the same length, "
+            f"for each token; it is {elem!r}. If its rows all have the same length, "
             "`tf.RaggedTensor.from_tensor` converts it."
         )
-    if item.ragged_rank != 1:
-        raise TraceError(_too_ragged(item, what, source))
+    if elem.ragged_rank != 1:
+        raise TraceError(_too_ragged(elem, what, source))
 
 
-def _too_ragged(item: tf.RaggedTensor, what: str, source: Source | None) -> str:
+def _too_ragged(elem: tf.RaggedTensor, what: str, source: Source | None) -> str:
     return (
-        f"{what[0].upper()}{what[1:]}{at(source)} has ragged rank {item.ragged_rank}; only one "
+        f"{what[0].upper()}{what[1:]}{at(source)} has ragged rank {elem.ragged_rank}; only one "
         "ragged axis, the one after the token axis, can be mapped over. Flatten the inner ones "
         "(`.merge_dims(1, 2)`), or pad them."
     )

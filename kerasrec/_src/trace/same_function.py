@@ -61,48 +61,50 @@ class Passed:
         )
 
 
-def key_of(one: Callable[..., Any]) -> Any:
+def key_of(function: Callable[..., Any]) -> Any:
     """Returns what identifies a function: its id; for a method, its object and function."""
-    return (id(one.__self__), one.__func__) if isinstance(one, MethodType) else id(one)
+    if isinstance(function, MethodType):
+        return id(function.__self__), function.__func__
+    return id(function)
 
 
-def _add_variables(item: Any, found: list[Any], seen: set[int]) -> None:
+def _add_variables(value: Any, found: list[Any], seen: set[int]) -> None:
     """Adds everything that a function or a container reads, as far as that can be seen."""
-    if id(item) in seen:
+    if id(value) in seen:
         return
-    seen.add(id(item))
-    for one in _read_by(item):
-        found.append(one)
-        _add_variables(one, found, seen)
+    seen.add(id(value))
+    for inner in _read_by(value):
+        found.append(inner)
+        _add_variables(inner, found, seen)
 
 
-def _read_by(item: Any) -> list[Any]:
-    if isinstance(item, Lazy):
-        return [item.python_function]
-    if isinstance(item, MethodType):
-        return [item.__func__]
-    if isinstance(item, functools.partial):
-        return [item.func, item.args, item.keywords]
-    if type(item) in (list, tuple):
-        return list(item)
-    if type(item) is dict:
-        return [*item.values()]
-    if not isinstance(item, FunctionType):
+def _read_by(value: Any) -> list[Any]:
+    if isinstance(value, Lazy):
+        return [value.python_function]
+    if isinstance(value, MethodType):
+        return [value.__func__]
+    if isinstance(value, functools.partial):
+        return [value.func, value.args, value.keywords]
+    if type(value) in (list, tuple):
+        return list(value)
+    if type(value) is dict:
+        return [*value.values()]
+    if not isinstance(value, FunctionType):
         return []
-    variables = item.__globals__
-    named = [variables[name] for name in module_names(item.__code__) if name in variables]
-    return [*enclosed(item), item.__defaults__, item.__kwdefaults__, *named]
+    variables = value.__globals__
+    named = [variables[name] for name in module_names(value.__code__) if name in variables]
+    return [*enclosed(value), value.__defaults__, value.__kwdefaults__, *named]
 
 
 def module_names(code: CodeType) -> list[str]:
     """Returns the names of the module's variables that code may read."""
-    inner = [item for item in code.co_consts if isinstance(item, CodeType)]
-    return [*code.co_names, *(name for item in inner for name in module_names(item))]
+    inner = [value for value in code.co_consts if isinstance(value, CodeType)]
+    return [*code.co_names, *(name for value in inner for name in module_names(value))]
 
 
-def _has_same_lines(one: Callable[..., Any], other: Callable[..., Any]) -> bool:
-    if isinstance(one, Lazy) and isinstance(other, Lazy):
-        return _has_same_lines(one.python_function, other.python_function)
-    if isinstance(one, FunctionType) and isinstance(other, FunctionType):
-        return one.__code__ is other.__code__ and one.__globals__ is other.__globals__
+def _has_same_lines(function: Callable[..., Any], other: Callable[..., Any]) -> bool:
+    if isinstance(function, Lazy) and isinstance(other, Lazy):
+        return _has_same_lines(function.python_function, other.python_function)
+    if isinstance(function, FunctionType) and isinstance(other, FunctionType):
+        return function.__code__ is other.__code__ and function.__globals__ is other.__globals__
     return False

@@ -60,7 +60,7 @@ class Signature:
     @property
     def functions(self) -> tuple[Callable[..., Any], ...]:
         """The functions among the arguments."""
-        return tuple(item.function for item in self.passed)
+        return tuple(passed.function for passed in self.passed)
 
     def accepts(self, other: Signature) -> bool:
         """Whether arguments of the other signature may be passed to this one."""
@@ -88,7 +88,7 @@ class Signature:
     def keys_of_functions(self) -> tuple[Any, ...]:
         """The keys of the functions among the arguments, whatever they read."""
         return (
-            *(item.key for item in self.passed),
+            *(passed.key for passed in self.passed),
             *(key_of(function) for function in self.functions_of_tables),
         )
 
@@ -104,29 +104,29 @@ class Signature:
         return [
             not _is_value(leaf)
             for leaf in _leaves(self.structure)
-            for item in tf.nest.flatten(leaf)
-            if item == TENSOR
+            for content in tf.nest.flatten(leaf)
+            if content == TENSOR
         ] or [True]
 
     def values(self) -> list[tuple[Any, list[Type]]]:
         """Returns, for each data type among the arguments, the nest and the types of a result."""
         found: list[tuple[Any, list[Type]]] = []
         for leaf in filter(_is_value, _leaves(self.structure)):
-            item = tf.nest.map_structure(lambda _: 0, leaf)
-            if not any(same_nest(item, other) for other, _ in found):
-                found.append((item, [Type(tf.int64, ())]))
+            structure = tf.nest.map_structure(lambda _: 0, leaf)
+            if not any(same_nest(structure, other) for other, _ in found):
+                found.append((structure, [Type(tf.int64, ())]))
         return found
 
     def tensor_specs(self) -> list[tf.TensorSpec]:
         """Returns specs of the flat arguments, token axis included."""
         return [
-            item.tensor_spec(f"{name}_{place}")
-            for place, (name, item) in enumerate(zip(self.names, self.types, strict=True))
+            value_type.tensor_spec(f"{name}_{place}")
+            for place, (name, value_type) in enumerate(zip(self.names, self.types, strict=True))
         ]
 
     def __str__(self) -> str:
         pairs = zip(self.names, self.types, strict=True)
-        return ", ".join(f"{name}: {item}" for name, item in pairs)
+        return ", ".join(f"{name}: {value_type}" for name, value_type in pairs)
 
 
 def _leaves(structure: Any) -> Iterator[Any]:
@@ -134,8 +134,8 @@ def _leaves(structure: Any) -> Iterator[Any]:
     if isinstance(structure, dict):
         structure = [structure[key] for key in sorted(structure)]
     if isinstance(structure, list | tuple):
-        for item in structure:
-            yield from _leaves(item)
+        for inner in structure:
+            yield from _leaves(inner)
     else:
         yield structure
 
@@ -146,7 +146,7 @@ def _is_value(leaf: Any) -> bool:
 
 def tensors_in(args: tuple[Any, ...]) -> list[Any]:
     """Returns the arguments that become tensors; if none, a bool, which makes one token."""
-    return [item for item in tf.nest.flatten(args) if not is_function(item)] or [True]
+    return [argument for argument in tf.nest.flatten(args) if not is_function(argument)] or [True]
 
 
 def is_function(argument: Any) -> bool:
@@ -176,12 +176,12 @@ def signature_of(function: Traceable, args: tuple[Any, ...], types: Sequence[Typ
 
 def check_shapes(function: str, names: Sequence[str], types: Sequence[Type]) -> None:
     """Raises SignatureError for an open shape, because values of many calls share one tensor."""
-    for name, item in zip(names, types, strict=True):
-        if not item.is_static:
+    for name, value_type in zip(names, types, strict=True):
+        if not value_type.is_static:
             raise SignatureError(
-                f"{name} of {function} has an open shape, {item} per token. Only the token axis "
-                "may be open, because values of many calls share one tensor: set the shape with "
-                "tf.ensure_shape, or pad to one shape." + _STAND_IN * in_symbolic_scope()
+                f"{name} of {function} has an open shape, {value_type} per token. Only the token "
+                "axis may be open, because values of many calls share one tensor: set the shape "
+                "with tf.ensure_shape, or pad to one shape." + _STAND_IN * in_symbolic_scope()
             )
 
 

@@ -286,7 +286,7 @@ class Tracer:
     def tensors(self, values: Sequence[Any], like: Sequence[Type], what: str) -> list[tf.Tensor]:
         """Returns several values as tensors; `like` counts only if it has as many types."""
         types = like if len(like) == len(values) else [None] * len(values)
-        return [self.tensor(item, hint, what) for item, hint in zip(values, types, strict=True)]
+        return [self.tensor(value, hint, what) for value, hint in zip(values, types, strict=True)]
 
     def returned(
         self, result: Any, like: Sequence[Type], what: str, wanted: str
@@ -300,7 +300,7 @@ class Tracer:
             wanted: What the result must be, for errors.
         """
         flat = tf.nest.flatten(result)
-        if not flat or any(item is None for item in flat):
+        if not flat or any(value is None for value in flat):
             raise SignatureError(f"{what[0].upper()}{what[1:]} is {result!r}; {wanted}")
         outputs = self.tensors(flat, like, what)
         return outputs, [self.token_type(tensor, what) for tensor in outputs]
@@ -309,7 +309,7 @@ class Tracer:
         if isinstance(value, bool) or not isinstance(value, int | float):
             return None
         own = itertools.compress(self.parameters, self.are_numbers)
-        known = [like.dtype] if like is not None else [item.dtype for item in own]
+        known = [like.dtype] if like is not None else [parameter.dtype for parameter in own]
         is_float = isinstance(value, float)
         same = {dtype for dtype in known if (dtype.is_floating if is_float else dtype.is_integer)}
         return same.pop() if len(same) == 1 else None
@@ -317,12 +317,15 @@ class Tracer:
     def placeholders(self, types: Sequence[Type]) -> list[tf.Tensor]:
         """Makes placeholders for values that TensorFlow has no op for."""
         with unseen_by_op_callbacks():  # They see the op that computes the value.
-            results = [tf.compat.v1.placeholder(item.dtype, item.tensor_shape()) for item in types]
-        for result, item in zip(results, types, strict=True):
-            if item.kind is Kind.WAVE:
+            results = [
+                tf.compat.v1.placeholder(value_type.dtype, value_type.tensor_shape())
+                for value_type in types
+            ]
+        for result, value_type in zip(results, types, strict=True):
+            if value_type.kind is Kind.WAVE:
                 self._kinds.add_entries(result)
             else:
-                self._kinds.add(result, item.kind)
+                self._kinds.add(result, value_type.kind)
         return results
 
     def key(self) -> tf.Tensor:
