@@ -186,7 +186,7 @@ class AllFrames(LiveBlock):
 
     def __init__(self, store: FrameStore, body: str, shared: dict[Value, tf.Tensor]):
         layout, frames = store.layout, tf.range(store.counts[body])
-        given = store, frames, Buffers({}, []), store.arrays, None
+        given = store, frames, Buffers({}, {}), store.arrays, None
         super().__init__(layout.graph, body, shared, layout, *given)
 
     def keep(self, save: Save) -> None:
@@ -195,6 +195,6 @@ class AllFrames(LiveBlock):
         if not isinstance(value, Value):
             raise GraphError(f"{self.body} keeps {value} by frame.")
         spec = self.layout.buffer_spec(value, self.body)
-        buffers = Buffers({key: spec}, [empty(spec, self.store.counts[spec.space])])
+        buffers = Buffers({key: spec}, {key: empty(spec, self.store.counts[spec.space])})
         buffers.write(key, self.numbers(value.region), self.get(value))
-        (self.store.done[key],) = buffers.tensors
+        self.store.done[key] = buffers.tensors[key]

@@ -8,7 +8,7 @@ because an op that reads the input later sees the new rows. So here, a write wai
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -16,7 +16,7 @@ import tensorflow as tf
 from kerasrec._src.emit.arrays import num_rows, without_rows
 from kerasrec._src.emit.barriers import hidden
 from kerasrec._src.errors import WITHOUT_FRAMES
-from kerasrec._src.frames.layout import BufferSpec
+from kerasrec._src.frames.layout import BufferSpec, Specs
 
 _OTHER_SIZE = (
     "A value whose size only a run knows has another size in some calls than in others. It is kept "
@@ -30,29 +30,24 @@ class Buffers:
 
     Args:
         specs: The specs, by key.
-        tensors: The tensors, in the order of `specs`.
+        tensors: The tensors, by key; writes do not wait for other readers of them.
     """
 
-    def __init__(self, specs: Mapping[Any, BufferSpec], tensors: Sequence[tf.Tensor]):
+    def __init__(self, specs: Specs, tensors: Mapping[Any, tf.Tensor]):
         self.specs = specs
-        self._tensors = dict(zip(specs, tensors, strict=True))
+        self.tensors = dict(tensors)
         self._readers: dict[Hashable, list[tf.Operation]] = {key: [] for key in specs}
-
-    @property
-    def tensors(self) -> list[tf.Tensor]:
-        """The tensors in the order of the specs; writes do not wait for other readers of them."""
-        return list(self._tensors.values())
 
     def read(self, key: Hashable, rows: tf.Tensor) -> tf.Tensor:
         """Reads rows of a buffer: `rows` int32 `[n]`; returns `[n, ...]`."""
-        found = tf.raw_ops.Gather(params=self._tensors[key], indices=rows)
+        found = tf.raw_ops.Gather(params=self.tensors[key], indices=rows)
         self._readers[key].append(found.op)
         return without_rows(found) if None in self.specs[key].shape else found
 
     def write(self, key: Hashable, rows: tf.Tensor, values: tf.Tensor) -> None:
         """Replaces rows of a buffer: `rows` int32 `[n]`, `values` `[n, ...]`."""
         if None in self.specs[key].shape:
-            self._tensors[key], values = _fitted(values, self._tensors[key], self.specs[key])
+            self.tensors[key], values = _fitted(values, self.tensors[key], self.specs[key])
         self._change(tf.raw_ops.InplaceUpdate, key, rows, values)
 
     def subtract(self, key: Hashable, rows: tf.Tensor, values: tf.Tensor) -> None:
@@ -64,7 +59,7 @@ class Buffers:
         keys = [key for key, spec in self.specs.items() if spec.space == space]
         if not keys:
             return
-        tensors = [self._tensors[key] for key in keys]
+        tensors = [self.tensors[key] for key in keys]
         capacity = num_rows(min(tensors, key=lambda tensor: tensor.shape.rank))
 
         def grown() -> list[tf.Tensor]:
@@ -75,15 +70,15 @@ class Buffers:
                 for key, tensor in zip(keys, tensors, strict=True)
             ]
 
-        self._tensors.update(
+        self.tensors.update(
             zip(keys, tf.cond(size > capacity, grown, lambda: tensors), strict=True)
         )
 
     def _change(self, op: object, key: Hashable, rows: tf.Tensor, values: tf.Tensor) -> None:
         with tf.control_dependencies(self._readers[key]):
-            tensor = op(x=self._tensors[key], i=rows, v=values)  # type: ignore[operator]
+            tensor = op(x=self.tensors[key], i=rows, v=values)  # type: ignore[operator]
         tensor.set_shape([None, *self.specs[key].shape])
-        self._tensors[key] = tensor
+        self.tensors[key] = tensor
         self._readers[key] = []
 
 

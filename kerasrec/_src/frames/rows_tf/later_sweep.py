@@ -11,15 +11,16 @@ from functools import partial
 
 import tensorflow as tf
 
-from kerasrec._src.emit.arrays import array_of, open_rows
+from kerasrec._src.emit.arrays import array_of
 from kerasrec._src.emit.results import State, Tensors
 from kerasrec._src.emit.switch import switch
 from kerasrec._src.errors import GraphError
+from kerasrec._src.frames.loops import flat, keyed, run_loop
 from kerasrec._src.frames.rows_tf.block import LiveBlock
 from kerasrec._src.frames.rows_tf.buffers import Buffers, empty
 from kerasrec._src.frames.rows_tf.store import FrameStore, Trace
 from kerasrec._src.graph.values import Value
-from kerasrec._src.schedule.sections import Direction, Queues
+from kerasrec._src.schedule.sections import Direction, Place, Queues
 
 
 class LaterSweep:
@@ -51,41 +52,37 @@ class LaterSweep:
             given: These values, `[tokens, ...]` each.
         """
         counts = self.store.counts
-        tensors = [empty(spec, counts[spec.space]) for spec in self.specs.values()]
+        tensors = {key: empty(spec, counts[spec.space]) for key, spec in self.specs.items()}
         buffers = Buffers(self.specs, tensors)
         for number, tensor in enumerate(given):
             key = self.layout.input(self.layout.graph.entry, self.sweep, number)
             buffers.write(key, roots, tensor)
         num_steps = self.trace.num_steps
-        kept = [array_of(value.type.tensor_spec(), num_steps) for value in self.kept]
-        state = {"buffers": buffers.tensors, "kept": kept}
         last = num_steps - 1
         first, step = (last, -1) if self.is_back else (tf.constant(0), 1)
+        kept = {value: array_of(value.type.tensor_spec(), num_steps) for value in self.kept}
 
-        def iterate(at: tf.Tensor, state: State) -> tuple[tf.Tensor, State]:
-            branches = [
-                partial(self._turn, name, place, at, state) for name, place in self.layout.order
-            ]
-            return at + step, switch(self.trace.places.read(at), branches)
+        def iterate(state: State) -> State:
+            branches = [partial(self._turn, key, state) for key in self.layout.order]
+            found = switch(self.trace.places.read(state["at"]), branches)
+            return keyed({**found, "at": state["at"] + step}, state)
 
-        _, end = tf.while_loop(
-            lambda at, _: (at >= 0) & (at <= last),
+        end = run_loop(
+            lambda state: (state["at"] >= 0) & (state["at"] <= last),
             iterate,
-            (first, state),
-            shape_invariants=(tf.TensorShape([]), tf.nest.map_structure(open_rows, state)),
-            parallel_iterations=1,
+            {"at": first, "buffers": buffers.tensors, "kept": kept},
         )
-        self.store.done.update(zip(self.specs, end["buffers"], strict=True))
-        self.store.arrays.update(zip(self.kept, end["kept"], strict=True))
+        self.store.done |= end["buffers"]
+        self.store.arrays |= end["kept"]
 
-    def _turn(self, name: str, place: int, at: tf.Tensor, state: State) -> State:
-        """Runs a place of a body on the frames of one block."""
-        graph, buffers = self.layout.graph, Buffers(self.specs, state["buffers"])
-        arrays = {**self.store.arrays, **dict(zip(self.kept, state["kept"], strict=True))}
-        numbers = self.trace.numbers.read(at)
-        block = LiveBlock(
-            graph, name, self.shared, self.layout, self.store, numbers, buffers, arrays, at
-        )
-        block.run_again(self.layout.segment(name, self.sweep, place), self.sweep)
+    def _turn(self, key: Place, state: State) -> State:
+        """Runs a place on the frames of one block."""
+        at, graph = state["at"], self.layout.graph
+        buffers = Buffers(self.specs, state["buffers"])
+        frames, arrays = self.trace.numbers.read(at), {**self.store.arrays, **state["kept"]}
+        given = self.layout, self.store, frames, buffers, arrays, at
+        block = LiveBlock(graph, key[0], self.shared, *given)
+        block.run_again(self.layout.segment(key[0], self.sweep, key[1]), self.sweep)
         arrays = block.saved()
-        return {"buffers": buffers.tensors, "kept": [arrays[value] for value in self.kept]}
+        kept = {value: arrays[value] for value in self.kept}
+        return flat({"buffers": buffers.tensors, "kept": kept})

@@ -18,7 +18,7 @@ from functools import partial
 
 import tensorflow as tf
 
-from kerasrec._src.emit.arrays import joined, num_rows, open_rows
+from kerasrec._src.emit.arrays import joined, num_rows
 from kerasrec._src.emit.limits import Scalars, walk_up
 from kerasrec._src.emit.prepared import tensor_of
 from kerasrec._src.emit.results import State, Tensors
@@ -26,9 +26,10 @@ from kerasrec._src.emit.schedule_run import ScheduleRun
 from kerasrec._src.emit.sums import Sums
 from kerasrec._src.emit.switch import switch
 from kerasrec._src.frames.layout import FRAME, Layout
+from kerasrec._src.frames.loops import flat, keyed, run_loop
 from kerasrec._src.frames.rows_tf.block import AllFrames
 from kerasrec._src.frames.rows_tf.later_sweep import LaterSweep
-from kerasrec._src.frames.rows_tf.state import count, first_state, next_place, waiting
+from kerasrec._src.frames.rows_tf.state import first_state, next_place, waiting
 from kerasrec._src.frames.rows_tf.step import LiveStep
 from kerasrec._src.frames.rows_tf.store import FrameStore, Trace
 from kerasrec._src.graph.graph import present
@@ -99,22 +100,15 @@ class QueueRun(ScheduleRun):
     def _first_sweep(self, arguments: Tensors, sums: Sums) -> Tensors:
         self.num_roots = num_rows(arguments[0])
         state = first_state(self.layout, self.bound, self.recorded, arguments)
-        (end,) = tf.while_loop(
-            self._goes_on,
-            lambda state: (self._iterate(state),),
-            (state,),
-            shape_invariants=(tf.nest.map_structure(open_rows, state),),
-            parallel_iterations=1,
-        )
+        end = run_loop(self._goes_on, self._iterate, state)
         self._take_over(end, sums)
         with tf.control_dependencies([self._check(end)]):
             return [tf.identity(tensor) for tensor in self._outputs(0)]
 
     def _take_over(self, end: State, sums: Sums) -> None:
         """Stores what the first sweep has kept; with a bound, also what it has collected."""
-        self.store.counts = dict(zip(self.layout.spaces, end["counts"], strict=True))
-        self.store.done = dict(zip(self.layout.buffer_specs(0), end["buffers"], strict=True))
-        self.store.arrays = dict(zip(self.layout.kept_by_block(0), end["kept"], strict=True))
+        self.store.counts, self.store.done = end["counts"], end["buffers"]
+        self.store.arrays = end["kept"]
         if self.bound is None:
             self.store.trace = Trace(end["step"], end["trace"], end["numbers"])
             self.record = end.get("record")
@@ -134,19 +128,19 @@ class QueueRun(ScheduleRun):
         if self.bound is None:
             state = {**state, "trace": state["trace"].write(state["step"], chosen)}
         branches = [partial(self._step, key, state) for key in self.layout.order]
-        found: State = switch(chosen, branches)
+        found = keyed(switch(chosen, branches), state)
         return {**found, "step": state["step"] + 1, "last": chosen}
 
     def _step(self, key: Place, state: State) -> State:
         step = LiveStep(self.store, self.shared, self.bound, self.recorded, key, state)
         step.run()
-        return step.state()
+        return flat(step.state())
 
     def _memory(self, state: State) -> tf.Tensor:
         """The least number of bytes that the frames keep, an int64 scalar."""
         return tf.add_n(
             [
-                tf.cast(count(state, self.layout, name), tf.int64) * self.layout.bytes_kept(name)
+                tf.cast(state["counts"][name], tf.int64) * self.layout.bytes_kept(name)
                 for name in self.graph.bodies
             ]
         )

@@ -41,13 +41,12 @@ def first_state(
     sizes: dict[Hashable, Any] = dict.fromkeys(layout.spaces, tf.constant(_FRAMES))
     of_roots = (graph.entry, layout.results(graph.entry))
     sizes.update(dict.fromkeys(of_roots, tf.maximum(_FRAMES, _FRAMES_OF_ROOT * num_roots)))
-    tensors = [empty(spec, sizes[spec.space]) for spec in specs.values()]
-    buffers = Buffers(specs, tensors)
+    buffers = Buffers(specs, {key: empty(spec, sizes[spec.space]) for key, spec in specs.items()})
     numbers = tf.range(num_roots)
     columns = layout.columns_of_roots(numbers, tf.zeros_like(numbers))
     table = tf.stack([columns[name] for name in layout.columns(graph.entry)], 1)
     buffers.write(("frame", graph.entry), numbers, table)
-    counts = [num_roots if space in of_roots else zero for space in layout.spaces]
+    counts = {space: num_roots if space in of_roots else zero for space in layout.spaces}
     state: State = {
         "buffers": buffers.tensors,
         "counts": counts,
@@ -55,21 +54,21 @@ def first_state(
             name: roots if name == graph.entry else no_tokens(body.parameters)
             for name, body in graph.bodies.items()
         },
-        "ready": [tf.zeros([0], tf.int32) for _, place in layout.order if place],
+        "ready": {key: tf.zeros([0], tf.int32) for key in layout.order if key[1]},
         "step": zero,
         "last": tf.constant(-1),
-        "kept": [array_of(item.type.tensor_spec()) for item in layout.kept_by_block(0)],
+        "kept": {value: array_of(value.type.tensor_spec()) for value in layout.kept_by_block(0)},
         # For the calls of the last block: their depth, their number, and one of the frames.
         "called": tf.stack([zero, num_roots, names.index(graph.entry), zero]),
     }
     if bound is None:
-        state["heads"] = [zero for _ in names]
+        state["heads"] = dict.fromkeys(names, zero)
         state["trace"] = array_of(tf.TensorSpec([], tf.int32))
         state["numbers"] = array_of(tf.TensorSpec([None], tf.int32))
         if recorded:
             state["record"] = array_of(tf.TensorSpec([2 + len(recorded)], tf.int32))
     else:
-        row = tf.stack([names.index(graph.entry), zero, num_roots, *counts])
+        row = tf.stack([names.index(graph.entry), zero, num_roots, *counts.values()])
         state["stack"] = row[tf.newaxis][: tf.minimum(num_roots, 1)]
         state["collected"] = [
             [array_of(value.type.tensor_spec()) for value in node.inputs] for node in graph.collects
@@ -80,10 +79,9 @@ def first_state(
 
 def waiting(state: State, layout: Layout) -> tf.Tensor:
     """The number of frames that may be taken from each queue, int32 `[places]`, in their order."""
-    ready = iter(state["ready"])
     found = [
-        tf.size(next(ready)) if place else _num_new(state, layout, name)
-        for name, place in layout.order
+        tf.size(state["ready"][key]) if key[1] else _num_new(state, layout, key[0])
+        for key in layout.order
     ]
     return tf.stack(found)
 
@@ -99,19 +97,14 @@ def next_place(state: State, layout: Layout) -> tf.Tensor:
     return tf.argmin(ranks, output_type=tf.int32)
 
 
-def count(state: State, layout: Layout, space: Hashable) -> tf.Tensor:
-    """The number of frames or entries, an int32 scalar."""
-    found: tf.Tensor = state["counts"][layout.spaces.index(space)]
-    return found
-
-
 def _num_new(state: State, layout: Layout, name: str) -> tf.Tensor:
-    index = list(layout.graph.bodies).index(name)
     if "heads" in state:
-        return count(state, layout, name) - state["heads"][index]
+        return state["counts"][name] - state["heads"][name]
     row = tf.unstack(tf.reduce_sum(state["stack"][-1:], 0), 3 + len(layout.spaces))
     # To take these frames forgets all frames that were called after them, so those must be done.
-    is_newest = tf.reduce_all(tf.equal(row[3:], state["counts"]))
-    num_ready = tf.add_n([tf.size(numbers) for numbers in state["ready"]] or [0])
-    is_next = tf.equal(row[0], index) & (is_newest | tf.equal(num_ready, 0))
+    is_newest = tf.reduce_all(tf.equal(row[3:], list(state["counts"].values())))
+    num_ready = tf.add_n([tf.size(numbers) for numbers in state["ready"].values()] or [0])
+    is_next = tf.equal(row[0], list(layout.graph.bodies).index(name)) & (
+        is_newest | tf.equal(num_ready, 0)
+    )
     return tf.where(is_next, row[2] - row[1], 0)

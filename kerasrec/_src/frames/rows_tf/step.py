@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -69,23 +69,22 @@ class LiveStep(Step):
         self.names = list(self.graph.bodies)
         self.called: list[_Called] = []
         self._state, self.at = dict(state), state["step"]
-        self.counts = dict(zip(self.layout.spaces, apart(state["counts"]), strict=True))
-        queues = [key for key in self.layout.order if key[1]]
-        self.ready = dict(zip(queues, apart(state["ready"]), strict=True))
-        self.new = {name: list(tensors) for name, tensors in state["new"].items()}
+        self.counts, self.ready = _apart(state["counts"]), _apart(state["ready"])
+        self.new, self.heads = dict(state["new"]), dict(state.get("heads", {}))
         self.buffers = Buffers(self.layout.buffer_specs(0), state["buffers"])
-        self.arrays = dict(zip(self.layout.kept_by_block(0), state["kept"], strict=True))
+        self.arrays = state["kept"]
 
     def state(self) -> State:
         """The state after the step."""
         return {
             **self._state,
             "buffers": self.buffers.tensors,
-            "counts": list(self.counts.values()),
+            "counts": self.counts,
             "new": self.new,
-            "ready": list(self.ready.values()),
-            "kept": list(self.arrays.values()),
+            "ready": self.ready,
+            "kept": self.arrays,
             "called": self._newest_called(),
+            **({"heads": self.heads} if self.bound is None else {}),
         }
 
     def take(self) -> None:
@@ -103,10 +102,8 @@ class LiveStep(Step):
             return numbers
         if bound:
             return self._newest(bound)
-        heads, index = list(self._state["heads"]), self.names.index(self.name)
-        (head,) = apart([heads[index]])
-        heads[index] = self.counts[self.name]
-        self._state["heads"] = heads
+        (head,) = apart([self.heads[self.name]])
+        self.heads[self.name] = self.counts[self.name]
         return tf.range(head, self.counts[self.name])
 
     def _arguments(self) -> Tensors:
@@ -295,3 +292,7 @@ class LiveStep(Step):
             is_ready = tf.equal(left, -self._awaited(key))
             numbers = tf.unique(rows_where(is_ready, numbers))[0]
         self._enqueue(key, numbers)
+
+
+def _apart(tensors: Mapping[Any, tf.Tensor]) -> dict[Any, tf.Tensor]:
+    return dict(zip(tensors, apart(list(tensors.values())), strict=True))

@@ -12,9 +12,8 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from kerasrec._src.emit.arrays import open_rows
 from kerasrec._src.emit.results import State, Tensors
-from kerasrec._src.frames.rows_xla.packed_scalars import stacked, unstacked
+from kerasrec._src.frames.loops import run_loop
 from kerasrec._src.frames.rows_xla.program import ProgramInBlocks
 from kerasrec._src.frames.rows_xla.step import MaskedStep, write_frames
 from kerasrec._src.schedule.sections import Component, Place
@@ -48,12 +47,10 @@ class FirstSweep:
         state, program = self._begin(arguments, num_roots), self.program
         for number, component in enumerate(self.layout.components):
             state = self._run_component(state, number, component)
-        program.done.update(zip(self.specs, state["buffers"], strict=True))
-        program.done.update((("trace", at), trace) for at, trace in enumerate(state["traces"]))
-        program.tables = dict(zip(program.rows_of_tables, state["tables"], strict=True))
-        program.counts = dict(zip(self.layout.spaces, state["counts"], strict=True))
-        program.tails = dict(zip(self.layout.order, state["tails"], strict=True))
-        program.steps = state["steps"]
+        program.done |= state["buffers"]
+        program.done |= {("trace", at): trace for at, trace in enumerate(state["traces"])}
+        program.tables, program.counts = state["tables"], state["counts"]
+        program.tails, program.steps = state["tails"], state["steps"]
         return self._is_full(state), state["fault"] | tf.reduce_any(state["failed"])
 
     def _begin(self, arguments: Tensors, num_roots: tf.Tensor) -> State:
@@ -68,15 +65,17 @@ class FirstSweep:
         write_frames(rows, self.layout, entry, roots, known, is_root)
         of_roots = (entry, self.layout.results(entry))
         return {
-            "buffers": list(rows.finished().values()),
-            "counts": [num_roots if one in of_roots else zero for one in self.layout.spaces],
-            "heads": [zero for _ in self.layout.order],
-            "tails": [zero for _ in self.layout.order],
+            "buffers": rows.finished(),
+            "counts": {
+                space: num_roots if space in of_roots else zero for space in self.layout.spaces
+            },
+            "heads": dict.fromkeys(self.layout.order, zero),
+            "tails": dict.fromkeys(self.layout.order, zero),
             "steps": [zero for _ in components],
             "traces": [
                 tf.zeros([len(one) * sizes.capacity + 1, 3], tf.int32) for one in components
             ],
-            "tables": list(self.program.empty_tables().values()),
+            "tables": self.program.empty_tables(),
             # Whether a step has failed that makes calls; such steps might go on forever.
             "fault": zero > 0,
             # For each row of a block, whether another step has failed; asked at the end of the run.
@@ -104,7 +103,7 @@ class FirstSweep:
         key, sizes = component[at], self.program.sizes_for(component)
 
         def run(state: State) -> State:
-            step = MaskedStep(self.program, self.specs, key, sizes, state)
+            step = MaskedStep(self.program, key, sizes, state)
             step.run()
             step.note(number, at)
             return step.state()
@@ -118,33 +117,13 @@ class FirstSweep:
             waiting = [self._waiting(state, key) > 0 for key in places]
             return tf.reduce_any(waiting) & ~self._is_full(state) & ~state["fault"]
 
-        like = {name: state[name] for name in _SCALARS}
-
-        def packed(state: State) -> tuple[State, tf.Tensor]:
-            tensors = {name: state[name] for name in state if name not in _SCALARS}
-            return tensors, stacked({name: state[name] for name in _SCALARS})
-
-        def unpacked(tensors: State, scalars: tf.Tensor) -> State:
-            found = unstacked(scalars, like)
-            return {**tensors, **found, "fault": found["fault"] > 0}
-
-        begin = packed(state)
-        found = tf.while_loop(
-            lambda *now: goes_on(unpacked(*now)),
-            lambda *now: packed(run(unpacked(*now))),
-            begin,
-            tf.nest.map_structure(open_rows, begin),
-            parallel_iterations=1,
-        )
-        return unpacked(*found)
+        return run_loop(goes_on, run, state, _SCALARS)
 
     def _is_full(self, state: State) -> tf.Tensor:
-        tails = dict(zip(self.layout.order, state["tails"], strict=True))
-        return self.program.is_full(state["counts"], tails)
+        return self.program.is_full(state["counts"].values(), state["tails"])
 
     def _waiting(self, state: State, key: Place) -> tf.Tensor:
         """The number of frames in the queue of a place, an int32 scalar."""
-        (name, place), at = key, self.layout.order.index(key)
-        counts = dict(zip(self.layout.spaces, state["counts"], strict=True))
-        end: tf.Tensor = state["tails"][at] if place else counts[name]
-        return end - state["heads"][at]
+        name, place = key
+        end: tf.Tensor = state["tails"][key] if place else state["counts"][name]
+        return end - state["heads"][key]

@@ -6,10 +6,10 @@ import tensorflow as tf
 
 from kerasrec._src.emit.results import Given, Outcome, State, Tensors
 from kerasrec._src.emit.sums import Sums
+from kerasrec._src.frames.loops import flat, keyed, stacked, unstacked
 from kerasrec._src.frames.rows_xla.by_xla import by_xla
 from kerasrec._src.frames.rows_xla.hoisted import Sum, run_hoisted
 from kerasrec._src.frames.rows_xla.int_bits import restored
-from kerasrec._src.frames.rows_xla.packed_scalars import stacked, unstacked
 from kerasrec._src.frames.rows_xla.padding import bucket, padded
 from kerasrec._src.frames.rows_xla.shared import SharedInputs
 from kerasrec._src.frames.rows_xla.values import Values
@@ -83,7 +83,7 @@ class Gradient:
         num_roots, *sizes_of_tables = tf.unstack(numbers)
         done = restored(kept["done"], list(values.dtypes.values()))
         (of_values,) = restored(kept["numbers"], [tf.int32])
-        counts, tails, steps = unstacked(of_values, values.numbers)
+        numbers_of_values = keyed(unstacked(of_values, flat(values.numbers)), values.numbers)
         first = [tensor for tensors in given for tensor in tensors][:1]
         roots = tf.range(tf.shape(first[0])[0] if first else bucket(num_roots))
         program = values.program(
@@ -92,9 +92,7 @@ class Gradient:
             self._inputs.known(shared),
             dict(zip(self._inputs.tables, sizes_of_tables, strict=True)),
             done=dict(zip(values.dtypes, done, strict=True)),
-            counts=dict(zip(values.layout.spaces, counts, strict=True)),
-            tails=dict(zip(values.layout.order, tails, strict=True)),
-            steps=steps,
+            **numbers_of_values,
         )
         is_root = roots < num_roots
         self._sums, found = [], []

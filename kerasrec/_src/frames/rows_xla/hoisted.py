@@ -7,12 +7,13 @@ from collections.abc import Hashable, Mapping
 import tensorflow as tf
 
 from kerasrec._src.emit.arrays import open_rows
-from kerasrec._src.emit.results import Tensors
+from kerasrec._src.emit.results import State, Tensors
 from kerasrec._src.frames.layout import BufferSpec
+from kerasrec._src.frames.loops import run_loop
 from kerasrec._src.frames.rows_xla.block import MaskedBlock
 from kerasrec._src.frames.rows_xla.program import ProgramInBlocks
 from kerasrec._src.frames.rows_xla.reductions import rows_of_token
-from kerasrec._src.frames.rows_xla.rows import Buffers, beside, put
+from kerasrec._src.frames.rows_xla.rows import beside, put
 from kerasrec._src.graph.nodes import Accumulate, Collect
 from kerasrec._src.half_precision import in_float32
 from kerasrec._src.private import in_xla
@@ -106,14 +107,11 @@ def _run_segment(
     body, place = segment.body, segment.place
     sums = [Sum(one.node, program) for one in segment.instructions if isinstance(one, Reduce)]
     saved = {("value", one.item) for one in segment.instructions if isinstance(one, Save)}
-    buffers: Buffers = {key: program.done[key] for key in specs if key in saved}
     sizes = program.sizes.wide
     count = program.tails[body, place] if place else program.counts[body]
 
-    def iterate(
-        start: tf.Tensor, tensors: Tensors, found: list[Tensors], has_fault: tf.Tensor
-    ) -> tuple[tf.Tensor, Tensors, list[Tensors], tf.Tensor]:
-        written: Buffers = dict(zip(buffers, tensors, strict=True))
+    def run(state: State) -> State:
+        start, written = state["start"], state["buffers"]
         block = program.block(segment, start, count - start, written, sizes)
         # Not always the width: XLA drops a loop from 0 to 1 by constant steps of more than 1.
         taken = tf.minimum(count - start, sizes.width)
@@ -122,25 +120,23 @@ def _run_segment(
             taken = with_room
             block = program.block(segment, start, taken, written, sizes)
         block.run(segment.instructions)
-        found = [one.add(before, block) for one, before in zip(sums, found, strict=True)]
-        tensors = list(block.rows.finished().values())
-        return start + taken, tensors, found, has_fault | block.has_fault
+        pairs = zip(sums, state["sums"], strict=True)
+        return {
+            "start": start + taken,
+            "buffers": block.rows.finished(),
+            "sums": [one.add(before, block) for one, before in pairs],
+            "has_fault": state["has_fault"] | block.has_fault,
+        }
 
-    begin = (
-        tf.constant(0),
-        list(buffers.values()),
-        [one.begin for one in sums],
-        tf.constant(False),
-    )
-    _, tensors, found, has_fault = tf.while_loop(
-        lambda start, *_: start < count,
-        iterate,
-        begin,
-        shape_invariants=tf.nest.map_structure(_shape, begin),
-        parallel_iterations=1,
-    )
-    program.done.update(zip(buffers, tensors, strict=True))
-    return sums, found, has_fault
+    begin = {
+        "start": tf.constant(0),
+        "buffers": {key: program.done[key] for key in specs if key in saved},
+        "sums": [one.begin for one in sums],
+        "has_fault": tf.constant(False),
+    }
+    end = run_loop(lambda state: state["start"] < count, run, begin, shape_of=_shape)
+    program.done |= end["buffers"]
+    return sums, end["sums"], end["has_fault"]
 
 
 def _shape(tensor: tf.Tensor) -> tf.TensorShape:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import tensorflow as tf
 
-from kerasrec._src.emit.arrays import open_rows
-from kerasrec._src.emit.results import Tensors
+from kerasrec._src.emit.results import State, Tensors
+from kerasrec._src.frames.loops import run_loop
 from kerasrec._src.frames.rows_xla.block import MaskedBlock
 from kerasrec._src.frames.rows_xla.program import ProgramInBlocks
 from kerasrec._src.frames.rows_xla.rows import Buffers, Sizes
@@ -41,37 +39,35 @@ class BlockSweep:
         first, step = (last, -1) if self.is_back else (tf.constant(0), 1)
         sizes = self.program.sizes_for(component)
 
-        def is_left(at: tf.Tensor) -> tf.Tensor:
-            return (at >= 0) & (at <= last)
+        def is_left(state: State) -> tf.Tensor:
+            return (state["at"] >= 0) & (state["at"] <= last)
 
-        def run_place(place: int, at: tf.Tensor, tensors: Tensors) -> tuple[tf.Tensor, Tensors]:
+        def run_place(place: int, state: State) -> State:
             """Runs the next blocks as long as they are of one place."""
 
-            def run(at: tf.Tensor, tensors: Tensors) -> tuple[tf.Tensor, Tensors]:
+            def run(state: State) -> State:
                 # Not `trace[at]`: a slice makes XLA compile anew for each number of blocks.
-                _, start, count = tf.unstack(tf.gather(trace, at), 3)
-                now: Buffers = dict(zip(buffers, tensors, strict=True))
-                now = self._run_block(component[place], sizes, start, count, now)
-                return at + step, list(now.values())
+                _, start, count = tf.unstack(tf.gather(trace, state["at"]), 3)
+                given = sizes, start, count, state["buffers"]
+                found = self._run_block(component[place], *given)
+                return {"at": state["at"] + step, "buffers": found}
 
-            def is_next(at: tf.Tensor, _: Tensors) -> tf.Tensor:
-                here = tf.gather(trace, tf.clip_by_value(at, 0, last))
-                return is_left(at) & tf.equal(tf.unstack(here, 3)[0], place)
+            def is_next(state: State) -> tf.Tensor:
+                here = tf.gather(trace, tf.clip_by_value(state["at"], 0, last))
+                return is_left(state) & tf.equal(tf.unstack(here, 3)[0], place)
 
-            return _loop(is_next, run, at, tensors)
+            return run_loop(is_next, run, state)
 
-        def turns(at: tf.Tensor, tensors: Tensors) -> tuple[tf.Tensor, Tensors]:
+        def turns(state: State) -> State:
             places = range(len(component))
             for place in reversed(places) if self.is_back else places:
-                at, tensors = run_place(place, at, tensors)
-            return at, tensors
+                state = run_place(place, state)
+            return state
 
-        tensors = list(buffers.values())
-        if len(component) == 1:
-            _, tensors = turns(first, tensors)
-        else:
-            _, tensors = _loop(lambda at, _: is_left(at), turns, first, tensors)
-        return dict(zip(buffers, tensors, strict=True))
+        state = {"at": first, "buffers": buffers}
+        state = turns(state) if len(component) == 1 else run_loop(is_left, turns, state)
+        found: Buffers = state["buffers"]
+        return found
 
     def _run_block(
         self, key: Place, sizes: Sizes, start: tf.Tensor, count: tf.Tensor, buffers: Buffers
@@ -107,19 +103,3 @@ class LaterSweep(BlockSweep):
         for number, tensor in enumerate(given):
             rows.write(self.layout.input(entry, self.sweep, number), roots, tensor, is_root)
         return rows.finished()
-
-
-def _loop(
-    goes_on: Callable[[tf.Tensor, Tensors], tf.Tensor],
-    run: Callable[[tf.Tensor, Tensors], tuple[tf.Tensor, Tensors]],
-    at: tf.Tensor,
-    tensors: Tensors,
-) -> tuple[tf.Tensor, Tensors]:
-    found: tuple[tf.Tensor, Tensors] = tf.while_loop(
-        goes_on,
-        run,
-        (at, tensors),
-        shape_invariants=(tf.TensorShape([]), list(map(open_rows, tensors))),
-        parallel_iterations=1,
-    )
-    return found

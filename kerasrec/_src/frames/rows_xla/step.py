@@ -8,7 +8,7 @@ from collections.abc import Hashable, Mapping, Sequence
 import tensorflow as tf
 
 from kerasrec._src.emit.results import State
-from kerasrec._src.frames.layout import CALLS, RETURNS, BufferSpec, Column
+from kerasrec._src.frames.layout import CALLS, RETURNS, Column
 from kerasrec._src.frames.rows_xla.block import MaskedBlock
 from kerasrec._src.frames.rows_xla.layout import MaskedLayout
 from kerasrec._src.frames.rows_xla.program import ProgramInBlocks
@@ -25,7 +25,6 @@ class MaskedStep(Step):
 
     Args:
         program: The program in this run.
-        specs: The specs of the buffers of the sweep.
         key: The place.
         sizes: The sizes of its blocks.
         state: The state of the sweep before the step.
@@ -36,20 +35,17 @@ class MaskedStep(Step):
     def __init__(
         self,
         program: ProgramInBlocks,
-        specs: Mapping[Hashable, BufferSpec],
         key: Place,
         sizes: Sizes,
         state: State,
     ):
         super().__init__(program.layout, key)
         self.program, self.sizes = program, sizes
-        self.counts = dict(zip(self.layout.spaces, state["counts"], strict=True))
-        self.heads = dict(zip(self.layout.order, state["heads"], strict=True))
-        self.tails = dict(zip(self.layout.order, state["tails"], strict=True))
-        self.tables = dict(zip(program.rows_of_tables, state["tables"], strict=True))
+        self.counts, self.heads, self.tails, self.tables = (
+            dict(state[name]) for name in ("counts", "heads", "tails", "tables")
+        )
         self.steps, self.traces = list(state["steps"]), list(state["traces"])
-        self.fault, self.failed = state["fault"], state["failed"]
-        self._buffers = dict(zip(specs, state["buffers"], strict=True))
+        self.fault, self.failed, self._buffers = state["fault"], state["failed"], state["buffers"]
         self._ready: list[tuple[Place, tf.Tensor, tf.Tensor]] = []
         self.start, self.count = self._taken()
 
@@ -68,13 +64,13 @@ class MaskedStep(Step):
         else:
             failed |= block.failed(tf.shape(failed)[0])
         return {
-            "buffers": list(self.block.rows.finished().values()),
-            "counts": list(self.counts.values()),
-            "heads": list(self.heads.values()),
-            "tails": list(self.tails.values()),
+            "buffers": self.block.rows.finished(),
+            "counts": self.counts,
+            "heads": self.heads,
+            "tails": self.tails,
             "steps": self.steps,
             "traces": self.traces,
-            "tables": list(self.tables.values()),
+            "tables": self.tables,
             "fault": fault,
             "failed": failed,
         }

@@ -12,6 +12,7 @@ from kerasrec._src.emit.limits import Limits
 from kerasrec._src.emit.prepared import tensor_of
 from kerasrec._src.emit.results import Outcome, State, Tensors
 from kerasrec._src.errors import TraceError
+from kerasrec._src.frames.loops import flat, stacked
 from kerasrec._src.frames.rows_xla.by_xla import by_xla
 from kerasrec._src.frames.rows_xla.entries import tables_of_rows
 from kerasrec._src.frames.rows_xla.first_sweep import FirstSweep
@@ -20,7 +21,6 @@ from kerasrec._src.frames.rows_xla.int_bits import kept
 from kerasrec._src.frames.rows_xla.known_sizes import KnownSizes
 from kerasrec._src.frames.rows_xla.later_sweep import LaterSweep
 from kerasrec._src.frames.rows_xla.layout import MaskedLayout
-from kerasrec._src.frames.rows_xla.packed_scalars import stacked
 from kerasrec._src.frames.rows_xla.padding import (
     bucket,
     num_rows,
@@ -86,7 +86,7 @@ class Values:
         # Known after tracing: the buffers that are kept, with their dtypes, and the numbers of
         # frames by space, of frames by place, and of blocks by component.
         self.dtypes: dict[Hashable, tf.DType] = {}
-        self.numbers: list[Tensors] = []
+        self.numbers: State = {}
         self._max_depth = limits.max_depth
         self._keeps = keeps
         self._known = known
@@ -311,13 +311,12 @@ class Values:
                 has_fault |= fails
         done = program.done if self._keeps else {}
         self.dtypes = {key: tensor.dtype for key, tensor in done.items()}
-        counts, tails = program.counts.values(), program.tails.values()
-        self.numbers = [list(counts), list(tails), program.steps]
+        self.numbers = {"counts": program.counts, "tails": program.tails, "steps": program.steps}
         return {
             "failures": stacked([is_full, has_fault]),
             "outputs": program.outputs(0),
             "tables": list(program.tables.values()),
             "sums": found,
             "done": kept(list(done.values())),
-            "numbers": kept([stacked(self.numbers)]),
+            "numbers": kept([stacked(flat(self.numbers))]),
         }
