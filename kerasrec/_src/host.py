@@ -12,8 +12,10 @@ from contextlib import AbstractContextManager
 
 import tensorflow as tf
 
+from kerasrec._src.private import in_xla
+
 HOST = "/device:CPU:0"
-# The dtype of integers that are kept on the GPU; see `frames/rows_xla/int_bits.py`.
+# The dtype of integers that are kept on the GPU; see `frames/rows_xla/by_xla.py`.
 ON_GPU = tf.uint32
 
 
@@ -21,9 +23,9 @@ def integers_on_host() -> AbstractContextManager[None]:
     """Returns a context in which ops that read and write only integers and bools run on the host.
 
     This includes loops, and leaves out ops on uint32. An op that was given a device keeps it.
-    Without a GPU, nothing is placed.
+    Without a GPU, or inside of what XLA compiles as a whole, nothing is placed.
     """
-    if not has_gpu():
+    if not has_gpu() or in_xla():
         return contextlib.nullcontext()
     context: AbstractContextManager[None] = tf.compat.v1.get_default_graph().device(_device)
     return context

@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from kerasrec._src.frames.rows_xla.int_bits import kept, restored
+from kerasrec._src.frames.rows_xla.by_xla import from_int_bits, int_bits
 from tests.engine.helpers import traced
 from tests.programs import each
 
@@ -18,9 +18,9 @@ def test_integers_are_restored_bit_by_bit():
         tf.constant([True, False]),
         tf.constant([np.nan, -0.0]),
     ]
-    among = kept(given)
+    among = int_bits(given)
     assert tf.int32 not in [one.dtype for one in among]
-    found = restored(among, [one.dtype for one in given])
+    found = from_int_bits(among, [one.dtype for one in given])
     for one, other in zip(found, given, strict=True):
         assert one.dtype == other.dtype
         np.testing.assert_array_equal(one, other)

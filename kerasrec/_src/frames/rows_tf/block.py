@@ -12,8 +12,7 @@ from kerasrec._src.emit.results import Tensors
 from kerasrec._src.errors import GraphError
 from kerasrec._src.frames.block import Block
 from kerasrec._src.frames.layout import Column
-from kerasrec._src.frames.rows_tf.buffers import Buffers, empty
-from kerasrec._src.frames.rows_tf.store import FrameStore
+from kerasrec._src.frames.rows_tf.buffers import Buffers, FrameStore, empty
 from kerasrec._src.graph.graph import CallSite
 from kerasrec._src.graph.values import Branch, Region, Value
 from kerasrec._src.schedule.instructions import Fetch, Instruction, Return, Save, Send

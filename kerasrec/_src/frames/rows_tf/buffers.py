@@ -1,4 +1,4 @@
-"""Rows for the frames of a run: tensors that a loop writes in place.
+"""Rows for the frames of a run, in tensors that a loop writes in place; what a run keeps.
 
 If a loop scatters into a tensor by `tf.tensor_scatter_nd_update`, it copies the whole tensor in
 each step. `InplaceUpdate` writes into its input instead. TensorFlow's own loops no longer use it,
@@ -9,6 +9,7 @@ because an op that reads the input later sees the new rows. So here, a write wai
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import tensorflow as tf
@@ -16,7 +17,8 @@ import tensorflow as tf
 from kerasrec._src.emit.arrays import num_rows, without_rows
 from kerasrec._src.emit.barriers import hidden
 from kerasrec._src.errors import WITHOUT_FRAMES
-from kerasrec._src.frames.layout import BufferSpec, Specs
+from kerasrec._src.frames.layout import BufferSpec, Layout, Specs
+from kerasrec._src.graph.values import Value
 
 _OTHER_SIZE = (
     "A value whose size only a run knows has another size in some calls than in others. It is kept "
@@ -80,6 +82,44 @@ class Buffers:
         tensor.set_shape([None, *self.specs[key].shape])
         self.tensors[key] = tensor
         self._readers[key] = []
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The blocks of a run.
+
+    Args:
+        num_steps: The number of blocks, an int32 scalar.
+        places: A TensorArray of the place of each block, in the order of their turns.
+        numbers: A TensorArray of the numbers of its frames.
+    """
+
+    num_steps: tf.Tensor
+    places: tf.TensorArray
+    numbers: tf.TensorArray
+
+
+@dataclass
+class FrameStore:
+    """The values that frames and blocks keep.
+
+    Args:
+        layout: The layout of the program.
+        done: The complete buffers, by key.
+        arrays: The arrays that blocks keep for themselves, by value.
+        counts: For each space, its number of rows, int32 scalars.
+        trace: The blocks that have run.
+    """
+
+    layout: Layout
+    done: dict[Hashable, tf.Tensor] = field(default_factory=dict)
+    arrays: dict[Value, tf.TensorArray] = field(default_factory=dict)
+    counts: dict[Hashable, tf.Tensor] = field(default_factory=dict)
+    trace: Trace | None = None
+
+    def copy(self) -> FrameStore:
+        """Returns a store that begins with the content of this one."""
+        return replace(self, done=dict(self.done), arrays=dict(self.arrays))
 
 
 def empty(spec: BufferSpec, size: tf.Tensor, like: tf.Tensor | None = None) -> tf.Tensor:

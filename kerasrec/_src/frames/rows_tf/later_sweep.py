@@ -17,8 +17,7 @@ from kerasrec._src.emit.switch import switch
 from kerasrec._src.errors import GraphError
 from kerasrec._src.frames.loops import flat, keyed, run_loop
 from kerasrec._src.frames.rows_tf.block import LiveBlock
-from kerasrec._src.frames.rows_tf.buffers import Buffers, empty
-from kerasrec._src.frames.rows_tf.store import FrameStore, Trace
+from kerasrec._src.frames.rows_tf.buffers import Buffers, FrameStore, Trace, empty
 from kerasrec._src.graph.values import Value
 from kerasrec._src.schedule.sections import Direction, Place, Queues
 

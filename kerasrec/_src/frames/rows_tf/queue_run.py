@@ -28,10 +28,10 @@ from kerasrec._src.emit.switch import switch
 from kerasrec._src.frames.layout import FRAME, Layout
 from kerasrec._src.frames.loops import flat, keyed, run_loop
 from kerasrec._src.frames.rows_tf.block import AllFrames
+from kerasrec._src.frames.rows_tf.buffers import FrameStore, Trace
 from kerasrec._src.frames.rows_tf.later_sweep import LaterSweep
 from kerasrec._src.frames.rows_tf.state import first_state, next_place, waiting
 from kerasrec._src.frames.rows_tf.step import LiveStep
-from kerasrec._src.frames.rows_tf.store import FrameStore, Trace
 from kerasrec._src.graph.graph import present
 from kerasrec._src.graph.values import Region
 from kerasrec._src.schedule.instructions import Select

@@ -13,8 +13,7 @@ from kerasrec._src.emit.empty_waves import empty
 from kerasrec._src.emit.results import State, Tensors
 from kerasrec._src.frames.layout import CALLS, RETURNS, Column
 from kerasrec._src.frames.rows_tf.block import LiveBlock, each_call
-from kerasrec._src.frames.rows_tf.buffers import Buffers
-from kerasrec._src.frames.rows_tf.store import FrameStore
+from kerasrec._src.frames.rows_tf.buffers import Buffers, FrameStore
 from kerasrec._src.frames.step import Step
 from kerasrec._src.graph.values import Region, Value, each_of
 from kerasrec._src.schedule.instructions import Return, Select, Send

@@ -16,14 +16,15 @@ from dataclasses import replace
 
 import tensorflow as tf
 
-from kerasrec._src.emit.arrays import open_rows
 from kerasrec._src.emit.limits import Limits
 from kerasrec._src.emit.results import Given, Outcome, State, Tensors
 from kerasrec._src.emit.schedule_run import ScheduleRun
+from kerasrec._src.errors import or_nothing
+from kerasrec._src.frames.loops import run_loop
 from kerasrec._src.frames.rows_xla.gradient import Gradient
 from kerasrec._src.frames.rows_xla.known_sizes import KnownSizes
 from kerasrec._src.frames.rows_xla.padding import num_rows
-from kerasrec._src.frames.rows_xla.values import Values
+from kerasrec._src.frames.rows_xla.values import Bounds, Values
 from kerasrec._src.graph.values import Value
 from kerasrec._src.host import integers_on_host
 from kerasrec._src.private import not_inlined
@@ -42,6 +43,7 @@ class CompiledRun:
             and the gradient runs the values again.
         by_waves: Makes a run by waves, from the tensors of SHARED values and the limits.
         known: The sizes for which XLA has compiled the program; beyond their bound, waves run it.
+            None if the code around it is compiled, too.
         shared: The tensors of SHARED values.
         limits: The bounds on depth and memory.
     """
@@ -52,8 +54,8 @@ class CompiledRun:
         self,
         schedule: Schedule,
         forward_only: Schedule | None,
-        by_waves: Callable[[dict[Value, tf.Tensor], Limits], ScheduleRun],
-        known: KnownSizes,
+        by_waves: Callable[[dict[Value, tf.Tensor], Limits], ScheduleRun] | None,
+        known: KnownSizes | None,
         shared: dict[Value, tf.Tensor],
         limits: Limits,
     ):
@@ -70,71 +72,63 @@ class CompiledRun:
     def forward(self, arguments: Tensors) -> Outcome:
         """Runs sweep 0 on flat arguments, `[tokens, ...]` each."""
         with integers_on_host():
-            return self._forward(arguments)
-
-    def _forward(self, arguments: Tensors) -> Outcome:
-        self.arguments = arguments
-        num_roots = num_rows(arguments[0])
-        schedule, keeps = self.forward_only or self.schedule, self.forward_only is None
-        values = self.values_of(schedule, self.limits, self.shared, keeps, self.known)
-        self._values = values
-        found = self._found = self._run_values(arguments)
-
-        def waves() -> Outcome:
-            return self._in_waves().forward(arguments)
-
-        return unless_failed(self._has_failed(), lambda: values.outcome(found, num_roots), waves)
-
-    def _run_values(self, arguments: Tensors) -> State:
-        """Runs the values, with more room if there was not enough; see `Values.run`."""
-        values, most = self._values, self._most_frames()
-
-        def is_full(state: State) -> tf.Tensor:
-            return state["failures"][0] > 0
-
-        num_roots = num_rows(arguments[0])
-        capacity = tf.minimum(values.first_capacity(num_roots), most)
-        first = values.run(arguments, capacity)
-
-        def with_more_room() -> State:
-            def goes_on(state: State, capacity: tf.Tensor) -> tf.Tensor:
-                return is_full(state) & (capacity < most)
-
-            def go_on(state: State, capacity: tf.Tensor) -> tuple[State, tf.Tensor]:
-                capacity = tf.where(capacity > most // _GROWTH, most, capacity * _GROWTH)
-                return values.run(arguments, capacity), capacity
-
-            shapes = tf.nest.map_structure(open_rows, first)
-            state, _ = tf.while_loop(
-                goes_on, go_on, (first, capacity), (shapes, tf.TensorShape([]))
+            self.arguments = arguments
+            schedule, keeps = self.forward_only or self.schedule, self.forward_only is None
+            values = self.values_of(schedule, self.limits, self.shared, keeps, self.known)
+            self._values, num_roots = values, num_rows(arguments[0])
+            found = self._found = self._run_values(arguments)
+            return self._unless_failed(
+                lambda: values.outcome(found, num_roots),
+                lambda: self._in_waves().forward(arguments),
             )
-            return state
-
-        found: State = tf.cond(is_full(first), not_inlined(with_more_room), lambda: first)
-        return found
 
     def backward(self, given: Given, shared: dict[Value, tf.Tensor]) -> Outcome:
         """Runs the other sweeps; the arguments are those of `ScheduleRun.backward`."""
-        with integers_on_host():
-            return self._backward(given, shared)
-
-    def _backward(self, given: Given, shared: dict[Value, tf.Tensor]) -> Outcome:
         if self.forward_only is not None:
             again = copy.copy(self)
             again.forward_only = None
             again.forward(self.arguments)
             return again.backward(given, shared)
-        num_roots = num_rows(self.arguments[0])
-        gradient = Gradient(self._values, shared)
 
         def waves() -> Outcome:
             run = self._in_waves()
             run.forward(self.arguments)
             return run.backward(given, shared)
 
-        def compiled() -> Outcome:
-            return gradient.run(self._found, given, num_roots)
+        with integers_on_host():
+            num_roots = num_rows(self.arguments[0])
+            gradient = Gradient(self._values, shared)
+            return self._unless_failed(lambda: gradient.run(self._found, given, num_roots), waves)
 
+    def _run_values(self, arguments: Tensors) -> State:
+        """Runs the values, with more room if there was not enough; see `Values.run`."""
+        values, most = self._values, self._most_frames()
+        capacity = tf.minimum(values.first_capacity(num_rows(arguments[0])), most)
+        first = values.run(arguments, capacity)
+
+        def is_full(found: State) -> tf.Tensor:
+            return found["failures"][0] > 0
+
+        def run(state: State) -> State:
+            capacity = state["capacity"]
+            capacity = tf.where(capacity > most // _GROWTH, most, capacity * _GROWTH)
+            return {"found": values.run(arguments, capacity), "capacity": capacity}
+
+        def with_more_room() -> State:
+            found: State = run_loop(
+                lambda state: is_full(state["found"]) & (state["capacity"] < most),
+                run,
+                {"found": first, "capacity": capacity},
+            )["found"]
+            return found
+
+        found: State = tf.cond(is_full(first), not_inlined(with_more_room), lambda: first)
+        return found
+
+    def _unless_failed(
+        self, compiled: Callable[[], Outcome], waves: Callable[[], Outcome]
+    ) -> Outcome:
+        """Returns the results of the compiled program, or those of waves if it has failed."""
         return unless_failed(self._has_failed(), compiled, waves)
 
     def _has_failed(self) -> tf.Tensor:
@@ -143,6 +137,7 @@ class CompiledRun:
 
     def _in_waves(self) -> ScheduleRun:
         """Makes a run by waves."""
+        assert self.by_waves is not None
         return self.by_waves(self.shared, self.limits)
 
     def _most_in_memory(self) -> int:
@@ -155,6 +150,48 @@ class CompiledRun:
         # The number of calls made at once is not known here. If there are at most max_width in all,
         # the bound holds; if there are more, waves run the program and check it.
         return min(self._most_in_memory(), self.limits.max_width, _MOST_FRAMES)
+
+
+class RunWithinXla(CompiledRun):
+    """One run inside a program that XLA compiles as a whole: `tf.function(jit_compile=True)`.
+
+    It cannot begin again with more room, be handed to waves, or raise an error. So the room for
+    calls is known beforehand, and if a run fails, all its results are NaN, or the largest integer.
+
+    Args:
+        schedule: The schedule in queues, with the gradient.
+        forward_only: The same as for `CompiledRun`.
+        bounds: The bounds on calls and rows.
+        shared: The tensors of SHARED values.
+        limits: The bounds on depth.
+    """
+
+    def __init__(
+        self,
+        schedule: Schedule,
+        forward_only: Schedule | None,
+        bounds: Bounds,
+        shared: dict[Value, tf.Tensor],
+        limits: Limits,
+    ):
+        super().__init__(schedule, forward_only, None, None, shared, limits)
+        self.bounds = bounds
+
+    def _run_values(self, arguments: Tensors) -> State:
+        return self._values.run_within(arguments, self.bounds)
+
+    def _unless_failed(
+        self, compiled: Callable[[], Outcome], waves: Callable[[], Outcome]
+    ) -> Outcome:
+        has_failed = self._has_failed()
+
+        def checked(tensor: tf.Tensor | tf.IndexedSlices) -> tf.Tensor | tf.IndexedSlices:
+            if isinstance(tensor, tf.IndexedSlices):
+                values = or_nothing(has_failed, tensor.values)
+                return tf.IndexedSlices(values, tensor.indices, tensor.dense_shape)
+            return or_nothing(has_failed, tensor)
+
+        return compiled().map(checked)
 
 
 def unless_failed(

@@ -7,9 +7,8 @@ import tensorflow as tf
 from kerasrec._src.emit.results import Given, Outcome, State, Tensors
 from kerasrec._src.emit.sums import Sums
 from kerasrec._src.frames.loops import flat, keyed, stacked, unstacked
-from kerasrec._src.frames.rows_xla.by_xla import by_xla
+from kerasrec._src.frames.rows_xla.by_xla import by_xla, from_int_bits
 from kerasrec._src.frames.rows_xla.hoisted import Sum, run_hoisted
-from kerasrec._src.frames.rows_xla.int_bits import restored
 from kerasrec._src.frames.rows_xla.padding import bucket, padded
 from kerasrec._src.frames.rows_xla.shared import SharedInputs
 from kerasrec._src.frames.rows_xla.values import Values
@@ -81,8 +80,8 @@ class Gradient:
     ) -> State:
         values = self._values
         num_roots, *sizes_of_tables = tf.unstack(numbers)
-        done = restored(kept["done"], list(values.dtypes.values()))
-        (of_values,) = restored(kept["numbers"], [tf.int32])
+        done = from_int_bits(kept["done"], list(values.dtypes.values()))
+        (of_values,) = from_int_bits(kept["numbers"], [tf.int32])
         numbers_of_values = keyed(unstacked(of_values, flat(values.numbers)), values.numbers)
         first = [tensor for tensors in given for tensor in tensors][:1]
         roots = tf.range(tf.shape(first[0])[0] if first else bucket(num_roots))

@@ -13,11 +13,10 @@ from kerasrec._src.emit.prepared import tensor_of
 from kerasrec._src.emit.results import Outcome, State, Tensors
 from kerasrec._src.errors import TraceError
 from kerasrec._src.frames.loops import flat, stacked
-from kerasrec._src.frames.rows_xla.by_xla import by_xla
+from kerasrec._src.frames.rows_xla.by_xla import by_xla, int_bits
 from kerasrec._src.frames.rows_xla.entries import tables_of_rows
 from kerasrec._src.frames.rows_xla.first_sweep import FirstSweep
 from kerasrec._src.frames.rows_xla.hoisted import Sum, run_hoisted
-from kerasrec._src.frames.rows_xla.int_bits import kept
 from kerasrec._src.frames.rows_xla.known_sizes import KnownSizes
 from kerasrec._src.frames.rows_xla.later_sweep import LaterSweep
 from kerasrec._src.frames.rows_xla.layout import MaskedLayout
@@ -317,6 +316,6 @@ class Values:
             "outputs": program.outputs(0),
             "tables": list(program.tables.values()),
             "sums": found,
-            "done": kept(list(done.values())),
-            "numbers": kept([stacked(flat(self.numbers))]),
+            "done": int_bits(list(done.values())),
+            "numbers": int_bits([stacked(flat(self.numbers))]),
         }
