@@ -7,7 +7,9 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
+from kerasrec import cond, recursive
 from tests.parameters import few_of
+from tests.trace.helpers import answer
 
 WAVES = {"engine": "waves"}
 BOUNDED = {"engine": "waves", "parallel_tokens": 2}
@@ -165,3 +167,45 @@ def test_memory_that_can_be_foreseen(program):
         grow(x, 5000)
     assert "grow: more bytes are kept than max_memory=1000000. " in str(error.value)
     assert "raise @kerasrec.recursive(max_memory=...)" in str(error.value)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("num_rounds", [1, 2])
+def test_too_deep(num_rounds):
+    @recursive(max_depth=50)
+    def runs_away(n):
+        def inner():
+            found = runs_away(n - 1)
+            return 1 + found if num_rounds == 1 else 1 + runs_away(0 * found)
+
+        return cond(n == 0, lambda: n, inner)
+
+    assert runs_away(20) == (20 if num_rounds == 1 else 1)
+    answer(
+        tf.errors.InvalidArgumentError,
+        lambda: runs_away(-1),
+        "runs_away",
+        "max_depth=50",
+        "base case",
+    )
+
+
+@pytest.mark.parametrize("num_rounds", [1, 2])
+@pytest.mark.many
+def test_too_wide(num_rounds):
+    @recursive(max_width=50, engine="waves")
+    def runs_away(n):
+        def inner():
+            found = runs_away(n - 1) + runs_away(n - 1)
+            return found if num_rounds == 1 else runs_away(found)
+
+        return cond(n == 0, lambda: n, inner)
+
+    assert runs_away(3) == 0
+    answer(
+        tf.errors.InvalidArgumentError,
+        lambda: runs_away(-1),
+        "runs_away",
+        "max_width=50",
+        "base case",
+    )

@@ -1,7 +1,5 @@
 """Ragged arguments: what a user may write, what it becomes, and what is answered to mistakes."""
 
-import re
-
 import keras
 import numpy as np
 import pytest
@@ -12,6 +10,7 @@ from kerasrec import cond, map_fn, recursive
 from kerasrec._src.graph.interpreter import interpret
 from tests.parameters import few_of
 from tests.programs import count_nodes, plain_count_nodes, scaled_sum
+from tests.trace.helpers import answer
 
 LINE = r"test_ragged\.py:\d+"
 CHILDREN = tf.ragged.constant([[1, 2], [3], [], []], dtype=tf.int32)
@@ -20,14 +19,6 @@ VALUES = tf.constant([1.0, 2.0, 3.0, 4.0])
 
 def rows_of(node):
     return tf.gather(CHILDREN, node)
-
-
-def answer(error, call, *parts):
-    """Asserts that a call raises an error in whose message all parts stand."""
-    with pytest.raises(error) as caught:
-        call()
-    for part in parts:
-        assert re.search(part, str(caught.value)), f"{part!r} is not in:\n{caught.value}"
 
 
 def mapped(fn):

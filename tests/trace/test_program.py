@@ -13,6 +13,9 @@ from kerasrec._src.graph.nodes import Check, Collect, Effect
 from kerasrec._src.graph.types import Kind
 from tests import golden_programs, programs
 from tests.programs import FEW, MORE, PROGRAMS, each
+from tests.trace.helpers import answer
+
+LINE = r"test_program\.py:\d+"
 
 
 def line_of(function: kerasrec.RecursiveFunction, text: str) -> int:
@@ -208,3 +211,123 @@ def test_the_python_function_is_not_run_again():
     f.tagged_graph([1])
     f.extended_graph(2)
     assert len(runs) == traced == 2
+
+
+def test_a_function_that_returns_none():
+    @recursive
+    def f(n):
+        cond(n < 1, lambda: n, lambda: f(n - 1))
+
+    answer(kerasrec.SignatureError, lambda: f(3), "f ", LINE, "None", "`return`")
+
+
+def test_returns_other_than_declared():
+    @recursive(returns=tf.TensorSpec([], tf.float32))
+    def f(n):
+        return cond(n < 1, lambda: n, lambda: n + 1)
+
+    answer(kerasrec.SignatureError, lambda: f(3), "f ", LINE, r"i32\[\]", r"f32\[\]", "returns=")
+
+
+@pytest.mark.many
+def test_a_nested_function_after_the_one_around_it():
+    kept = []
+
+    @recursive
+    def f(n):
+        @recursive
+        def g(m):
+            return m + n
+
+        kept.append(g)
+        return g(n)
+
+    assert f(3) == 6
+    answer(
+        kerasrec.TraceError,
+        lambda: kept[-1](3),
+        "g ",
+        LINE,
+        "closes over 'n'",
+        "that function has returned",
+        "pass the tensor as an argument",
+    )
+
+
+def test_a_layer_that_keeps_a_tensor_of_the_body_that_built_it():
+    @recursive
+    def f(x, n):
+        return cond(n < 1, lambda: x, lambda: f(layer(x), n - 1))
+
+    x = np.float32([[1, 5]])
+    layer = keras.layers.Normalization(mean=3.0, variance=4.0)
+    for _ in range(2):
+        answer(kerasrec.TraceError, lambda: f(x, 1), LINE, "BroadcastTo", "call it once outside")
+    layer = keras.layers.Normalization(mean=3.0, variance=4.0)
+    layer(x)
+    np.testing.assert_allclose(f(x, 1), [[-1, 1]])
+
+
+def test_a_nested_function_that_closes_over_what_is_across_tokens():
+    @recursive
+    def f(x):
+        total = tf.reduce_sum(x)
+
+        @recursive
+        def g(y):
+            return y + total
+
+        return g(x)
+
+    answer(kerasrec.TraceError, lambda: f([1.0, 2.0]), "g ", LINE, "across the tokens of another")
+
+
+def test_a_nested_function_whose_variable_changes():
+    @recursive
+    def f(x):
+        y = tf.sin(x)
+
+        @recursive
+        def g(z):
+            return z + y
+
+        first = g(x)
+        y = tf.cos(x)
+        return first + g(x)
+
+    answer(kerasrec.TraceError, lambda: f([1.0, 2.0]), "g ", LINE, "'y'", "another tensor", LINE)
+
+
+def test_a_nested_function_called_outside_the_branch_of_what_it_closes_over():
+    @recursive
+    def f(n):
+        kept = []
+
+        def first():
+            twice = n * 2
+
+            @recursive
+            def g(m):
+                return m + twice
+
+            kept.append(g)
+            return g(n)
+
+        return cond(n < 1, first, lambda: n) + kept[0](n)
+
+    answer(kerasrec.TraceError, lambda: f(3), LINE, "inside one branch")
+
+
+@pytest.mark.many
+def test_functions_that_run_eagerly():
+    @kerasrec.recursive
+    def count(n):
+        return kerasrec.cond(n < 1, lambda: n, lambda: count(n - 1))
+
+    tf.config.run_functions_eagerly(True)
+    try:
+        with pytest.raises(kerasrec.TraceError, match=r"run_functions_eagerly\(True\): a recursi"):
+            count(3)
+    finally:
+        tf.config.run_functions_eagerly(False)
+    assert count(3) == 0

@@ -1,0 +1,146 @@
+"""What is answered to values that are computed across tokens."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import kerasrec
+from kerasrec import cond, map_fn, recursive
+from tests.trace.helpers import answer
+
+LINE = r"test_mixing_hints\.py:\d+"
+
+
+def test_a_mean_of_all_tokens_names_its_line():
+    @recursive
+    def f(x):
+        mean = tf.reduce_mean(x, 0)
+        return tf.tanh(x - mean)
+
+    line = f.python_function.__code__.co_firstlineno + 2
+    text = answer(kerasrec.TraceError, lambda: f(np.ones([2, 3], np.float32)), "token axis")
+    assert f"across tokens at {__file__}:{line} " in text
+
+
+def test_a_batch_normalization_that_trains():
+    layer = keras.layers.BatchNormalization()
+    layer.build([None, 3])
+
+    @recursive
+    def f(x):
+        return layer(x, training=True)
+
+    text = answer(
+        kerasrec.TraceError,
+        lambda: f(np.ones([2, 3], np.float32)),
+        f"across tokens at .*{LINE}",
+        "LayerNormalization",
+    )
+    assert "Ragged" not in text
+
+
+@pytest.mark.many
+def test_a_mask_as_long_as_the_longest_row():
+    children = tf.ragged.constant([[1, 2, 3], [3], [], []], dtype=tf.int32)
+
+    def longest(mask):
+        @recursive
+        def f(node):
+            rows = tf.gather(children, node)
+            below = f(rows)
+            padded = below.to_tensor()
+            return 1 + tf.reduce_sum(padded * mask(below, padded), axis=1)
+
+        return f
+
+    for mask in (
+        lambda rows, _: tf.sequence_mask(rows.row_lengths(), dtype=tf.int32),
+        lambda rows, x: tf.sequence_mask(rows.row_lengths(), tf.shape(x)[1], dtype=tf.int32),
+    ):
+        answer(
+            kerasrec.TraceError,
+            lambda mask=mask: longest(mask)(0),
+            r"across tokens at .*test_mixing_hints\.py",
+            r"use tf\.ones_like\(rows\)\.to_tensor\(\)",
+        )
+    assert longest(lambda rows, _: tf.ones_like(rows).to_tensor())(0).numpy() == 5
+
+
+@pytest.mark.many
+@pytest.mark.parametrize(
+    "reduce",
+    [
+        lambda rows: tf.reduce_mean(rows, axis=1),
+        lambda rows: tf.reduce_prod(2.0 * rows, axis=1),
+        lambda rows: tf.math.reduce_variance(rows, axis=1),
+        keras.layers.GlobalAveragePooling1D(),
+    ],
+)
+def test_an_average_of_padded_rows(reduce):
+    """Rows are padded to the longest of all tokens that run together."""
+    children = tf.ragged.constant([[1, 2, 3], [3], [2], [1]], dtype=tf.int32)
+    vectors = tf.reshape(tf.range(8.0), [4, 2])
+
+    @recursive
+    def f(node):
+        below = map_fn(lambda child: tf.gather(vectors, child), tf.gather(children, node))
+        return reduce(below.to_tensor())
+
+    hint = r"to the longest row .* tf\.reduce_mean\(rows, axis=1\)"
+    answer(kerasrec.TraceError, lambda: f(0), r"across tokens at .*\.py", hint)
+
+
+@pytest.mark.many
+def test_a_cell_that_mixes_tokens():
+    class Centered(kerasrec.layers.RecursiveCell):
+        state_size = 3
+
+        def call_leaf(self, inputs):
+            return inputs, [inputs]
+
+        def call(self, inputs, states):
+            total = states[0][0] + states[1][0]
+            total -= tf.reduce_mean(total, 0)
+            return total, [total]
+
+    layer = kerasrec.layers.Recursive(Centered())
+    children = np.array([[[1, 2], [-1, -1], [-1, -1]]])
+    part = f"across tokens at .*{LINE}"
+    answer(kerasrec.TraceError, lambda: layer(tf.ones([1, 3, 3]), children), part)
+
+
+@pytest.mark.parametrize("mix", [tf.roll, tf.cumsum], ids=["roll", "cumsum"])
+def test_an_argument_that_mixes_tokens(mix):
+    @recursive
+    def f(x, n):
+        moved = mix(x, 1, axis=0) if mix is tf.roll else mix(x, axis=0)
+        return cond(n < 1, lambda: x, lambda: f(moved, n - 1))
+
+    answer(kerasrec.TraceError, lambda: f(np.ones([2, 3], np.float32), 2), "computed across tokens")
+
+
+@pytest.mark.parametrize(
+    "across", [tf.reduce_sum, tf.transpose, lambda x: tf.reduce_max(x, axis=0), tf.size]
+)
+def test_a_value_computed_across_tokens_returned(across):
+    @recursive
+    def f(x):
+        return across(x)
+
+    answer(
+        kerasrec.TraceError,
+        lambda: f(np.ones([2, 3], np.float32)),
+        "What f",
+        LINE,
+        "across tokens",
+        "token axis",
+    )
+
+
+def test_a_value_computed_across_tokens_passed_on():
+    @recursive
+    def f(x, n):
+        return cond(n < 1, lambda: x, lambda: f(tf.reduce_sum(x), n - 1))
+
+    answer(kerasrec.TraceError, lambda: f([1.0, 2.0], 1), "argument of f", LINE, "across tokens")
