@@ -5,7 +5,7 @@ import pytest
 
 import kerasrec
 from kerasrec._src.schedule.build import build
-from kerasrec._src.schedule.instructions import Fire, Reduce, Save
+from kerasrec._src.schedule.instructions import Fire, Load, Reduce, Save
 from kerasrec._src.schedule.sections import AllTokens, Direction, Loop
 from tests import programs
 from tests.programs import FEW, MORE, each
@@ -58,14 +58,5 @@ def test_without_calls_there_are_no_loops():
 @pytest.mark.many
 def test_what_gradients_read_is_a_residual():
     found = build(programs.tree_rnn.extended_graph(0))
-    kept = [
-        one.item
-        for section, _, one in found.instructions()
-        if isinstance(one, Save) and one.for_backward
-    ]
-    assert kept
-    assert {
-        section.sweep
-        for section, _, one in found.instructions()
-        if isinstance(one, Save) and one.for_backward
-    } == {0}
+    saved_in = {save.item: section.sweep for section, _, save in found.of(Save)}
+    assert {saved_in[load.item] for section, _, load in found.of(Load) if section.sweep} == {0, 1}

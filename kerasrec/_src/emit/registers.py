@@ -55,9 +55,9 @@ class Registers:
         self._tensors: dict[Item, tf.Tensor] = {}
         self._checked: list[tf.Operation] = []
 
-    def bring(self, one: Instruction) -> Tensors:
+    def bring(self, instruction: Instruction) -> Tensors:
         """Returns a tensor for each item written by another segment or by the outside."""
-        raise NotImplementedError(type(one).__name__)
+        raise NotImplementedError(type(instruction).__name__)
 
     def keep(self, save: Save) -> None:
         """Keeps an item for other segments."""
@@ -79,162 +79,165 @@ class Registers:
         """The tensors of several items."""
         return [self.get(item) for item in items]
 
-    def run(self, ones: Iterable[Instruction]) -> None:
+    def run(self, instructions: Iterable[Instruction]) -> None:
         """Runs instructions in order; they wait for the effects before them."""
-        for one in ones:
+        for instruction in instructions:
             with tf.control_dependencies(self._checked):
-                self._run(one)
+                self._run(instruction)
 
     def reduce(self, sums: Sums) -> None:
         """Adds the values of COLLECT and ACCUMULATE nodes to the sums over all tokens."""
-        for one in self.reduced:
-            tensors = self.all(one.node.inputs)
-            if isinstance(one.node, Collect):
-                size = one.node.size
-                sums.collect(one.node, tensors, None if size is None else self.get(size))
+        for instruction in self.reduced:
+            tensors = self.all(instruction.node.inputs)
+            if isinstance(instruction.node, Collect):
+                size = instruction.node.size
+                sums.collect(instruction.node, tensors, None if size is None else self.get(size))
             else:
-                sums.accumulate(one.node, *tensors)
+                sums.accumulate(instruction.node, *tensors)
 
-    def _inputs(self, one: instructions.Fire) -> Tensors:
+    def _inputs(self, instruction: instructions.Fire) -> Tensors:
         """The inputs of an op; for a sum, SHARED ones pass through `apart` first."""
-        tensors = self.all(one.inputs)
-        if one.node.op not in _SUMS:
+        tensors = self.all(instruction.inputs)
+        if instruction.node.op not in _SUMS:
             return tensors
-        pairs = zip(one.inputs, tensors, strict=True)
+        pairs = zip(instruction.inputs, tensors, strict=True)
         return [apart([tensor])[0] if value.is_shared else tensor for value, tensor in pairs]
 
-    def _set(self, one: Instruction, tensors: Sequence[tf.Tensor]) -> None:
-        self._tensors.update(zip(one.writes, tensors, strict=True))
+    def _set(self, instruction: Instruction, tensors: Sequence[tf.Tensor]) -> None:
+        self._tensors.update(zip(instruction.writes, tensors, strict=True))
 
-    def _run(self, one: Instruction) -> None:
+    def _run(self, instruction: Instruction) -> None:
         """Runs an instruction, by the method with the name of its class."""
-        getattr(self, f"_run_{type(one).__name__.lower()}")(one)
+        getattr(self, f"_run_{type(instruction).__name__.lower()}")(instruction)
 
-    def _bring(self, one: Instruction) -> None:
-        self._set(one, self.bring(one))
+    def _bring(self, instruction: Instruction) -> None:
+        self._set(instruction, self.bring(instruction))
 
     _run_receive = _run_returned = _run_fetch = _run_frames = _run_load = _bring
 
-    def _run_measure(self, one: instructions.Measure) -> None:
-        if isinstance(one.item, Region):
-            self._set(one, [tf.size(self.get(one.item))])
+    def _run_measure(self, measure: instructions.Measure) -> None:
+        if isinstance(measure.item, Region):
+            self._set(measure, [tf.size(self.get(measure.item))])
         else:
-            self._bring(one)
+            self._bring(measure)
 
-    def _run_save(self, one: Save) -> None:
-        self.keep(one)
+    def _run_save(self, instruction: Save) -> None:
+        self.keep(instruction)
 
-    def _run_select(self, one: instructions.Select) -> None:
-        chosen = self.get(one.regions[0].selector)
-        if isinstance(one.regions[0], Each):
-            self._set(one, [row_ids(chosen)])
+    def _run_select(self, select: instructions.Select) -> None:
+        chosen = self.get(select.regions[0].selector)
+        if isinstance(select.regions[0], Each):
+            self._set(select, [row_ids(chosen)])
             return
-        count = len(one.regions)
+        count = len(select.regions)
         branch = branch_chosen(chosen, count)
-        self._set(one, tf.dynamic_partition(tf.range(tf.size(branch)), branch, count))
+        self._set(select, tf.dynamic_partition(tf.range(tf.size(branch)), branch, count))
 
-    def _run_settled(self, one: instructions.Settled) -> None:
-        every, none = tf.range(self.get(one.tokens)), tf.zeros([0], tf.int32)
-        self._set(one, [every if region == one.taken else none for region in one.regions])
+    def _run_settled(self, settled: instructions.Settled) -> None:
+        every, none = tf.range(self.get(settled.tokens)), tf.zeros([0], tf.int32)
+        self._set(
+            settled,
+            [every if region == settled.taken else none for region in settled.regions],
+        )
 
-    def _run_gather(self, one: instructions.Gather) -> None:
-        value, region = one.inputs
-        self._set(one, [tf.gather(self.get(value), self.get(region))])
+    def _run_gather(self, instruction: instructions.Gather) -> None:
+        value, region = instruction.inputs
+        self._set(instruction, [tf.gather(self.get(value), self.get(region))])
 
-    def _run_stitch(self, one: instructions.Stitch) -> None:
-        count = len(one.inputs) // 2
-        values, regions = self.all(one.inputs[:count]), self.all(one.inputs[count:])
+    def _run_stitch(self, stitch: instructions.Stitch) -> None:
+        count = len(stitch.inputs) // 2
+        values, regions = self.all(stitch.inputs[:count]), self.all(stitch.inputs[count:])
         if not all(value.shape[1:].is_fully_defined() for value in values):
             values = _with_rows_of_one_size(values)
-        self._set(one, [tf.dynamic_stitch(regions, values)])
+        self._set(stitch, [tf.dynamic_stitch(regions, values)])
 
-    def _run_broadcast(self, one: instructions.Broadcast) -> None:
-        value, count = self.all(one.inputs)
+    def _run_broadcast(self, broadcast: instructions.Broadcast) -> None:
+        value, count = self.all(broadcast.inputs)
         dims = tf.unstack(tf.shape(value)) if None in value.shape else value.shape
-        self._set(one, [tf.broadcast_to(value, tf.stack([count, *dims]))])
+        self._set(broadcast, [tf.broadcast_to(value, tf.stack([count, *dims]))])
 
-    def _run_zeros(self, one: instructions.Zeros) -> None:
-        (count,), found = self.all(one.inputs), one.output.type
-        self._set(one, [tf.zeros([count, *(found.shape or ())], found.dtype)])
+    def _run_zeros(self, instruction: instructions.Zeros) -> None:
+        (count,), found = self.all(instruction.inputs), instruction.output.type
+        self._set(instruction, [tf.zeros([count, *(found.shape or ())], found.dtype)])
 
-    def _run_count(self, one: instructions.Count) -> None:
-        dtype = one.output.type.dtype
-        count = tf.cast(self.get(one.inputs[0]), dtype)
-        static = one.output.node.inputs[0].type.shape or ()
-        self._set(one, [tf.stack([count, *(tf.constant(dim, dtype) for dim in static)])])
+    def _run_count(self, instruction: instructions.Count) -> None:
+        dtype = instruction.output.type.dtype
+        count = tf.cast(self.get(instruction.inputs[0]), dtype)
+        static = instruction.output.node.inputs[0].type.shape or ()
+        self._set(instruction, [tf.stack([count, *(tf.constant(dim, dtype) for dim in static)])])
 
-    def _run_rows(self, one: instructions.Rows) -> None:
-        self._set(one, [tf.cast(self.get(one.inputs[0]), one.output.type.dtype)])
+    def _run_rows(self, rows: instructions.Rows) -> None:
+        self._set(rows, [tf.cast(self.get(rows.inputs[0]), rows.output.type.dtype)])
 
-    def _run_pass(self, one: instructions.Pass) -> None:
-        value, *lengths = self.all(one.inputs)
-        node = one.output.node
+    def _run_pass(self, instruction: instructions.Pass) -> None:
+        value, *lengths = self.all(instruction.inputs)
+        node = instruction.output.node
         if lengths and isinstance(node, Enter):
             message = node.other_rows
             checks = [tf.debugging.assert_equal(lengths[0], item, message) for item in lengths[1:]]
             with tf.control_dependencies(checks):
                 value = tf.identity(value)
-        self._set(one, [value])
+        self._set(instruction, [value])
 
-    def _run_interleave(self, one: instructions.Interleave) -> None:
-        tensors = self.all(one.inputs)
-        self._set(one, [tf.reshape(tf.stack(tensors, 1), [-1, *tensors[0].shape[1:]])])
+    def _run_interleave(self, interleave: instructions.Interleave) -> None:
+        tensors = self.all(interleave.inputs)
+        self._set(interleave, [tf.reshape(tf.stack(tensors, 1), [-1, *tensors[0].shape[1:]])])
 
-    def _run_separate(self, one: instructions.Separate) -> None:
-        tensor, count = self.get(one.value), len(one.outputs)
+    def _run_separate(self, separate: instructions.Separate) -> None:
+        tensor, count = self.get(separate.value), len(separate.outputs)
         shape = tensor.shape[1:]
         if shape.rank == 1:  # Columns of one row.
             rows = tf.reshape(tensor, [-1, shape[0] * count])
             pieces = tf.split(rows, count, axis=1)
         else:
             pieces = tf.unstack(tf.reshape(tensor, [-1, count, *shape]), axis=1)
-        pairs = zip(one.outputs, pieces, strict=True)
-        self._set(one, [piece for value, piece in pairs if value])
+        pairs = zip(separate.outputs, pieces, strict=True)
+        self._set(separate, [piece for value, piece in pairs if value])
 
-    def _run_divide(self, one: instructions.Divide) -> None:
-        tensor, count = self.get(one.value), len(one.outputs)
+    def _run_divide(self, divide: instructions.Divide) -> None:
+        tensor, count = self.get(divide.value), len(divide.outputs)
         ends = tf.range(count + 1) * tf.shape(tensor)[0] // count
-        self._set(one, tf.split(tensor, ends[1:] - ends[:-1], num=count))
+        self._set(divide, tf.split(tensor, ends[1:] - ends[:-1], num=count))
 
-    def _run_join(self, one: instructions.Join) -> None:
-        self._set(one, [tf.concat(self.all(parts), 0) for parts in one.parts])
+    def _run_join(self, join: instructions.Join) -> None:
+        self._set(join, [tf.concat(self.all(parts), 0) for parts in join.parts])
 
-    def _run_reshape(self, one: instructions.Reshape) -> None:
-        shape = one.output.type.tensor_shape()[1:]
-        self._set(one, [tf.reshape(self.get(one.inputs[0]), [-1, *shape])])
+    def _run_reshape(self, instruction: instructions.Reshape) -> None:
+        shape = instruction.output.type.tensor_shape()[1:]
+        self._set(instruction, [tf.reshape(self.get(instruction.inputs[0]), [-1, *shape])])
 
-    def _run_fire(self, one: instructions.Fire) -> None:
-        tensors = fire(one.node, self._inputs(one), has_gradient=False)
-        if one.node.op == _PADDING:
+    def _run_fire(self, instruction: instructions.Fire) -> None:
+        tensors = fire(instruction.node, self._inputs(instruction), has_gradient=False)
+        if instruction.node.op == _PADDING:
             tensors = list(map(without_rows, tensors))
-        for tensor, value in zip(tensors, one.outputs, strict=True):
+        for tensor, value in zip(tensors, instruction.outputs, strict=True):
             tensor.set_shape(value.type.tensor_shape())
-        self._set(one, tensors)
+        self._set(instruction, tensors)
 
-    def _run_effect(self, one: instructions.Effect) -> None:
-        node, inputs = one.node, self.all(one.node.inputs)
+    def _run_effect(self, effect: instructions.Effect) -> None:
+        node, inputs = effect.node, self.all(effect.node.inputs)
         if isinstance(node, Check):
             run = partial(fail, node, inputs, self.graph.meaning_of_labels)
             is_due = ~tf.reduce_all(inputs[0])
         else:
             run = partial(show, node, inputs)
             is_due = tf.constant(True)
-        done = tf.cond(is_due & (self.get(one.tokens) > 0), run, lambda: False)
+        done = tf.cond(is_due & (self.get(effect.tokens) > 0), run, lambda: False)
         self._checked.append(done.op)
 
-    def _run_send(self, one: Send) -> None:
-        self.sent[one] = self.all(one.values)
+    def _run_send(self, instruction: Send) -> None:
+        self.sent[instruction] = self.all(instruction.values)
 
-    def _run_return(self, one: instructions.Return) -> None:
-        self.results = self.all(one.values)
+    def _run_return(self, instruction: instructions.Return) -> None:
+        self.results = self.all(instruction.values)
 
-    def _run_handon(self, one: Instruction) -> None:
+    def _run_handon(self, instruction: Instruction) -> None:
         """The machine of queues reads this when the segment has run."""
 
     _run_wait = _run_handon
 
-    def _run_reduce(self, one: Reduce) -> None:
-        self.reduced.append(one)
+    def _run_reduce(self, instruction: Reduce) -> None:
+        self.reduced.append(instruction)
 
 
 def _with_rows_of_one_size(values: Sequence[tf.Tensor]) -> Tensors:

@@ -224,21 +224,21 @@ def _in_order(graph: TaggedGraph, body: str, found: Iterable[list[_Fired]]) -> l
     return sorted((pair for pairs in found for pair in pairs), key=lambda pair: numbers[pair[0]])
 
 
-def _nodes(one: Instruction) -> list[_Fired]:
+def _nodes(instruction: Instruction) -> list[_Fired]:
     """The nodes that an instruction fires, each with the region whose tokens fire it."""
-    if isinstance(one, Return | HandOn):
-        return [(node, one.region) for node in one.passing]
+    if isinstance(instruction, Return | HandOn):
+        return [(node, instruction.region) for node in instruction.passing]
     nodes: list[Node] = []
-    if isinstance(one, Fire | Effect | Reduce):
-        nodes = [one.node]
-    elif isinstance(one, Send):
-        nodes = [node for site in one.sites for node in site.calls]
-    elif isinstance(one, Returned):
-        nodes = [node for site in one.sites for node in site.returns]
-    elif isinstance(one, Receive):
-        nodes = [value.node for value in one.values]
-    elif isinstance(one, Stitch | Pass):
-        nodes = [one.output.node]
+    if isinstance(instruction, Fire | Effect | Reduce):
+        nodes = [instruction.node]
+    elif isinstance(instruction, Send):
+        nodes = [node for site in instruction.sites for node in site.calls]
+    elif isinstance(instruction, Returned):
+        nodes = [node for site in instruction.sites for node in site.returns]
+    elif isinstance(instruction, Receive):
+        nodes = [value.node for value in instruction.values]
+    elif isinstance(instruction, Stitch | Pass):
+        nodes = [instruction.output.node]
     return [(node, node.region) for node in nodes]
 
 

@@ -269,16 +269,16 @@ class CallFinder:
             registers = WaveRegisters(self.graph, name, self.shared, WaveStore(), None)
             registers.given = state.new[name]
             registers.run(_deciding(segment))
-            for one, values in registers.sent.items():
-                callers = self._callers(registers, one, state.numbers[name])
-                found[one.sites] = values, callers
+            for send, values in registers.sent.items():
+                callers = self._callers(registers, send, state.numbers[name])
+                found[send.sites] = values, callers
         return {group: found[group] for group in self.groups}
 
-    def _callers(self, registers: WaveRegisters, one: Send, numbers: tf.Tensor) -> tf.Tensor:
+    def _callers(self, registers: WaveRegisters, send: Send, numbers: tf.Tensor) -> tf.Tensor:
         """The number of the caller of each call that call sites make."""
-        for region in one.region.path() if one.region else ():
+        for region in send.region.path() if send.region else ():
             numbers = tf.gather(numbers, registers.get(region))
-        return tf.repeat(numbers, len(one.sites)) if len(one.sites) > 1 else numbers
+        return tf.repeat(numbers, len(send.sites)) if len(send.sites) > 1 else numbers
 
     def _keys(self, body: str, arguments: Tensors) -> tf.Tensor:
         """Returns the keys of calls of a body, int64 `[calls, columns]`."""
@@ -294,11 +294,11 @@ def _deciding(segment: Segment) -> list[Instruction]:
     """The instructions of a segment on which the arguments of its calls depend."""
     read: set[Item] = set()
     found = []
-    for one in reversed(segment.instructions):
-        if isinstance(one, Send) or read.intersection(one.writes):
-            found.append(one)
-            read.update(one.reads)
-            tokens = [item for item in one.reads if isinstance(item, Tokens)]
+    for instruction in reversed(segment.instructions):
+        if isinstance(instruction, Send) or read.intersection(instruction.writes):
+            found.append(instruction)
+            read.update(instruction.reads)
+            tokens = [item for item in instruction.reads if isinstance(item, Tokens)]
             read.update(item.region for item in tokens if item.region)
     return found[::-1]
 
@@ -308,17 +308,19 @@ def reads_root(graph: TaggedGraph, loop: Loop) -> bool:
     roots = {node for body in graph.bodies.values() for node in body.parameters if node.is_root}
     found: set[Item] = {node.output() for node in roots}
     for segment in loop.segments:
-        for one in segment.instructions:
-            if not found.intersection(one.reads) or isinstance(one, Effect | Reduce | Save):
+        for instruction in segment.instructions:
+            if not found.intersection(instruction.reads) or isinstance(
+                instruction, Effect | Reduce | Save
+            ):
                 continue
-            if isinstance(one, Select):
+            if isinstance(instruction, Select):
                 return True
-            if isinstance(one, Send):
-                parameters = graph.bodies[one.sites[0].callee].parameters
-                pairs = zip(one.values, parameters, strict=True)
+            if isinstance(instruction, Send):
+                parameters = graph.bodies[instruction.sites[0].callee].parameters
+                pairs = zip(instruction.values, parameters, strict=True)
                 if any(value in found and node not in roots for value, node in pairs):
                     return True
-            found.update(one.writes)
+            found.update(instruction.writes)
     return False
 
 

@@ -87,9 +87,10 @@ def check_order(
     def failed() -> tf.Tensor:
         is_open = level < 0
         edges = tf.where(tf.gather(is_open, callers) & tf.gather(is_open, callees))[:, 0]
-        one, other = tf.gather(callers, edges), tf.gather(callees, edges)
+        caller, callee = tf.gather(callers, edges), tf.gather(callees, edges)
         # Each call without a level makes another call without a level. So the path gets to a cycle.
-        following = tf.tensor_scatter_nd_update(tf.zeros_like(level), tf.expand_dims(one, 1), other)
+        none = tf.zeros_like(level)
+        following = tf.tensor_scatter_nd_update(none, tf.expand_dims(caller, 1), callee)
         start = tf.cast(tf.argmax(is_open), tf.int32)
         (start,) = tf.while_loop(
             lambda call: True,

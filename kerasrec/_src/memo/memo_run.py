@@ -81,9 +81,9 @@ class LevelLoop(LoopRun):
         if self._reads_arguments:
             return {}
         sent = {
-            one.sites: tensors
+            send.sites: tensors
             for registers in found.values()
-            for one, tensors in registers.sent.items()
+            for send, tensors in registers.sent.items()
         }
         for group, tensors in sent.items():
             callee = group[0].callee
@@ -95,12 +95,12 @@ class LevelLoop(LoopRun):
 
     def _hand_back(self, found: dict[str, WaveRegisters], state: State) -> None:
         """Gives calls the live rows that they read."""
-        returned: dict[Together, tuple[WaveRegisters, Returned]] = {
-            one.sites: (found[name], one) for name, one in self._all(Returned)
+        receivers: dict[Together, tuple[WaveRegisters, Returned]] = {
+            receiver.sites: (found[name], receiver) for name, receiver in self._all(Returned)
         }
         for group in groups_of(self.graph):
-            registers, one = returned[group]
-            registers.returns[one] = [
+            registers, receiver = receivers[group]
+            registers.returns[receiver] = [
                 self.plan.read(group, state.wave, tensor) for tensor in state.carry[group[0].callee]
             ]
 

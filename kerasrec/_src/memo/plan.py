@@ -146,10 +146,10 @@ def plan_of(graph: TaggedGraph, calls: Calls, parallel_tokens: int | None = None
     last_read = {
         name: tf.fill([tf.size(numbers)], num_waves) for name, numbers in calls.numbers.items()
     }
-    for group, (one, other) in calls.edges.items():
-        order = tf.argsort(tf.gather(place, one), stable=True)
-        waves = tf.gather(wave, tf.gather(one, order))
-        target = tf.gather(place, tf.gather(other, order))
+    for group, (callers, callees) in calls.edges.items():
+        order = tf.argsort(tf.gather(place, callers), stable=True)
+        waves = tf.gather(wave, tf.gather(callers, order))
+        target = tf.gather(place, tf.gather(callees, order))
         counts = tf.math.bincount(waves, minlength=num_waves, maxlength=num_waves)
         targets[group] = divided(target, counts)
         callee = group[0].callee

@@ -11,7 +11,7 @@ from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.graph.nodes import Collect
 from kerasrec._src.graph.values import Node
 from kerasrec._src.schedule.check import check_schedule
-from kerasrec._src.schedule.hoist import hoisted
+from kerasrec._src.schedule.hoist import hoisted, in_loop
 from kerasrec._src.schedule.instructions import Fire, Instruction, Reduce, Select
 from kerasrec._src.schedule.linkage import received, results, returned, sent
 from kerasrec._src.schedule.loads_and_saves import linked
@@ -57,22 +57,22 @@ def _in_queues(graph: TaggedGraph, is_for_blocks: bool = False) -> Schedule:
     places = places_of_program(graph)
     by_stage = _by_stage(places.stages, places.passed_on)
     if is_for_blocks:
-        by_stage = {key: list(map(_for_blocks, ones)) for key, ones in by_stage.items()}
+        by_stage = {key: list(map(_for_blocks, old)) for key, old in by_stage.items()}
     sections = tuple(in_queues(places, by_stage))
     return hoisted(Schedule(graph, sections, in_blocks=is_for_blocks))
 
 
-def _for_blocks(one: Instruction) -> Instruction:
+def _for_blocks(instruction: Instruction) -> Instruction:
     """Returns the same instruction for blocks, where values have rows for tokens of all branches.
 
     An instruction that fills a table by index does so in the loop.
     """
-    if isinstance(one, Fire):
-        return replace(one, is_masked=True)
-    if not isinstance(one, Reduce):
-        return one
-    has_index = isinstance(one.node, Collect) and one.node.size is not None
-    return replace(one, by_wave=has_index, is_masked=True)
+    if isinstance(instruction, Fire):
+        return replace(instruction, is_masked=True)
+    if not isinstance(instruction, Reduce):
+        return instruction
+    has_index = isinstance(instruction.node, Collect) and instruction.node.size is not None
+    return replace(instruction, by_wave=has_index, is_masked=True)
 
 
 def _in_waves(graph: TaggedGraph) -> Schedule:
@@ -92,8 +92,8 @@ def build_bounded(graph: TaggedGraph) -> Schedule:
     forward = forward_part(graph)
     places = places_of_program(forward, is_bounded=True)
     by_stage = {
-        key: [replace(one, by_wave=True) if isinstance(one, Reduce) else one for one in ones]
-        for key, ones in _by_stage(places.stages, places.passed_on).items()
+        key: list(map(in_loop, old))
+        for key, old in _by_stage(places.stages, places.passed_on).items()
     }
     loop, _ = in_queues(places, by_stage)
     found = linked(Schedule(forward, (loop,)))

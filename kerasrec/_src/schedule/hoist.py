@@ -42,7 +42,7 @@ def hoisted(schedule: Schedule) -> Schedule:
         after = sections[number + 1]
         in_loop, left = {}, []
         for segment in after.segments:
-            loops = [one for one in section.segments if one.body == segment.body]
+            loops = [loop for loop in section.segments if loop.body == segment.body]
             waiting = _Waiting(at_use, by_width, in_queues)
             divided, rest = _divided(loops, segment, waiting)
             in_loop[segment.body] = iter(divided)
@@ -50,7 +50,8 @@ def hoisted(schedule: Schedule) -> Schedule:
         segments = tuple(next(in_loop[segment.body]) for segment in section.segments)
         sections[number] = replace(section, segments=segments)
         if not in_queues:
-            by_width |= _by_width(one for segment in segments for one in segment.placed)
+            for segment in segments:
+                by_width |= _by_width(segment.placed)
         sections[number + 1] = replace(after, segments=tuple(left))
     return linked(replace(schedule, sections=tuple(sections)))
 
@@ -109,7 +110,7 @@ class _Waiting:
         """Returns the instructions of `pool` that run in the loop."""
         makers = {**self.at_use, **{item: maker for maker in pool for item in maker.writes}}
         roots = (*WAITED_FOR, Select) if self.in_queues else WAITED_FOR
-        waiting = [one for one in pool if _is_waited_for(one, roots)]
+        waiting = [instruction for instruction in pool if _is_waited_for(instruction, roots)]
         needed: set[Instruction] = set()
         apart: set[Item] = set(self.by_width)
         while waiting:
@@ -119,14 +120,11 @@ class _Waiting:
             waiting = []
             if not self.in_queues:
                 apart |= _by_width(needed)
-                waiting = [
-                    one
-                    for one in pool
-                    if one not in needed
-                    and _may_stay(one)
-                    and not apart.isdisjoint(items_read(one, self.at_use))
-                ]
-                apart |= {item for one in waiting for item in one.writes if _is_of_wave(item)}
+                for reader in pool:
+                    is_left = reader not in needed and _may_stay(reader)
+                    if is_left and not apart.isdisjoint(items_read(reader, self.at_use)):
+                        waiting.append(reader)
+                apart |= {item for reader in waiting for item in reader.writes if _is_of_wave(item)}
         return needed
 
 
@@ -159,30 +157,26 @@ def _divided(
         after: The segment for all tokens of the body.
         waiting: Finds the instructions that the loop waits for.
     """
-    in_loops = [one for segment in loops for one in segment.placed]
-    here = {item for one in in_loops for item in one.writes}
-    again = [one for one in after.placed if here.intersection(one.writes)]
-    pool = [*in_loops, *(one for one in after.placed if one not in again)]
+    in_loops = [instruction for segment in loops for instruction in segment.placed]
+    here = {item for maker in in_loops for item in maker.writes}
+    again = [maker for maker in after.placed if here.intersection(maker.writes)]
+    pool = [*in_loops, *after.without(again).placed]
     needed = waiting.needed(pool)
     # A loop with one segment for each body takes back hoisted instructions that it waits for now.
-    back = [one for one in after.placed if one in needed]
+    back = [instruction for instruction in after.placed if instruction in needed]
     if back and len(loops) > 1:
         raise GraphError(f"{after.body} waits for what runs for all tokens, {back[0]}.")
-    copies = [one for segment in (*loops, after) for one in segment.at_use]
-    divided = [
-        segment.holding(
-            [
-                *(_in_loop(one) for one in (*segment.placed, *back) if one in needed),
-                *(copies if segment is loops[0] else ()),
-            ]
-        )
-        for segment in loops
-    ]
-    left = (one for one in pool if one not in needed)
+    divided = []
+    for segment in loops:
+        own = [in_loop(old) for old in (*segment.placed, *back) if old in needed]
+        copies = [copy for other in (*loops, after) for copy in other.at_use]
+        divided.append(segment.holding([*own, *(copies if segment is loops[0] else ())]))
+    left = [instruction for instruction in pool if instruction not in needed]
     return divided, after.holding([*again, *left])
 
 
-def _in_loop(instruction: Instruction) -> Instruction:
+def in_loop(instruction: Instruction) -> Instruction:
+    """Returns the same instruction for a loop, which adds gradients up."""
     return replace(instruction, by_wave=True) if isinstance(instruction, Reduce) else instruction
 
 

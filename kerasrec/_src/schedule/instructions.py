@@ -352,14 +352,12 @@ class Save(Instruction, reads="item", by_frame="by_frame"):
         item: The item that is kept.
         divided: Whether it is known for the tokens of all waves and a loop reads it. Then it is
           divided among the waves.
-        for_backward: Whether a gradient reads it, which makes it a residual.
         by_frame: Whether it is kept in the rows of frames, for tokens that come together elsewhere.
           Otherwise it is kept with the wave, or block of frames, that has computed it.
     """
 
     item: Item
     divided: bool = False
-    for_backward: bool = False
     by_frame: bool = False
 
     @property

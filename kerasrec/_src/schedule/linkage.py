@@ -59,7 +59,7 @@ def sent(graph: TaggedGraph, name: str, sweep: int) -> list[Instruction]:
     # If equal calls are one call, it must be known who makes a call.
     by_frame = graph.memo is not None and not sweep
     groups = (group for group in groups_of(graph) if group[0].caller == name)
-    return [one for group in groups for one in _sent(graph, group, sweep, by_frame)]
+    return [instruction for group in groups for instruction in _sent(graph, group, sweep, by_frame)]
 
 
 def returned(graph: TaggedGraph, name: str, sweep: int) -> list[Instruction]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kerasrec._src.errors import GraphError
 from kerasrec._src.graph.values import Region, each_of
@@ -59,17 +59,6 @@ def linked(schedule: Schedule, saves_sizes: bool = False) -> Schedule:
         by_frame |= linker.gathered
 
 
-@dataclass(frozen=True)
-class _Use:
-    """How later segments read a saved item."""
-
-    divided: bool = False
-    for_backward: bool = False
-
-    def __or__(self, other: _Use) -> _Use:
-        return _Use(self.divided or other.divided, self.for_backward or other.for_backward)
-
-
 class _Linker:
     """Links the segments of a schedule.
 
@@ -98,7 +87,8 @@ class _Linker:
                     if isinstance(instruction, Select):
                         self.selects.update(dict.fromkeys(instruction.regions, instruction))
                         self.body_of.update(dict.fromkeys(instruction.regions, segment.body))
-        self.wanted: dict[_Spot, dict[Item, _Use]] = defaultdict(dict)
+        # The items that segments must save, each with whether a loop divides it among waves.
+        self.wanted: dict[_Spot, dict[Item, bool]] = defaultdict(dict)
 
     def linked(self, saves_sizes: bool) -> Schedule:
         """Returns the schedule with loads and saves."""
@@ -118,46 +108,47 @@ class _Linker:
 
     def _segment(self, spot: _Spot) -> Segment:
         segment, wanted = self._at(spot), self.wanted[spot]
-        self._want_sizes_of_divided(spot)
-        own = {item: one for one in segment.placed for item in one.writes}
-        providers: dict[Item, Instruction] = {}
+        for item, is_divided in list(wanted.items()):
+            if is_divided:
+                self._want_sizes_of(region_of(item), spot[0], segment.body)
+        makers = {item: maker for maker in segment.placed for item in maker.writes}
 
-        def provider(item: Item) -> Instruction:
-            if item not in providers:
-                found = own.get(item) or self._from_elsewhere(item, spot)
-                providers.update(dict.fromkeys(found.writes, found))
-            return providers[item]
+        def maker_of(item: Item) -> Instruction:
+            if item not in makers:
+                maker = self._from_elsewhere(item, spot)
+                makers.update(dict.fromkeys(maker.writes, maker))
+            return makers[item]
 
         saves = [
-            Save(item, wanted[item].divided, wanted[item].for_backward, item in self.by_frame)
+            Save(item, wanted[item], item in self.by_frame)
             for item in sorted(wanted, key=_order_of_save)
         ]
         kinds = (*ROOTS, Select) if segment.place is not None else ROOTS
-        roots = [one for one in segment.placed if isinstance(one, kinds)]
+        roots: list[Instruction] = [root for root in segment.placed if isinstance(root, kinds)]
+        waiting = [*roots, *(maker_of(item) for save in saves for item in save.reads)]
         live: dict[Instruction, None] = {}
-        waiting = [*roots, *(provider(item) for one in saves for item in one.reads)]
         while waiting:
-            one = waiting.pop()
-            if one not in live:
-                live[one] = None
-                waiting += map(provider, one.reads)
-        found: dict[Instruction, None] = {}
+            instruction = waiting.pop()
+            if instruction not in live:
+                live[instruction] = None
+                waiting += map(maker_of, instruction.reads)
+        ordered: dict[Instruction, None] = {}
 
-        def put(one: Instruction) -> None:
-            if one not in found:
-                for item in one.reads:
-                    put(provider(item))
-                found[one] = None
+        def put(instruction: Instruction) -> None:
+            if instruction not in ordered:
+                for item in instruction.reads:
+                    put(maker_of(item))
+                ordered[instruction] = None
 
-        for one in (*segment.placed, *live):
-            if one in live:
-                put(one)
-        for one in found:
-            if isinstance(one, Load):
-                self._want_loaded(one.item, spot)
-        loads = [one for one in found if isinstance(one, Load) and not one.reads]
-        others = [one for one in found if one not in loads]
-        return replace(segment, instructions=(*loads, *others, *saves))
+        for instruction in (*segment.placed, *live):
+            if instruction in live:
+                put(instruction)
+        loads = [load for load in ordered if isinstance(load, Load)]
+        for load in loads:
+            self._want_loaded(load.item, spot)
+        first = [load for load in loads if not load.reads]
+        others = [instruction for instruction in ordered if instruction not in first]
+        return segment.holding([*first, *others, *saves])
 
     def _at(self, spot: _Spot) -> Segment:
         number, at = spot
@@ -194,9 +185,9 @@ class _Linker:
         spots = [other for other in self.spots[item] if other < spot]
         if not spots:
             raise GraphError(f"{self._at(spot).body} reads {item} before it is computed.")
-        one, other = self.sections[spots[-1][0]], self.sections[spot[0]]
-        is_divided = isinstance(one, AllTokens) and isinstance(other, Loop) and not self.in_queues
-        self._want(item, spots[-1], _Use(is_divided, one.sweep < other.sweep))
+        saving, loading = self.sections[spots[-1][0]], self.sections[spot[0]]
+        is_of_all = isinstance(saving, AllTokens) and isinstance(loading, Loop)
+        self._want(item, spots[-1], is_of_all and not self.in_queues)
         places = {self._at(spots[-1]).place, self._at(spot).place}
         is_elsewhere = None in places or len(places) > 1
         if self.in_queues and (
@@ -204,14 +195,8 @@ class _Linker:
         ):
             self.gathered.add(item)
 
-    def _want(self, item: Item, spot: _Spot, use: _Use) -> None:
-        wanted = self.wanted[spot]
-        wanted[item] = use | wanted.get(item, _Use())
-
-    def _want_sizes_of_divided(self, spot: _Spot) -> None:
-        for item, use in list(self.wanted[spot].items()):
-            if use.divided:
-                self._want_sizes_of(region_of(item), spot[0], self._at(spot).body)
+    def _want(self, item: Item, spot: _Spot, is_divided: bool = False) -> None:
+        self.wanted[spot][item] = is_divided or self.wanted[spot].get(item, False)
 
     def _want_sizes_of(self, region: Region | None, number: int, body: str) -> None:
         """Makes a segment save how many tokens of a region each wave has, or items that tell it."""
@@ -221,7 +206,7 @@ class _Linker:
             item = region
             self._want_sizes_of(region.parent, number, body)
         spots = [spot for spot in self.spots[region or item] if spot < last]
-        self._want(item, spots[-1], _Use())
+        self._want(item, spots[-1])
 
     def _want_for_limits(self) -> None:
         """Makes segments save what the error of an exceeded limit reads: who called a token."""
@@ -235,7 +220,7 @@ class _Linker:
             for item in site.region.path() if site.region and site.caller else ():
                 spot = [spot for spot in self.spots[item] if spot[0] < number][-1]
                 is_divided = isinstance(self.sections[spot[0]], AllTokens)
-                self._want(item, spot, _Use(is_divided))
+                self._want(item, spot, is_divided)
 
     def _want_sizes(self) -> None:
         last = max(number for number, section in enumerate(self.sections) if not section.sweep)
@@ -280,8 +265,8 @@ def at_use_of(schedule: Schedule) -> dict[Item, Instruction]:
     Those that select or count tokens are left out.
     """
     return {
-        item: one
-        for _, _, one in schedule.instructions()
-        if one.at_use and not isinstance(one, Select | Settled | Measure)
-        for item in one.writes
+        item: instruction
+        for _, _, instruction in schedule.instructions()
+        if instruction.at_use and not isinstance(instruction, Select | Settled | Measure)
+        for item in instruction.writes
     }

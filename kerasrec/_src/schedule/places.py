@@ -117,7 +117,7 @@ class _BodyPlaces:
         self.readers = readers_of(body)
         self.made = {node: instructions_of(body.name, node) for node in body.nodes}
         self.makers: dict[Item, Instruction] = {
-            item: one for ones in self.made.values() for one in ones for item in one.writes
+            item: maker for made in self.made.values() for maker in made for item in maker.writes
         }
         self.stages: dict[Node, int] = {}
         may_hand_on = not is_bounded and not graph.memo
@@ -152,7 +152,7 @@ class _BodyPlaces:
         fixed = linkage_stages(self.body, self.groups, self.rounds, index)
         for node in sweep.nodes:
             earliest = first
-            is_at_use = any(one.at_use for one in self.made[node])
+            is_at_use = any(instruction.at_use for instruction in self.made[node])
             if index % 2 and not is_at_use:  # Frames begin at the place where they were done.
                 place = min(leaf.place for leaf in self.tail.around(node.region).leaves)
                 earliest += self.rounds - place
@@ -203,8 +203,8 @@ class _BodyPlaces:
     def _reads(self, node: Node) -> list[Item]:
         if isinstance(node, Return | Entrance):
             return []
-        ones = self.made[node]
-        return [item for one in ones for item in one.reads] if ones else list(node.inputs)
+        made = self.made[node]
+        return [item for reader in made for item in reader.reads] if made else list(node.inputs)
 
     def _sources(self, items: Iterable[Item]) -> Iterator[Node]:
         """Yields the nodes that items come from, through what is materialised at use."""

@@ -38,13 +38,13 @@ def in_queues(
         for name in graph.bodies:
             numbers = places.of(name)
             for place in reversed(numbers) if sweep % 2 else numbers:
-                ones = [
+                instructions = [
                     *_before(places, name, sweep, place),
                     *_own(places, by_stage, name, sweep, place),
                     *_after(places, name, sweep, place),
                 ]
                 settled = tuple(places.tails[name].settled(place))
-                segments.append(Segment(name, tuple(ones), place, settled))
+                segments.append(Segment(name, tuple(instructions), place, settled))
         direction = Direction.BACK if sweep % 2 else Direction.AGAIN
         yield Queues(
             sweep,

@@ -69,7 +69,7 @@ class Segment:
 
     def of(self, kind: type[OfKind]) -> list[OfKind]:
         """Returns its instructions of a class, in order."""
-        return [one for one in self.instructions if isinstance(one, kind)]
+        return [instruction for instruction in self.instructions if isinstance(instruction, kind)]
 
     def holding(self, instructions: Iterable[Instruction]) -> Segment:
         """Returns the same segment with other instructions."""
@@ -77,7 +77,7 @@ class Segment:
 
     def without(self, left_out: Collection[Instruction]) -> Segment:
         """Returns the same segment without some of its instructions."""
-        return self.holding(one for one in self.instructions if one not in left_out)
+        return self.holding(kept for kept in self.instructions if kept not in left_out)
 
 
 class Direction(enum.Enum):

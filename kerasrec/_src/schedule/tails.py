@@ -157,10 +157,10 @@ def tail_calls(body: Body, sites: Iterable[CallSite]) -> set[int]:
         sites: All call sites of the program.
     """
     alone = replace(body, sweeps=body.sweeps[:1])
-    own = [replace(one, linkages=one.linkages[:1]) for one in sites if one.caller == body.name]
+    own = [replace(site, linkages=site.linkages[:1]) for site in sites if site.caller == body.name]
     readers = readers_of(alone)
     tail = _tail_of_values(alone, readers)
-    return {one.label for leaf in tail.leaves for one in own if _is_returned(one, leaf, readers)}
+    return {site.label for leaf in tail.leaves for site in own if _is_returned(site, leaf, readers)}
 
 
 def readers_of(body: Body) -> dict[Value, list[Node]]:

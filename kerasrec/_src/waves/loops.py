@@ -106,9 +106,9 @@ class LoopRun:
         )
         for (_, save), array in zip(self._all(Save), end.arrays, strict=True):
             self.store.keep(save.item, array)
-        for (_, one), total in zip(self._all(Reduce), end.totals, strict=True):
-            if isinstance(one.node, Accumulate):
-                sums.accumulate(one.node, total)
+        for (_, reduce), total in zip(self._all(Reduce), end.totals, strict=True):
+            if isinstance(reduce.node, Accumulate):
+                sums.accumulate(reduce.node, total)
         return end
 
     @property
@@ -121,7 +121,7 @@ class LoopRun:
 
     def _all(self, kind: type[OfKind]) -> list[tuple[str, OfKind]]:
         """The instructions of a kind, each with the body that runs it."""
-        return [(segment.body, one) for segment in self.loop.segments for one in segment.of(kind)]
+        return [(each.body, found) for each in self.loop.segments for found in each.of(kind)]
 
     def _carried(self) -> dict[str, list[Node]]:
         """The nodes whose values a wave passes to the next."""
@@ -135,7 +135,7 @@ class LoopRun:
         """Returns the state before the first wave, and the shapes of states at all waves."""
         carried = self._carried()
         carry = self._first_carry({name: empty(nodes) for name, nodes in carried.items()}, given)
-        types = [one.node.inputs[0].type for _, one in self._all(Reduce)]
+        types = [reduce.node.inputs[0].type for _, reduce in self._all(Reduce)]
         wave = tf.constant(0)
         if self._is_up and self.num_waves is not None:
             wave = self.num_waves - 1
@@ -185,7 +185,7 @@ class LoopRun:
                 found[segment.body].run(segment.instructions)
             carry = self._passed_on(found, before, state)
         saves = zip(self._all(Save), state.arrays, strict=True)
-        reduced = [found[name].get(one.node.inputs[0]) for name, one in self._all(Reduce)]
+        reduced = [found[name].get(reduce.node.inputs[0]) for name, reduce in self._all(Reduce)]
         return State(
             state.wave + (-1 if self._is_up else 1),
             carry,
@@ -208,31 +208,34 @@ class LoopRun:
         """
         later = {}
         for segment in self.loop.segments:
-            ones = segment.instructions
-            places = [at for at, one in enumerate(ones) if isinstance(one, Returned)]
-            head = [one for one in ones[: max(places, default=0)] if not isinstance(one, Returned)]
+            receivers = segment.of(Returned)
+            last = segment.instructions.index(receivers[-1]) if receivers else 0
+            head = [first for first in segment.instructions[:last] if first not in receivers]
             found[segment.body].run(head)
-            later[segment.body] = [one for one in ones if one not in head]
+            later[segment.body] = segment.without(head).instructions
         self._hand_back(found, state)
         for name, rest in later.items():
             found[name].run(rest)
 
     def _hand_back(self, found: dict[str, WaveRegisters], state: State) -> None:
         """Divides the results of bodies among the call sites that called them."""
-        returned = {one.sites[0].label: (found[name], one) for name, one in self._all(Returned)}
+        receivers = {
+            receiver.sites[0].label: (found[name], receiver)
+            for name, receiver in self._all(Returned)
+        }
         for callee, tensors in state.carry.items():
-            groups = [returned[group[0].label] for group in self._groups(callee)]
+            groups = [receivers[group[0].label] for group in self._groups(callee)]
             if len(groups) > 1 and tensors:
                 sizes = [
-                    registers.get(one.divides) * len(one.sites)
-                    for registers, one in groups
-                    if one.divides
+                    registers.get(receiver.divides) * len(receiver.sites)
+                    for registers, receiver in groups
+                    if receiver.divides
                 ]
                 pieces = [tf.split(tensor, sizes) for tensor in tensors]
             else:
                 pieces = [[tensor] * len(groups) for tensor in tensors]
-            for place, (registers, one) in enumerate(groups):
-                registers.returns[one] = [piece[place] for piece in pieces]
+            for place, (registers, receiver) in enumerate(groups):
+                registers.returns[receiver] = [piece[place] for piece in pieces]
 
     def _returned(self, found: dict[str, WaveRegisters], state: State) -> Carry:
         """The results that a wave returns to the wave of its callers."""
@@ -245,9 +248,9 @@ class LoopRun:
     def _passed(self, callee: str, found: dict[str, WaveRegisters]) -> Tensors:
         """The values that all call sites pass to a body, `[tokens, ...]` each."""
         sent = {
-            one.sites[0].label: tensors
+            send.sites[0].label: tensors
             for registers in found.values()
-            for one, tensors in registers.sent.items()
+            for send, tensors in registers.sent.items()
         }
         columns = [sent[group[0].label] for group in self._groups(callee)]
         if not columns:

@@ -32,20 +32,20 @@ class WaveRegisters(Registers):
         super().__post_init__()
         self.returns: dict[Returned, Tensors] = {}
 
-    def bring(self, one: Instruction) -> Tensors:
+    def bring(self, instruction: Instruction) -> Tensors:
         """Returns a value that was passed to the wave, or saved for it."""
-        if isinstance(one, Receive):
-            counts = [num_rows(self.given[0])] if one.tokens else []
+        if isinstance(instruction, Receive):
+            counts = [num_rows(self.given[0])] if instruction.tokens else []
             return [*counts, *self.given]
-        if isinstance(one, Returned):
-            pairs = zip(one.values, self.returns[one], strict=True)
+        if isinstance(instruction, Returned):
+            pairs = zip(instruction.values, self.returns[instruction], strict=True)
             return [tensor for value, tensor in pairs if value]
-        if isinstance(one, Load):
-            return [self.store.load(one.item, self.wave)]
-        if isinstance(one, Measure):
-            self.store.measure(one.tokens, one.item)
-            return [num_rows(self.get(one.item))]
-        return super().bring(one)
+        if isinstance(instruction, Load):
+            return [self.store.load(instruction.item, self.wave)]
+        if isinstance(instruction, Measure):
+            self.store.measure(instruction.tokens, instruction.item)
+            return [num_rows(self.get(instruction.item))]
+        return super().bring(instruction)
 
     def keep(self, save: Save) -> None:
         """Keeps a value that is known for all waves; loops keep the values of single waves."""

@@ -52,38 +52,38 @@ def among_instances(schedule: Schedule, devices: Sequence[str]) -> Schedule:
                 and all(times_written[value] == 1 for value in fire.outputs)
             }
             for group in _groups(segment, candidates):
-                edits.update({one: [] for one in group})
+                edits.update({fire: [] for fire in group})
                 edits[group[0]] = list(_Group(group, devices, readers).instructions())
     return edited(schedule, edits)
 
 
-def can_divide(one: Fire) -> bool:
+def can_divide(fire: Fire) -> bool:
     """Whether an op gives the same on parts of its tokens as on all, or the parts of a sum."""
-    node = one.node
-    if not isinstance(node, Primitive) or node.function or node.device or one.is_masked:
+    node = fire.node
+    if not isinstance(node, Primitive) or node.function or node.device or fire.is_masked:
         return False
-    if node.operation.op_def.is_stateful or not any(_is_of_tokens(item) for item in one.inputs):
+    if node.operation.op_def.is_stateful or not any(_is_of_tokens(item) for item in fire.inputs):
         return False
-    if any(item.type.kind is Kind.WAVE or _is_handle(item) for item in one.inputs):
+    if any(item.type.kind is Kind.WAVE or _is_handle(item) for item in fire.inputs):
         return False
-    if any(name in node.op for name in _BY_POSITION) or _looks_up(one):
+    if any(name in node.op for name in _BY_POSITION) or _looks_up(fire):
         return False
-    values = [item for item in (*one.inputs, *one.outputs) if not item.is_shared]
+    values = [item for item in (*fire.inputs, *fire.outputs) if not item.is_shared]
     if not all(item.type.is_static for item in values):
         return False  # It may have several rows for a token.
-    if node.op == "Reshape" and one.inputs[0].type.num_bytes != one.outputs[0].type.num_bytes:
+    if node.op == "Reshape" and fire.inputs[0].type.num_bytes != fire.outputs[0].type.num_bytes:
         return False  # It makes one row of several, or several of one.
-    if not all(item.type.is_differentiable for item in one.outputs):
+    if not all(item.type.is_differentiable for item in fire.outputs):
         return False
-    return all(map(_is_of_tokens, one.outputs)) or _is_sum(one)
+    return all(map(_is_of_tokens, fire.outputs)) or _is_sum(fire)
 
 
-def _looks_up(one: Fire) -> bool:
+def _looks_up(fire: Fire) -> bool:
     """Whether an op takes rows of a shared table, which would be copied, or of other tokens."""
-    node = one.node
+    node = fire.node
     if node.op != "GatherV2" or not isinstance(node, Primitive):
         return False
-    return one.inputs[0].is_shared or node.operation.get_attr("batch_dims") == 0
+    return fire.inputs[0].is_shared or node.operation.get_attr("batch_dims") == 0
 
 
 def _is_of_tokens(value: Value) -> bool:
@@ -94,34 +94,34 @@ def _is_handle(value: Value) -> bool:
     return value.type.dtype in (tf.resource, tf.variant)
 
 
-def _is_sum(one: Fire) -> bool:
+def _is_sum(fire: Fire) -> bool:
     """Whether an op is a product that sums over tokens, for the gradient of a weight."""
-    if one.node.op != "MatMul" or not all(map(_is_of_tokens, one.inputs)):
+    if fire.node.op != "MatMul" or not all(map(_is_of_tokens, fire.inputs)):
         return False
-    return bool(one.node.operation.get_attr("transpose_a"))  # type: ignore[attr-defined]
+    return bool(fire.node.operation.get_attr("transpose_a"))  # type: ignore[attr-defined]
 
 
 def _groups(segment: Segment, candidates: set[Fire]) -> list[list[Fire]]:
     """Ops of the same tokens that can run together, with nothing else in between."""
     makers: dict[Item, Instruction] = {}
     levels: dict[Instruction, int] = {}
-    found: dict[object, list[Fire]] = defaultdict(list)
-    for one in segment.instructions:
-        key = _tokens_of(one) if one in candidates else None
-        levels[one] = 0
-        for other in (makers[item] for item in one.reads if item in makers):
-            is_other_group = other in candidates and _tokens_of(other) != key
-            levels[one] = max(levels[one], levels[other] + is_other_group)
-        if isinstance(one, Fire) and key:
-            found[key, levels[one]].append(one)
-        makers.update(dict.fromkeys(one.writes, one))
-    return list(found.values())
+    groups: dict[object, list[Fire]] = defaultdict(list)
+    for instruction in segment.instructions:
+        key = _tokens_of(instruction) if instruction in candidates else None
+        levels[instruction] = 0
+        for maker in (makers[item] for item in instruction.reads if item in makers):
+            is_other_group = maker in candidates and _tokens_of(maker) != key
+            levels[instruction] = max(levels[instruction], levels[maker] + is_other_group)
+        if isinstance(instruction, Fire) and key:
+            groups[key, levels[instruction]].append(instruction)
+        makers.update(dict.fromkeys(instruction.writes, instruction))
+    return list(groups.values())
 
 
-def _tokens_of(one: Instruction) -> tuple[object, ...]:
+def _tokens_of(instruction: Instruction) -> tuple[object, ...]:
     """What ops have in common that run together: their tokens, and whether they run again."""
-    (region,) = {item.region for item in one.reads if isinstance(item, Value)}
-    return region, one.at_use
+    (region,) = {item.region for item in instruction.reads if isinstance(item, Value)}
+    return region, instruction.at_use
 
 
 @dataclass
@@ -129,35 +129,37 @@ class _Group:
     """Ops that run once for each instance.
 
     Args:
-        ones: in order.
+        fires: in order.
         devices: of the instances.
         readers: the instructions of the schedule that read each item.
     """
 
-    ones: Sequence[Fire]
+    fires: Sequence[Fire]
     devices: Sequence[str]
     readers: dict[Item, list[Instruction]]
 
     def instructions(self) -> Iterator[Instruction]:
         """What stands in their place."""
-        at_use, own = self.ones[0].at_use, set(self.ones)
-        written = dict.fromkeys(item for one in self.ones for item in one.outputs)
-        read = [item for one in self.ones for item in one.inputs if _is_of_tokens(item)]
+        at_use, own = self.fires[0].at_use, set(self.fires)
+        written = dict.fromkeys(value for fire in self.fires for value in fire.outputs)
+        read = [value for fire in self.fires for value in fire.inputs if _is_of_tokens(value)]
         parts: dict[Value, list[Value]] = {}
-        for value in dict.fromkeys(item for item in read if item not in written):
+        for value in dict.fromkeys(value for value in read if value not in written):
             parts[value] = Parts([value], [value.type] * len(self.devices), value.region).outputs
             yield Divide(value, tuple(parts[value]), by=NAME, at_use=at_use)
-        for one in self.ones:
-            copies = [replace(one.node, device=device) for device in self.devices]
-            for place, value in enumerate(one.outputs):
+        for fire in self.fires:
+            copies = [replace(fire.node, device=device) for device in self.devices]
+            for place, value in enumerate(fire.outputs):
                 parts[value] = [node.output(place) for node in copies]
             for number, node in enumerate(copies):
-                inputs = [parts[item][number] if item in parts else item for item in one.inputs]
+                inputs = [
+                    parts[value][number] if value in parts else value for value in fire.inputs
+                ]
                 yield Fire(node, tuple(inputs), tuple(node.outputs), by=NAME, at_use=at_use)
-        read_by_others = [item for item in written if not own.issuperset(self.readers[item])]
+        read_by_others = [value for value in written if not own.issuperset(self.readers[value])]
         joined = tuple(filter(_is_of_tokens, read_by_others))
         if joined:
-            of_parts = tuple(tuple(parts[item]) for item in joined)
+            of_parts = tuple(tuple(parts[value]) for value in joined)
             yield Join(joined, of_parts, by=NAME, at_use=at_use)
         for value in read_by_others:
             if value not in joined:
