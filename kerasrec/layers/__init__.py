@@ -1,17 +1,14 @@
 """Keras layers that read trees."""
 
-from kerasrec._src.layers.bidirectional import Bidirectional
-from kerasrec._src.layers.bracketed_text import BracketedText
 from kerasrec._src.layers.cell import RecursiveCell
 from kerasrec._src.layers.child_sum import ChildSumTreeLSTM, ChildSumTreeLSTMCell
 from kerasrec._src.layers.choices import Choice, Choices
 from kerasrec._src.layers.growth import GrownTrees
-from kerasrec._src.layers.node_wise import NodeWise
 from kerasrec._src.layers.recursive import Recursive
 from kerasrec._src.layers.rntn import RNTN, RNTNCell
 from kerasrec._src.layers.schema_encoder import SchemaEncoder
 from kerasrec._src.layers.schema_trees import SchemaTrees
-from kerasrec._src.layers.text_tree import TextTree
+from kerasrec._src.layers.text_layers import BracketedText, TextTree
 from kerasrec._src.layers.top_down import TopDown, TopDownCell
 from kerasrec._src.layers.top_down_decoder import TopDownDecoder
 from kerasrec._src.layers.top_down_tree_lstm import TopDownTreeLSTM, TopDownTreeLSTMCell
@@ -19,6 +16,7 @@ from kerasrec._src.layers.tree_decoder import TreeDecoder
 from kerasrec._src.layers.tree_gru import TreeGRU, TreeGRUCell
 from kerasrec._src.layers.tree_lstm import TreeLSTM, TreeLSTMCell
 from kerasrec._src.layers.tree_rnn import TreeRNN, TreeRNNCell
+from kerasrec._src.layers.wrappers import Bidirectional, NodeWise
 
 __all__ = [
     "RNTN",

@@ -9,21 +9,12 @@ from typing import Any, ClassVar
 
 import keras
 import tensorflow as tf
-from keras import ops
 
-from kerasrec._src.layers.types import Activation, Constraint, Initializer, Regularizer
 from kerasrec._src.private import added_losses
 from kerasrec._src.public import TraceError, map_fn
 
 # The words of errors for a None where a tensor is expected.
 _OF_NONE = ("NoneType", "None values not supported", "NOT CONVERTIBLE TO TENSOR")
-
-# The activations of Keras that compute each element from itself alone.
-_ELEMENTWISE = """
-    celu elu exponential gelu hard_shrink hard_sigmoid hard_silu hard_tanh leaky_relu linear
-    log_sigmoid mish relu relu6 selu sigmoid silu soft_shrink softplus softsign squareplus tanh
-    tanh_shrink threshold
-"""
 
 
 class RecursiveCell(keras.layers.Layer):
@@ -310,16 +301,6 @@ def is_of_keras(activation: Callable[..., Any]) -> bool:
     return getattr(keras.activations, getattr(activation, "__name__", ""), None) is activation
 
 
-def of_each_gate(activation: Callable[..., Any], gates: Any, number: int) -> Any:
-    """Applies an activation to gates that are joined, `[nodes, number * units]`, one by one.
-
-    An activation that is known to compute each element from itself alone gets all gates at once.
-    """
-    if is_of_keras(activation) and activation.__name__ in _ELEMENTWISE.split():
-        return activation(gates)
-    return ops.concatenate([activation(gate) for gate in tf.split(gates, number, -1)], -1)
-
-
 def _takes_training(cell: RecursiveCell, method: Callable[..., Any]) -> bool:
     """Whether a method takes `training`, or passes `**kwargs` to `call`, which takes it."""
     parameters = inspect.signature(method).parameters
@@ -352,119 +333,3 @@ def _output_and_states(cell: RecursiveCell, found: Any) -> tuple[Any, list[Any]]
             "`self.output_size` in `__init__`."
         )
     return output, states
-
-
-class KernelCell(RecursiveCell):
-    """A cell with `kernel`, `recurrent_kernel` and `bias`, made in the same way as in Keras.
-
-    `recurrent_kernel` has rows for each child, so a cell needs an arity. A subclass whose children
-    share these rows, or whose arity is known only later, sets `needs_arity = False`.
-
-    Args:
-        units: The size of the output, a positive int.
-        activation: The activation of the new state.
-        use_bias: Whether the cell has a bias.
-        kernel_initializer: The initializer of `kernel`.
-        recurrent_initializer: The initializer of `recurrent_kernel`.
-        bias_initializer: The initializer of `bias`.
-        kernel_regularizer: The regularizer of `kernel`.
-        recurrent_regularizer: The regularizer of `recurrent_kernel`.
-        bias_regularizer: The regularizer of `bias`.
-        kernel_constraint: The constraint on `kernel`.
-        recurrent_constraint: The constraint on `recurrent_kernel`.
-        bias_constraint: The constraint on `bias`.
-        **kwargs: The arguments of `RecursiveCell`.
-    """
-
-    needs_arity: ClassVar[bool] = True
-
-    def __init__(
-        self,
-        units: int,
-        *,
-        activation: Activation = "tanh",
-        use_bias: bool = True,
-        kernel_initializer: Initializer = "glorot_uniform",
-        recurrent_initializer: Initializer = "glorot_uniform",
-        bias_initializer: Initializer = "zeros",
-        kernel_regularizer: Regularizer = None,
-        recurrent_regularizer: Regularizer = None,
-        bias_regularizer: Regularizer = None,
-        kernel_constraint: Constraint = None,
-        recurrent_constraint: Constraint = None,
-        bias_constraint: Constraint = None,
-        **kwargs: Any,
-    ):
-        super().__init__(**kwargs)
-        self.supports_jit = True
-        if self.arity is None and self.needs_arity:
-            raise ValueError(
-                f"{type(self).__name__} has weights for each child: `arity` must be a positive "
-                "integer, received None. For any number of children there is ChildSumTreeLSTM."
-            )
-        if not isinstance(units, int) or units < 1:
-            raise ValueError(f"`units` must be a positive integer, received {units!r}.")
-        self.units = units
-        self.activation = keras.activations.get(activation)
-        self.use_bias = use_bias
-        self.kernel_initializer = keras.initializers.get(kernel_initializer)
-        self.recurrent_initializer = keras.initializers.get(recurrent_initializer)
-        self.bias_initializer = keras.initializers.get(bias_initializer)
-        self.kernel_regularizer = keras.regularizers.get(kernel_regularizer)
-        self.recurrent_regularizer = keras.regularizers.get(recurrent_regularizer)
-        self.bias_regularizer = keras.regularizers.get(bias_regularizer)
-        self.kernel_constraint = keras.constraints.get(kernel_constraint)
-        self.recurrent_constraint = keras.constraints.get(recurrent_constraint)
-        self.bias_constraint = keras.constraints.get(bias_constraint)
-
-    def add_kernels(self, num_features: int | None, kernel: int, recurrent: int, bias: int) -> None:
-        """Creates the weights.
-
-        Args:
-            num_features: The number of input features.
-            kernel: The number of columns of `kernel` `[num_features, kernel]`.
-            recurrent: The number of columns of `recurrent_kernel` `[arity * units, recurrent]`, or
-                `[units, recurrent]` for all children with `arity=None`.
-            bias: The size of `bias`.
-        """
-        self.kernel = self.add_weight(
-            shape=(num_features, kernel),
-            name="kernel",
-            initializer=self.kernel_initializer,
-            regularizer=self.kernel_regularizer,
-            constraint=self.kernel_constraint,
-        )
-        self.recurrent_kernel = self.add_weight(
-            shape=(self.num_slots * self.units, recurrent),
-            name="recurrent_kernel",
-            initializer=self.recurrent_initializer,
-            regularizer=self.recurrent_regularizer,
-            constraint=self.recurrent_constraint,
-        )
-        self.bias = None
-        if self.use_bias:
-            self.bias = self.add_weight(
-                shape=(bias,),
-                name="bias",
-                initializer=self.bias_initializer,
-                regularizer=self.bias_regularizer,
-                constraint=self.bias_constraint,
-            )
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor arguments, as Keras saves them."""
-        return {
-            **super().get_config(),
-            "units": self.units,
-            "activation": keras.activations.serialize(self.activation),
-            "use_bias": self.use_bias,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "recurrent_initializer": keras.initializers.serialize(self.recurrent_initializer),
-            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
-            "kernel_regularizer": keras.regularizers.serialize(self.kernel_regularizer),
-            "recurrent_regularizer": keras.regularizers.serialize(self.recurrent_regularizer),
-            "bias_regularizer": keras.regularizers.serialize(self.bias_regularizer),
-            "kernel_constraint": keras.constraints.serialize(self.kernel_constraint),
-            "recurrent_constraint": keras.constraints.serialize(self.recurrent_constraint),
-            "bias_constraint": keras.constraints.serialize(self.bias_constraint),
-        }

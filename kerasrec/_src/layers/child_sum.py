@@ -9,9 +9,14 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from kerasrec._src.layers.recursive import CellLayer
+from kerasrec._src.layers.kernel_cell import (
+    Activation,
+    Constraint,
+    Initializer,
+    Regularizer,
+)
+from kerasrec._src.layers.recursive import CellLayer, Engine
 from kerasrec._src.layers.tree_lstm import TreeLSTMCell
-from kerasrec._src.layers.types import Activation, Constraint, Engine, Initializer, Regularizer
 from kerasrec._src.public import map_fn
 
 

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from kerasrec._src.layers.cell import call_cell
+from kerasrec._src.layers.recursive import Engine
 from kerasrec._src.layers.top_down import TopDownCell
-from kerasrec._src.layers.types import Engine
 from kerasrec._src.public import RecursiveFunction, collect, cond, recursive
 from kerasrec._src.short_repr import short_repr
 

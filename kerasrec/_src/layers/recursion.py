@@ -17,8 +17,8 @@ from kerasrec._src.engine.execution_plan import ExecutionPlan
 from kerasrec._src.errors import or_nothing
 from kerasrec._src.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec._src.layers.cell import RecursiveCell, call_cell, is_ready_made
-from kerasrec._src.layers.held import MadeOnce
 from kerasrec._src.layers.inputs import NodeInputs, is_table, leaf_of, look_up, num_words_of
+from kerasrec._src.layers.shared_sublayers import MadeOnce
 from kerasrec._src.layers.tree_checks import WordRules, check_sizes, same_sizes
 from kerasrec._src.layers.trees import LEAF, NodeTables, tables_of
 from kerasrec._src.private import in_xla, unseen_by_op_callbacks

@@ -4,36 +4,41 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import keras
 import tensorflow as tf
 
 from kerasrec._src.engine.execution_plan import ExecutionPlan
-from kerasrec._src.errors import SentenceFirst
 from kerasrec._src.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec._src.layers.cell import RecursiveCell
-from kerasrec._src.layers.held import config_of_held, freeze_held, plain, shape_of_result
 from kerasrec._src.layers.inputs import NodeInputs, takes_text
-from kerasrec._src.layers.node_mask import mask_symbolic
-from kerasrec._src.layers.ragged import (
+from kerasrec._src.layers.recursion import Recursion, Stages, visitor
+from kerasrec._src.layers.shared_sublayers import (
+    config_of_sublayer,
+    freeze_sublayers,
+    plain,
+    shape_of_result,
+)
+from kerasrec._src.layers.tree_checks import check
+from kerasrec._src.layers.tree_layer import (
+    TreeLayer,
+    are_states,
     as_rows,
-    both_inputs,
     check_children,
     is_ragged,
-    like,
-    num_trees,
+    mark_states,
+    refuse_mask,
 )
-from kerasrec._src.layers.recursion import Recursion, Stages, visitor
-from kerasrec._src.layers.stacking import StatesOfNodes, are_states, mark_states
-from kerasrec._src.layers.tree_checks import check
 from kerasrec._src.layers.trees import as_indices, node_tables
-from kerasrec._src.layers.types import Engine, check_engine
 from kerasrec._src.private import in_symbolic_scope, in_xla, mask_of, set_mask
+
+# "scalar" runs plain numbers, but cells compute on rows.
+Engine: TypeAlias = Literal["auto", "waves", "compiled"]
 
 
 @keras.saving.register_keras_serializable("kerasrec")
-class Recursive(StatesOfNodes, keras.layers.Layer):
+class Recursive(TreeLayer):
     """Applies a cell to every node of trees, children before parents.
 
     Leaves read their inputs; the cell's `inner_inputs` says whether inner nodes do. With None, the
@@ -190,19 +195,10 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
     _visitor = staticmethod(visitor)
     """Makes the recursive function behind the layer."""
 
-    def __call__(self, x: Any, children: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """Calls the layer: `layer(x, children)` or `layer([x, children])`."""
-        inputs = both_inputs(self.name, x, children, takes_ragged=True)
-        dtypes = [tf.as_dtype(item.dtype) for item in inputs if hasattr(item, "dtype")]
-        if self.embedding is None and [dtype.is_integer for dtype in dtypes] == [True, False]:
-            raise ValueError(
-                f"`x` of {self.name} are {dtypes[0].name} and `children` {dtypes[1].name}. Are "
-                "they swapped? Call layer(x, children): features of nodes, then integers."
-            )
-        with SentenceFirst():
-            outputs = super().__call__(*inputs, *args, **kwargs)
-        mask_symbolic(outputs, inputs[1])
-        return outputs
+    @property
+    def _takes_words(self) -> bool:
+        """Whether `x` contains words, not features."""
+        return self.embedding is not None
 
     def build(self, x_shape: Any, children_shape: Any = None) -> None:
         """Creates the cell's weights."""
@@ -214,14 +210,14 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         elif not self.cell.built:
             self.cell.build((None, self._num_features))
         self.cell.built = True
-        freeze_held(self)
+        freeze_sublayers(self)
         self.built = True
 
     def call(self, x: Any, children: Any, *, mask: Any = None, training: bool = False) -> Any:
         """Runs the recursion; see the class."""
         self.check(x, children, mask)
         if in_symbolic_scope():
-            return self._zeros(x)
+            return self._zeros(x, children)
         results, sequence = self._run(x, children, training)
         outputs = results[0] if sequence is None else sequence
         states = results[1:] if self.cell.has_own_output else results
@@ -375,18 +371,6 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
             trees = node_tables(tf.fill([1, 1, self.cell.arity or 1], -1))
             visitor(self.cell, inputs, trees, None, None, False, {}).function_graphs(0)
 
-    def _zeros(self, x: Any) -> Any:
-        """Outputs of the right shapes, from which Keras learns them without compiling."""
-        batch, units = num_trees(x), self.cell.output_size
-        outputs: Any = tf.zeros([batch, units], self.compute_dtype)
-        if self.return_sequences and is_ragged(x):
-            outputs = x.with_values(tf.zeros([tf.shape(x.values)[0], units], self.compute_dtype))
-        elif self.return_sequences:
-            outputs = tf.zeros([batch, tf.shape(x)[1], units], self.compute_dtype)
-        sizes = self.cell.state_sizes
-        states = [tf.zeros([batch, units], self.compute_dtype) for units in sizes]
-        return [outputs, *states] if self.return_state else outputs
-
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
         """Returns the masks of what `call` returns: which tree nodes are not padding.
 
@@ -414,16 +398,6 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         if not self.return_state:
             return output
         return [output, *((batch, units) for units in self.cell.state_sizes)]
-
-    def compute_output_spec(
-        self, x: Any, children: Any, *, mask: Any = None, training: bool = False
-    ) -> Any:
-        """Returns symbolic outputs, so that a functional model is built without compiling."""
-        self.check(x, children, mask)
-        shapes = self.compute_output_shape(x.shape, children.shape)
-        if not self.return_state:
-            return like(x, shapes, self.compute_dtype)
-        return [like(x, shape, self.compute_dtype) for shape in shapes]
 
     def function_graphs(self) -> FunctionGraphs:
         """Returns the graph of the recursive function, before tagging; the layer must be built."""
@@ -483,14 +457,14 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         """Returns the constructor arguments, as Keras saves them."""
         return {
             **super().get_config(),
-            "cell": config_of_held(self.cell),
+            "cell": config_of_sublayer(self.cell),
             "return_sequences": self.return_sequences,
             "return_state": self.return_state,
             "recompute": self.recompute,
             "engine": self.engine,
             "instances": plain(self.instances),
             "shared_nodes": self.shared_nodes,
-            "embedding": config_of_held(self.embedding),
+            "embedding": config_of_sublayer(self.embedding),
         }
 
     @classmethod
@@ -504,15 +478,12 @@ class Recursive(StatesOfNodes, keras.layers.Layer):
         return cls(**{**config, **layers})
 
 
-def refuse_mask(name: str, mask: Any) -> None:
-    """Raises ValueError for a mask, which tree layers do not read.
-
-    `keras.Sequential` passes a list with an entry for each input, which is None without a mask.
-    """
-    if any(item is not None for item in keras.tree.flatten(mask)):
+def check_engine(engine: Any, layer: Any) -> None:
+    """Raises ValueError if a layer has no such engine."""
+    if engine not in get_args(Engine):
         raise ValueError(
-            f"{name} takes no `mask`: `children` say which nodes there are. To leave a node out, "
-            "leave it out of `x` and `children`."
+            f"`engine` of {type(layer).__name__} must be one of "
+            f"{', '.join(map(repr, get_args(Engine)))}, received {engine!r}."
         )
 
 

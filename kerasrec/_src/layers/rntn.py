@@ -9,9 +9,14 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from kerasrec._src.layers.recursive import CellLayer
+from kerasrec._src.layers.kernel_cell import (
+    Activation,
+    Constraint,
+    Initializer,
+    Regularizer,
+)
+from kerasrec._src.layers.recursive import CellLayer, Engine
 from kerasrec._src.layers.tree_rnn import TreeRNNCell
-from kerasrec._src.layers.types import Activation, Constraint, Engine, Initializer, Regularizer
 
 
 @keras.saving.register_keras_serializable("kerasrec")

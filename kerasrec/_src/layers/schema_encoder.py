@@ -10,21 +10,26 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from kerasrec._src.datatypes.field import Field
 from kerasrec._src.datatypes.kinds import KIND
 from kerasrec._src.layers.cell import is_of_keras
-from kerasrec._src.layers.held import MadeOnce, freeze_held, plain
-from kerasrec._src.layers.schema_batch import batch_of, is_stand_in, refuse_python_values, schema_of
-from kerasrec._src.layers.schema_fields import POOLINGS, SUM, KindFeatures, attended, pooled
-from kerasrec._src.layers.schema_lstm import KindLSTM
-from kerasrec._src.layers.types import Activation, Engine, check_engine
-from kerasrec._src.public import DataType, collect, match, recursive
+from kerasrec._src.layers.kernel_cell import Activation
+from kerasrec._src.layers.recursive import Engine, check_engine
+from kerasrec._src.layers.schema_kinds import (
+    POOLINGS,
+    SUM,
+    KindFeatures,
+    KindLSTM,
+    ReferenceWeights,
+)
+from kerasrec._src.layers.schema_layer import SchemaLayer, is_stand_in
+from kerasrec._src.layers.shared_sublayers import MadeOnce, freeze_sublayers, plain
+from kerasrec._src.public import collect, match, recursive
 
 CELLS = ("dense", "child-sum-lstm")
 
 
 @keras.saving.register_keras_serializable("kerasrec")
-class SchemaEncoder(keras.layers.Layer):
+class SchemaEncoder(SchemaLayer):
     """Computes a vector for each example of a schema, from its fields and all they refer to.
 
     Each kind of tree node has weights of its own. Let x be the fields of a tree node that refer to
@@ -102,8 +107,7 @@ class SchemaEncoder(keras.layers.Layer):
         engine: Engine = "auto",
         **kwargs: Any,
     ):
-        super().__init__(autocast=False, **kwargs)
-        self.schema = schema_of(schema)
+        super().__init__(schema, **kwargs)
         if not isinstance(units, int) or units < 1:
             raise ValueError(f"`units` must be a positive int, received {units!r}.")
         if not isinstance(hash_bins, int) or hash_bins < 1:
@@ -128,7 +132,6 @@ class SchemaEncoder(keras.layers.Layer):
         self.return_sequences = return_sequences
         self.seed = seed
         self.seed_generator = keras.random.SeedGenerator(seed)
-        self.supports_jit = False  # Rows have any length.
         policy = self.dtype_policy
         self._features = [
             KindFeatures(
@@ -158,7 +161,7 @@ class SchemaEncoder(keras.layers.Layer):
             if cell != "dense"
         ]
         self._runs: MadeOnce[Any] = MadeOnce(self)
-        freeze_held(self)
+        freeze_sublayers(self)
         self.built = True
 
     def adapt(self, data: dict[str, Any] | Iterable[Any]) -> None:
@@ -200,7 +203,7 @@ class SchemaEncoder(keras.layers.Layer):
         is_right = isinstance(batch, Mapping) and all(
             isinstance(batch.get(key), tf.RaggedTensor) for key in keys
         )
-        return batch if is_right else batch_of(self.schema, batch)
+        return batch if is_right else self._checked(batch)
 
     def _numbers(self) -> Iterable[tuple[str, Any, str | None]]:
         """The keys of all numbers, their embeddings, and the keys that say which are given."""
@@ -210,17 +213,12 @@ class SchemaEncoder(keras.layers.Layer):
                     given = kind.presence_key(item) if item.needs_presence else None
                     yield kind.key(item), embedding, given
 
-    def __call__(self, batch: Any, *args: Any, **kwargs: Any) -> Any:
-        """Calls the layer: `layer(batch)`."""
-        refuse_python_values(self.schema, batch)
-        return super().__call__(batch, *args, **kwargs)
-
     def call(self, batch: dict[str, Any], *, training: bool = False) -> Any:
         """Runs the recursion; see the class."""
         if is_stand_in(batch):
             nodes = tf.unstack(tf.shape(batch[KIND])[: 2 if self.return_sequences else 1])
             return tf.zeros([*nodes, self.units], self.compute_dtype)
-        batch = batch_of(self.schema, batch)
+        batch = self._checked(batch)
         training = bool(training) and self._depends_on_training
         return self._runs.get(training, partial(self._new_run, training))(batch)
 
@@ -303,7 +301,7 @@ class SchemaEncoder(keras.layers.Layer):
 
     def compute_output_spec(self, batch: dict[str, Any], *, training: bool = False) -> Any:
         """Returns the symbolic output, so that a functional model is built without compiling."""
-        size = batch_of(self.schema, batch)[KIND].shape[0]
+        size = self._checked(batch)[KIND].shape[0]
         if self.return_sequences:
             shape = (size, None, self.units)
             return keras.KerasTensor(shape, self.compute_dtype, ragged=True)
@@ -313,7 +311,6 @@ class SchemaEncoder(keras.layers.Layer):
         """Returns the constructor arguments, as Keras saves them."""
         return {
             **super().get_config(),
-            "schema": self.schema.get_config(),
             "units": self.units,
             "activation": keras.activations.serialize(self.activation),
             "pooling": plain(self.pooling),
@@ -348,50 +345,3 @@ class _Moments:
         """Returns the mean and the deviation."""
         mean, squares = self._sums / self._count
         return self._near + mean, np.sqrt(np.maximum(squares - mean**2, 0))
-
-
-class ReferenceWeights(keras.layers.Layer):
-    """The weights of a field that refers to tree nodes.
-
-    Args:
-        field: The field.
-        units: The size of the vectors of tree nodes.
-        pooling: The way to pool a list.
-    """
-
-    def __init__(self, field: Field, units: int, pooling: Sequence[str], **kwargs: Any):
-        super().__init__(autocast=False, **kwargs)
-        self.field = field
-        self._pooling = pooling
-        size = units * (len(pooling) if field.is_list else 1)
-        self.kernel = self.add_weight(shape=(size, units), name="kernel")
-        if field.is_list and "attention" in pooling:
-            self.query = self.add_weight(shape=(units,), name="query")
-        if field.is_optional:
-            self.absent = self.add_weight(shape=(units,), initializer="zeros", name="absent")
-        self.built = True
-
-    def part(self, found: Any, encode: Any, lengths: tf.Tensor | None) -> tf.Tensor:
-        """Returns the summand for the tree nodes that the field refers to, `[tokens, units]`.
-
-        Args:
-            found: The field's value, or rows of values.
-            encode: The recursive function.
-            lengths: The lengths of the rows of a list.
-        """
-        dtype = self.compute_dtype
-        kernel = tf.cast(self.kernel, dtype)
-        if self.field.is_optional:
-            absent = tf.cast(self.absent, dtype)
-            found = match(found, {None: lambda: absent, DataType: encode})
-            return tf.matmul(found, kernel)
-        vectors = encode(found)
-        if not self.field.is_list:
-            return tf.matmul(vectors, kernel)
-        parts = [
-            attended(vectors, tf.cast(self.query, dtype))
-            if way == "attention"
-            else pooled(vectors, way, lengths)
-            for way in self._pooling
-        ]
-        return tf.matmul(tf.concat(parts, axis=1), kernel)

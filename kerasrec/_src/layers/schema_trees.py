@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from kerasrec._src.datatypes.trees import OfKinds, by_kind
-from kerasrec._src.layers.schema_batch import batch_of, is_stand_in, refuse_python_values, schema_of
+from kerasrec._src.layers.schema_layer import SchemaLayer, is_stand_in
 from kerasrec._src.public import Schema
 
 _ARGUMENTS = ("token_of", "features_of", "children_of")
@@ -17,7 +17,7 @@ _CONSTANTS = ("__numpy__", "__tensor__")  # As Keras saves them.
 
 
 @keras.saving.register_keras_serializable("kerasrec")
-class SchemaTrees(keras.layers.Layer):
+class SchemaTrees(SchemaLayer):
     """Turns a batch into the inputs of tree layers: `kerasrec.Schema.trees` as a layer.
 
     `schema.trees(schema.inputs(), ...)` creates and calls one. Create it yourself to give it a
@@ -69,12 +69,10 @@ class SchemaTrees(keras.layers.Layer):
         children_of: OfKinds | None = None,
         **kwargs: Any,
     ):
-        super().__init__(autocast=False, **kwargs)
-        self.schema = schema_of(schema)
+        super().__init__(schema, **kwargs)
         self.token_of = self._by_name("token_of", token_of)
         self.features_of = self._by_name("features_of", features_of)
         self.children_of = self._by_name("children_of", children_of)
-        self.supports_jit = False  # Rows have any length.
         self._runs: dict[str, Any] = {}
         self.built = True
 
@@ -106,11 +104,6 @@ class SchemaTrees(keras.layers.Layer):
             self._runs["trees"] = run
         return self._runs["trees"]
 
-    def __call__(self, batch: Any, *args: Any, **kwargs: Any) -> Any:
-        """Calls the layer: `layer(batch)`."""
-        refuse_python_values(self.schema, batch)
-        return super().__call__(batch, *args, **kwargs)
-
     def call(self, batch: dict[str, Any]) -> tuple[Any, Any]:
         """Makes trees; see the class."""
         if is_stand_in(batch):
@@ -120,7 +113,7 @@ class SchemaTrees(keras.layers.Layer):
                 self._run().structured_outputs,
             )
             return found
-        found = self._run()(batch_of(self.schema, batch))
+        found = self._run()(self._checked(batch))
         return found
 
     def compute_output_spec(self, batch: dict[str, Any]) -> Any:
@@ -134,7 +127,7 @@ class SchemaTrees(keras.layers.Layer):
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor arguments, as Keras saves them."""
         given = {name: _config_of(getattr(self, name)) for name in _ARGUMENTS}
-        return {**super().get_config(), "schema": self.schema.get_config(), **given}
+        return {**super().get_config(), **given}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> SchemaTrees:

@@ -12,11 +12,10 @@ import tensorflow as tf
 from kerasrec._src.errors import or_nothing
 from kerasrec._src.layers.cell import RecursiveCell, call_cell
 from kerasrec._src.layers.inputs import NodeInputs
-from kerasrec._src.layers.ragged import check_children, num_trees
-from kerasrec._src.layers.recursive import Recursive
+from kerasrec._src.layers.recursive import Engine, Recursive
 from kerasrec._src.layers.tree_checks import check
+from kerasrec._src.layers.tree_layer import check_children, num_trees
 from kerasrec._src.layers.trees import NodeTables
-from kerasrec._src.layers.types import Engine
 from kerasrec._src.private import in_symbolic_scope, in_xla
 from kerasrec._src.public import RecursiveFunction, collect, cond, map_fn, recursive
 
@@ -237,7 +236,7 @@ class TopDown(Recursive):
         self.check(x, children, mask)
         states = self.initial_states(initial_state, num_trees(x))
         if in_symbolic_scope():
-            return self._zeros(x)
+            return self._zeros(x, children)
         _, sequence = self._run(x, children, training, *states)
         outputs = sequence if self.return_sequences else states[0]
         return [outputs, *states] if self.return_state else outputs

@@ -22,13 +22,19 @@ from kerasrec._src.layers.growth import (
     grower,
     root_places,
 )
-from kerasrec._src.layers.held import MadeOnce, config_of_held, freeze_held, plain
 from kerasrec._src.layers.inputs import DenseGradientEmbedding
-from kerasrec._src.layers.ragged import both_inputs
+from kerasrec._src.layers.kernel_cell import Initializer
+from kerasrec._src.layers.recursive import Engine, check_engine
+from kerasrec._src.layers.shared_sublayers import (
+    MadeOnce,
+    config_of_sublayer,
+    freeze_sublayers,
+    plain,
+)
 from kerasrec._src.layers.top_down import TopDown, TopDownCell
 from kerasrec._src.layers.tree_checks import check, check_indices, check_sizes
+from kerasrec._src.layers.tree_layer import both_inputs
 from kerasrec._src.layers.trees import as_indices
-from kerasrec._src.layers.types import Engine, Initializer, check_engine
 from kerasrec._src.private import in_symbolic_scope
 
 # The slots that may follow in an encoding of `kerasrec.datasets`: for a root, then for a node in
@@ -167,7 +173,7 @@ class TopDownDecoder(keras.layers.Layer):
         """Creates the weights that all decoders have; a subclass builds the layers of `decide`."""
         self.embedding.build(tokens_shape)
         self.top_down.build((*tokens_shape, self.embedding_dim), children_shape)
-        freeze_held(self)
+        freeze_sublayers(self)
         self.built = True
 
     def call(
@@ -414,7 +420,7 @@ class TopDownDecoder(keras.layers.Layer):
         """Returns the constructor arguments, as Keras saves them."""
         return {
             **super().get_config(),
-            "cell": config_of_held(self.cell),
+            "cell": config_of_sublayer(self.cell),
             "num_tokens": self.num_tokens,
             "embedding_dim": self.embedding_dim,
             "follows": plain(self.follows),

@@ -9,10 +9,15 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from kerasrec._src.layers.lstm_cell import LSTMCell
-from kerasrec._src.layers.recursive import CellLayer
+from kerasrec._src.layers.kernel_cell import (
+    Activation,
+    Constraint,
+    Initializer,
+    LSTMCell,
+    Regularizer,
+)
+from kerasrec._src.layers.recursive import CellLayer, Engine
 from kerasrec._src.layers.top_down import TopDown, TopDownCell
-from kerasrec._src.layers.types import Activation, Constraint, Engine, Initializer, Regularizer
 
 
 @keras.saving.register_keras_serializable("kerasrec")

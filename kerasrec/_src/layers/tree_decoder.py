@@ -10,9 +10,10 @@ import keras
 import tensorflow as tf
 
 from kerasrec._src.layers.choices import Choice, Choices
+from kerasrec._src.layers.kernel_cell import Initializer
+from kerasrec._src.layers.recursive import Engine
 from kerasrec._src.layers.top_down import TopDownCell
 from kerasrec._src.layers.top_down_decoder import TopDownDecoder
-from kerasrec._src.layers.types import Engine, Initializer
 
 
 @keras.saving.register_keras_serializable("kerasrec")

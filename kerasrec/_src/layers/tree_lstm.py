@@ -9,10 +9,15 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from kerasrec._src.layers.cell import of_each_gate
-from kerasrec._src.layers.lstm_cell import LSTMCell
-from kerasrec._src.layers.recursive import CellLayer
-from kerasrec._src.layers.types import Activation, Constraint, Engine, Initializer, Regularizer
+from kerasrec._src.layers.kernel_cell import (
+    Activation,
+    Constraint,
+    Initializer,
+    LSTMCell,
+    Regularizer,
+    of_each_gate,
+)
+from kerasrec._src.layers.recursive import CellLayer, Engine
 
 
 @keras.saving.register_keras_serializable("kerasrec")

@@ -8,9 +8,14 @@ from typing import Any
 import keras
 from keras import ops
 
-from kerasrec._src.layers.cell import KernelCell
-from kerasrec._src.layers.recursive import CellLayer
-from kerasrec._src.layers.types import Activation, Constraint, Engine, Initializer, Regularizer
+from kerasrec._src.layers.kernel_cell import (
+    Activation,
+    Constraint,
+    Initializer,
+    KernelCell,
+    Regularizer,
+)
+from kerasrec._src.layers.recursive import CellLayer, Engine
 
 
 @keras.saving.register_keras_serializable("kerasrec")

@@ -1,8 +1,8 @@
-"""The features of a tree node that its fields give before its children are known."""
+"""What is computed at tree nodes of one kind: from their fields, and from their children."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -12,7 +12,7 @@ from kerasrec._src.datatypes.field import Choice, Content, Field
 from kerasrec._src.datatypes.kinds import Kind
 from kerasrec._src.half_precision import in_float32
 from kerasrec._src.layers.inputs import DenseGradientEmbedding
-from kerasrec._src.public import map_fn
+from kerasrec._src.public import DataType, map_fn, match
 from kerasrec._src.row_ids import row_ids
 
 POOLINGS = ("mean", "max", "sum", "attention")
@@ -65,7 +65,7 @@ class FieldEmbedding(keras.layers.Layer):
         if self.is_text:
             words = tf.strings.split(tf.strings.lower(values))
             vectors = tf.cast(self._layer(self._hashing(words.values)), self.compute_dtype)
-            return pooled_values(words.with_values(vectors), "mean")
+            return _pooled_values(words.with_values(vectors), "mean")
         if not self.statistics:
             return tf.cast(self._layer(values), self.compute_dtype)
         mean, deviation = (tf.convert_to_tensor(item) for item in self.statistics)
@@ -166,9 +166,9 @@ class KindFeatures(keras.layers.Layer):
             if query is not None:
                 query = tf.cast(query, vectors.dtype)
             return [
-                attended_values(vectors, query)
+                _attended_values(vectors, query)
                 if way == "attention"
-                else pooled_values(vectors, way)
+                else _pooled_values(vectors, way)
                 for way in self._pooling
             ]
         found = embedding(values)
@@ -178,8 +178,142 @@ class KindFeatures(keras.layers.Layer):
         return [tf.where(is_given, found, tf.cast(missing, found.dtype))]
 
 
-def pooled_values(rows: tf.RaggedTensor, way: str) -> tf.Tensor:
-    """Like `pooled`, outside a recursive function, where `tf.reduce_sum` takes more memory."""
+class ReferenceWeights(keras.layers.Layer):
+    """The weights of a field that refers to tree nodes.
+
+    Args:
+        field: The field.
+        units: The size of the vectors of tree nodes.
+        pooling: The way to pool a list.
+    """
+
+    def __init__(self, field: Field, units: int, pooling: Sequence[str], **kwargs: Any):
+        super().__init__(autocast=False, **kwargs)
+        self.field = field
+        self._pooling = pooling
+        size = units * (len(pooling) if field.is_list else 1)
+        self.kernel = self.add_weight(shape=(size, units), name="kernel")
+        if field.is_list and "attention" in pooling:
+            self.query = self.add_weight(shape=(units,), name="query")
+        if field.is_optional:
+            self.absent = self.add_weight(shape=(units,), initializer="zeros", name="absent")
+        self.built = True
+
+    def part(self, found: Any, encode: Any, lengths: tf.Tensor | None) -> tf.Tensor:
+        """Returns the summand for the tree nodes that the field refers to, `[tokens, units]`.
+
+        Args:
+            found: The field's value, or rows of values.
+            encode: The recursive function.
+            lengths: The lengths of the rows of a list.
+        """
+        dtype = self.compute_dtype
+        kernel = tf.cast(self.kernel, dtype)
+        if self.field.is_optional:
+            absent = tf.cast(self.absent, dtype)
+            found = match(found, {None: lambda: absent, DataType: encode})
+            return tf.matmul(found, kernel)
+        vectors = encode(found)
+        if not self.field.is_list:
+            return tf.matmul(vectors, kernel)
+        parts = [
+            _attended(vectors, tf.cast(self.query, dtype))
+            if way == "attention"
+            else _pooled(vectors, way, lengths)
+            for way in self._pooling
+        ]
+        return tf.matmul(tf.concat(parts, axis=1), kernel)
+
+
+class KindLSTM(keras.layers.Layer):
+    """The Child-Sum Tree-LSTM of Tai et al. 2015, section 3.1, at tree nodes of one kind.
+
+    The children to which one field refers are summed. Each child k has a forget gate of its own,
+    and each field r its own recurrent kernel. Let x be the features from the fields that refer to
+    no tree nodes, and z = x kernel + bias + sum over r of (sum over k in r of h_k)
+    recurrent_kernel_r, whose columns are the gates i, o, u. Let z_k = x kernel + bias + h_k
+    recurrent_kernel_r, of which only the columns f_k are used:
+
+        c = sigmoid(i) * tanh(u) + sum over k of sigmoid(f_k) * c_k
+        h = sigmoid(o) * tanh(c)
+
+    Weights: `kernel` `[units, 4 * units]` in the order i, o, u, f, and `bias` `[4 * units]`, where
+    f begins at one; both without f if no field refers to tree nodes. For each field that does,
+    `recurrent_kernel_<place>` `[units, 4 * units]`.
+
+    Args:
+        kind: The kind of the tree nodes.
+        units: The size of x, h and c.
+    """
+
+    def __init__(self, kind: Kind, units: int, **kwargs: Any):
+        super().__init__(autocast=False, **kwargs)
+        self.fields = [item for item in kind.fields if item.is_reference]
+        self._units = units
+        gates = 4 if self.fields else 3
+        self.kernel = self.add_weight(shape=(units, gates * units), name="kernel")
+        self.bias = self.add_weight(
+            shape=(gates * units,), initializer=self._open_forget_gates, name="bias"
+        )
+        self.recurrent_kernels = [
+            self.add_weight(shape=(units, 4 * units), name=f"recurrent_kernel_{place}")
+            for place, _ in enumerate(self.fields)
+        ]
+        self.built = True
+
+    def _open_forget_gates(self, shape: Sequence[int], dtype: Any = None) -> Any:
+        zeros, ones = keras.ops.zeros([3 * self._units], dtype), keras.ops.ones(shape, dtype)
+        return keras.ops.concatenate([zeros, ones[3 * self._units :]], axis=0)
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        """Returns what x, `[rows, units]`, adds to the gates, `[rows, 4 * units]` or 3 * units."""
+        dtype = self.compute_dtype
+        return tf.matmul(x, tf.cast(self.kernel, dtype)) + tf.cast(self.bias, dtype)
+
+    def states(
+        self, gates: tf.Tensor, read: Callable[[str], Any], encode: Callable[..., Any]
+    ) -> list[tf.Tensor]:
+        """Returns the states h and c of tree nodes, `[tokens, units]` each.
+
+        Args:
+            gates: The result of `call`, with a row for each token.
+            read: Returns the field of a name.
+            encode: The recursive function, which returns h and c.
+        """
+        total, forget = gates[:, : 3 * self._units], gates[:, 3 * self._units :]
+        carries = []
+        for field, weight in zip(self.fields, self.recurrent_kernels, strict=True):
+            kernel = tf.cast(weight, self.compute_dtype)
+            kernels = tf.split(kernel, [3 * self._units, self._units], axis=1)
+            hidden, carry = self._of_field(field, read(field.name), encode, forget, kernels[1])
+            total = total + tf.matmul(hidden, kernels[0])
+            carries.append(carry)
+        in_gate, out_gate, update = tf.split(total, 3, axis=1)
+        memory = tf.add_n([tf.sigmoid(in_gate) * tf.tanh(update), *carries])
+        return [tf.sigmoid(out_gate) * tf.tanh(memory), memory]
+
+    def _of_field(
+        self, field: Field, found: Any, encode: Any, forget: tf.Tensor, kernel: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """The sums of the children's h and of the kept part of their c; zero without children."""
+
+        def kept(states: Sequence[Any]) -> tf.Tensor:
+            hidden, memory = states
+            return tf.sigmoid(forget + tf.matmul(hidden, kernel)) * memory
+
+        if field.is_list:
+            states = encode(found)
+            return tf.reduce_sum(states[0], axis=1), tf.reduce_sum(map_fn(kept, states), axis=1)
+        if field.is_optional:
+            zeros = tf.zeros([self._units], self.compute_dtype)
+            states = match(found, {None: lambda: [zeros, zeros], DataType: encode})
+        else:
+            states = encode(found)
+        return states[0], kept(states)
+
+
+def _pooled_values(rows: tf.RaggedTensor, way: str) -> tf.Tensor:
+    """Like `_pooled`, outside a recursive function, where `tf.reduce_sum` takes more memory."""
     lengths = rows.row_lengths()
     ids, count = row_ids(lengths), rows.nrows()
     if way == "max":
@@ -189,8 +323,8 @@ def pooled_values(rows: tf.RaggedTensor, way: str) -> tf.Tensor:
     return tf.cast(segment(in_float32(rows.values), ids, count), rows.dtype)
 
 
-def attended_values(rows: tf.RaggedTensor, query: tf.Tensor) -> tf.Tensor:
-    """Like `attended`, outside a recursive function."""
+def _attended_values(rows: tf.RaggedTensor, query: tf.Tensor) -> tf.Tensor:
+    """Like `_attended`, outside a recursive function."""
     ids, count = row_ids(rows.row_lengths()), rows.nrows()
     scores = tf.linalg.matvec(rows.values, query)
     largest = tf.stop_gradient(tf.math.unsorted_segment_max(scores, ids, count))
@@ -200,7 +334,7 @@ def attended_values(rows: tf.RaggedTensor, query: tf.Tensor) -> tf.Tensor:
     return tf.cast(tf.math.divide_no_nan(vectors, total), rows.dtype)
 
 
-def pooled(rows: Any, way: str, lengths: tf.Tensor) -> tf.Tensor:
+def _pooled(rows: Any, way: str, lengths: tf.Tensor) -> tf.Tensor:
     """Pools each row of vectors to one vector, which is zero for a row without entries.
 
     Args:
@@ -217,7 +351,7 @@ def pooled(rows: Any, way: str, lengths: tf.Tensor) -> tf.Tensor:
     return found / tf.cast(tf.maximum(lengths, 1), found.dtype)[:, None]
 
 
-def attended(rows: Any, query: tf.Tensor) -> tf.Tensor:
+def _attended(rows: Any, query: tf.Tensor) -> tf.Tensor:
     """Pools each row of vectors to their mean with the weights softmax(vector . query).
 
     Args:

@@ -12,7 +12,7 @@ from kerasrec._src.private import in_stateless_scope, op_callbacks
 _Made = TypeVar("_Made")
 
 
-def config_of_held(layer: keras.layers.Layer | None) -> Any:
+def config_of_sublayer(layer: keras.layers.Layer | None) -> Any:
     """The configuration of a layer, which Keras loads as one layer even if several layers hold it.
 
     Keras marks configurations that it has written before. It marks the first one only afterwards,
@@ -31,7 +31,7 @@ def plain(value: Any) -> Any:
     return [plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def freeze_held(layer: keras.layers.Layer) -> None:
+def freeze_sublayers(layer: keras.layers.Layer) -> None:
     """Freezes the layers that a layer holds, if it was made with `trainable=False`.
 
     Keras then freezes only the layer's own weights. But a layer that was saved after
@@ -51,7 +51,7 @@ def shape_of_result(layer: keras.layers.Layer, x: keras.KerasTensor) -> tuple[in
     """
     if not layer.built and type(layer).build is not keras.layers.Layer.build:
         layer.build(x.shape)  # What it assigns below would be lost.
-    return tuple(_Held(layer).compute_output_spec(x).shape)
+    return tuple(_Caller(layer).compute_output_spec(x).shape)
 
 
 class MadeOnce(Generic[_Made]):
@@ -92,12 +92,12 @@ class MadeOnce(Generic[_Made]):
         return list(self._known[1].values())
 
 
-class _Held(keras.layers.Layer):
+class _Caller(keras.layers.Layer):
     """Calls a layer on tensors, when Keras works out the shape of the result."""
 
     def __init__(self, layer: keras.layers.Layer):
         super().__init__()
-        self._held = layer
+        self._layer = layer
 
     def call(self, x: Any) -> Any:
-        return self._held(x)
+        return self._layer(x)

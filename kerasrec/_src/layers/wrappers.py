@@ -1,4 +1,4 @@
-"""`Bidirectional`: reads trees upwards, then downwards, so that every node sees the whole tree."""
+"""Layers around other layers: `Bidirectional` for tree layers, `NodeWise` for any."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ from typing import Any, Literal
 import keras
 import tensorflow as tf
 
-from kerasrec._src.errors import SentenceFirst
-from kerasrec._src.layers.held import freeze_held
-from kerasrec._src.layers.node_mask import mask_symbolic
-from kerasrec._src.layers.ragged import both_inputs, check_children, like, num_trees
-from kerasrec._src.layers.recursive import Recursive, refuse_mask
-from kerasrec._src.layers.stacking import StatesOfNodes, mark_states
+from kerasrec._src.layers.recursive import Recursive
+from kerasrec._src.layers.shared_sublayers import freeze_sublayers
 from kerasrec._src.layers.top_down import TopDown
 from kerasrec._src.layers.top_down_tree_lstm import TopDownTreeLSTM
+from kerasrec._src.layers.tree_layer import (
+    TreeLayer,
+    check_children,
+    is_ragged,
+    mark_states,
+    num_trees,
+    refuse_mask,
+)
 from kerasrec._src.private import mask_of, set_mask
 
 _MERGES = {
@@ -26,7 +30,7 @@ _MERGES = {
 
 
 @keras.saving.register_keras_serializable("kerasrec")
-class Bidirectional(StatesOfNodes, keras.layers.Layer):
+class Bidirectional(TreeLayer):
     """Passes states up trees with one layer, then down from the root with another.
 
     The downward layer begins with the upward states of the root, which depend on the whole tree,
@@ -138,13 +142,14 @@ class Bidirectional(StatesOfNodes, keras.layers.Layer):
                 "`dtype` to both layers alone, or the same to all three."
             )
 
-    def __call__(self, x: Any, children: Any = None, **kwargs: Any) -> Any:
-        """Calls the layer: `layer(x, children)` or `layer([x, children])`."""
-        inputs = both_inputs(self.name, x, children, takes_ragged=True)
-        with SentenceFirst():
-            outputs = super().__call__(*inputs, **kwargs)
-        mask_symbolic(outputs, inputs[1])
-        return outputs
+    @property
+    def _takes_words(self) -> bool:
+        """Whether `x` contains words, not features."""
+        return self.upward_layer._takes_words
+
+    def check(self, x: Any, children: Any, mask: Any = None) -> None:
+        """Raises ValueError for arguments of a call that this layer does not accept."""
+        self.upward_layer.check(x, children, mask)
 
     def build(self, x_shape: Any, children_shape: Any = None) -> None:
         """Creates the weights of both layers."""
@@ -152,7 +157,7 @@ class Bidirectional(StatesOfNodes, keras.layers.Layer):
         self.upward_layer.build(x_shape, children_shape)
         units = self.upward_layer.cell.output_size
         self.downward_layer.build((*x_shape[:2], units), children_shape)
-        freeze_held(self)
+        freeze_sublayers(self)
         self.built = True
 
     def call(self, x: Any, children: Any, mask: Any = None, training: bool = False) -> Any:
@@ -186,16 +191,6 @@ class Bidirectional(StatesOfNodes, keras.layers.Layer):
             return [(*x_shape[:2], size) for size in units]
         return (*x_shape[:2], sum(units) if self.merge_mode == "concat" else units[0])
 
-    def compute_output_spec(
-        self, x: Any, children: Any, mask: Any = None, training: bool = False
-    ) -> Any:
-        """Returns symbolic outputs, so that a functional model is built without compiling."""
-        self.upward_layer.check(x, children, mask)
-        shapes = self.compute_output_shape(x.shape, children.shape)
-        if self.merge_mode is None:
-            return [like(x, shape, self.compute_dtype) for shape in shapes]
-        return like(x, shapes, self.compute_dtype)
-
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor arguments, as Keras saves them."""
         return {
@@ -222,3 +217,57 @@ def _copy(layer: Recursive, return_state: bool) -> Recursive:
         "embedding": layer.embedding,
     }
     return type(layer).from_config({**layer.get_config(), **options})
+
+
+@keras.saving.register_keras_serializable("kerasrec")
+class NodeWise(keras.layers.Wrapper):
+    """Applies a Keras layer to each tree node, even where trees are ragged.
+
+    Many layers of Keras, `Dense` and `Dropout` among them, do not accept ragged tensors. This layer
+    passes them the nodes of all trees as one batch. Padded trees go through the layer as they are.
+
+    Args:
+        layer: A Keras layer from `[nodes, features]` to `[nodes, units]`, such as
+            `keras.layers.Dense(units)`.
+        **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
+
+    Call arguments:
+        x: The features of tree nodes, `[batch, nodes, features]`, or ragged
+            `[batch, (nodes), features]`.
+
+    Output shape:
+        The layer's outputs, `[batch, nodes, units]`, ragged if `x` is ragged.
+
+    Example:
+
+    >>> states = tf.ragged.constant([[[1.0], [2.0]], [[3.0]]], ragged_rank=1)
+    >>> kerasrec.layers.NodeWise(keras.layers.Dense(4))(states).shape
+    TensorShape([2, None, 4])
+    """
+
+    def __init__(self, layer: keras.layers.Layer, **kwargs: Any):
+        super().__init__(layer, **kwargs)
+        self.supports_masking = True
+
+    def build(self, input_shape: Any) -> None:
+        """Creates the layer's weights."""
+        if not self.layer.built:
+            self.layer.build((None, *input_shape[2:]))
+        self.built = True
+
+    def call(self, x: Any, training: bool | None = None) -> Any:
+        """Runs the layer; see the class."""
+        options = {} if training is None else {"training": training}
+        if is_ragged(x):
+            return x.with_flat_values(self.layer(x.flat_values, **options))
+        return self.layer(x, **options)
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """Returns the shape of what `call` returns."""
+        _, *inner = self.layer.compute_output_shape((None, *input_shape[2:]))
+        return (*input_shape[:2], *inner)
+
+    def compute_output_spec(self, x: Any, training: bool | None = None) -> keras.KerasTensor:
+        """Returns a symbolic output, ragged if `x` is ragged."""
+        shape = self.compute_output_shape(tuple(x.shape))
+        return keras.KerasTensor(shape, self.layer.compute_dtype, ragged=is_ragged(x))

@@ -1,0 +1,386 @@
+"""Layers from text to trees: `BracketedText` reads trees, `TextTree` puts words into one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Literal, Protocol, get_args
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from kerasrec._src.errors import SentenceFirst
+from kerasrec._src.layers.brackets import fail, parse_brackets, words_of
+from kerasrec._src.layers.shared_sublayers import plain
+from kerasrec._src.private import in_symbolic_scope
+from kerasrec._src.text import checked_has_labels, is_utf8, lower_case
+
+Shape = Literal["balanced", "left", "right"]
+
+
+class KnownWords(Protocol):
+    """The part of a `kerasrec.datasets.Vocabulary` that layers read."""
+
+    words: list[str]
+    lowercase: bool
+
+
+class TextLayer(keras.layers.Layer):
+    """Base class of the layers from text to trees.
+
+    Args:
+        vocabulary: The argument of `BracketedText`.
+        lowercase: The argument of `BracketedText`.
+        **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
+    """
+
+    # The number of slots for children; None if it differs between batches.
+    arity: int | None
+
+    def __init__(
+        self,
+        vocabulary: KnownWords | Iterable[str] | None = None,
+        lowercase: bool | None = None,
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        of_vocabulary = getattr(vocabulary, "lowercase", True)
+        self.lowercase = bool(of_vocabulary if lowercase is None else lowercase)
+        known = getattr(vocabulary, "words", None)
+        words = vocabulary if known is None else known[2:]
+        if isinstance(words, str) or not isinstance(words, Iterable | None):
+            raise ValueError(
+                f"`vocabulary` of {self.name} must be a kerasrec.datasets.Vocabulary, or a list of "
+                f"words, received {vocabulary!r}."
+            )
+        self.vocabulary = None if words is None else self._listed(words)
+        self.supports_jit = False  # XLA takes no text.
+        self._table = None if self.vocabulary is None else _table(self.vocabulary)
+
+    def _listed(self, vocabulary: Iterable[Any]) -> list[str]:
+        words = [str(word) if isinstance(word, np.str_) else word for word in vocabulary]
+        wrong = [word for word in words if not (isinstance(word, str) and word and is_utf8(word))]
+        if wrong:
+            raise ValueError(
+                f"`vocabulary` of {self.name} holds {wrong[0]!r}; expected words, text that is not "
+                "empty and contains no unpaired surrogate. The numbers 0, of no word, and 1, of "
+                "unknown words, are added to it."
+            )
+        if self.lowercase:
+            words = [word.lower() for word in words]
+        if len(set(words)) < len(words):
+            twice = next(word for word in words if words.count(word) > 1)
+            raise ValueError(
+                f"`vocabulary` of {self.name} holds {twice!r} twice (lowercase={self.lowercase}). "
+                "Pass each word once."
+            )
+        return words
+
+    def __call__(self, text: Any, *args: Any, **kwargs: Any) -> Any:
+        """Calls the layer: `layer(text)`."""
+        if isinstance(text, str | bytes | list | tuple | np.ndarray):
+            try:
+                text = tf.convert_to_tensor(text, tf.string)
+            except (TypeError, ValueError) as error:
+                raise ValueError(
+                    f"`text` of {self.name} must be a list of texts, received {text!r}."
+                ) from error
+        with SentenceFirst():
+            return super().__call__(text, *args, **kwargs)
+
+    def call(self, text: Any) -> tuple[Any, Any]:
+        """Reads texts; see the class."""
+        if in_symbolic_scope() and text.dtype != tf.string:
+            text = tf.as_string(text)  # As Keras builds a model of one's own, to load it.
+        self._check(text)
+        if text.shape.rank == 2:
+            text = tf.squeeze(text, 1)
+        with tf.device("/CPU:0"):  # Text never leaves it, and its integers need not.
+            decoded = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
+            checked = _check_texts(decoded != text, "has bytes that are not UTF-8.")
+            with tf.control_dependencies([checked]):
+                words, children = self.trees_of(tf.identity(text))
+        words.set_shape([text.shape[0], None])
+        children.set_shape([text.shape[0], None, self.arity])
+        if self.lowercase:
+            words = lower_case(words)
+        return words if self._table is None else self._table.lookup(words), children
+
+    def trees_of(self, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns words, string `[batch, nodes]`, and children, int32 `[batch, nodes, arity]`.
+
+        Args:
+            text: The texts, string `[batch]`, in UTF-8.
+        """
+        raise NotImplementedError
+
+    def _check(self, text: Any) -> None:
+        shape = tuple(text.shape)
+        if text.dtype != "string" or not (len(shape) == 1 or (len(shape) == 2 and shape[1] == 1)):
+            raise ValueError(
+                f"`text` of {self.name} must be a text for each tree, string [batch] or [batch, "
+                f"1], received {keras.backend.standardize_dtype(text.dtype)} of shape {shape}. "
+                "Give the Keras Input dtype='string' and the shape () or (1,)."
+            )
+
+    def compute_output_shape(self, text_shape: Any) -> Any:
+        """Returns the shapes of words and children."""
+        return (text_shape[0], None), (text_shape[0], None, self.arity)
+
+    def compute_output_spec(self, text: Any) -> Any:
+        """Returns symbolic words and children."""
+        self._check(text)
+        words, children = self.compute_output_shape(text.shape)
+        dtype = "string" if self._table is None else "int32"
+        return keras.KerasTensor(words, dtype), keras.KerasTensor(children, "int32")
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor arguments, as Keras saves them."""
+        config = super().get_config()
+        return {**config, "vocabulary": plain(self.vocabulary), "lowercase": self.lowercase}
+
+
+@keras.saving.register_keras_serializable("kerasrec")
+class BracketedText(TextLayer):
+    r"""Reads trees in brackets, `(3 (2 a) (4 film))`, so that a model can take text.
+
+    The layer does for trees what `keras.layers.TextVectorization` does for sentences. Its words and
+    children are those of `kerasrec.datasets.encode_tree`: tree nodes in preorder, the root at node
+    0, padding last. It uses stock TensorFlow ops and reads all texts of a batch at once, so an
+    exported model needs neither Python nor kerasrec to read text.
+
+    Words are separated only by the ASCII space, tab and line break, since some of SST's words
+    contain U+00A0. `\/` and `\*` are escapes, and `-LRB-` and `-RRB-` are words, as in the files
+    that `kerasrec.datasets.read_treebank` and `read_brackets` read.
+
+    Args:
+        arity: The largest number of children of a tree node, an int: the arity of the tree layer.
+            None for as many as a batch has, which `ChildSumTreeLSTM` accepts.
+        vocabulary: A `kerasrec.datasets.Vocabulary`, or a list of words, which get the numbers 2,
+            3, ...; 0 is no word and 1 an unknown word. By default words stay text.
+        lowercase: Whether to lowercase words; by default as in the `Vocabulary`, and True without
+            one.
+        has_labels: Whether each bracket begins with a label, an integer or a name such as `NP`,
+            which is left out. A bracket without a label may stand around the trees: around one,
+            `( (S ...))`, it is left out; around several it is the root. Without labels,
+            `((a film) (works well))`, each word is a tree node, and so is each bracket around
+            several. By default labels that may be words are an error, as in `(OK computer)`; see
+            `kerasrec.datasets.read_brackets`. Give it for a model that is to be served.
+        **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
+
+    Call arguments:
+        text: The texts, string `[batch]` or `[batch, 1]`, one tree each.
+
+    Output shape:
+        The words, string `[batch, nodes]`, `""` for none; with a `vocabulary` int32, 0 for none.
+        The children, int32 `[batch, nodes, arity]`, -1 for none.
+
+    Raises:
+        ValueError: If `text` is not text or has another shape, or if `vocabulary` contains a word
+            twice.
+        tf.errors.InvalidArgumentError: When called with a text whose brackets do not match; with
+            words beside a tree; with a tree node that is empty, has no label, has a label that may
+            be a word (unless `has_labels` is given), or has too many children; with text before or
+            after the tree; or with bytes that are not UTF-8. The message names the text by its
+            place in the batch, from 0, and the character, from 1.
+
+    Example:
+
+    >>> layer = kerasrec.layers.BracketedText(vocabulary=["a", "film"])
+    >>> words, children = layer(["(3 (2 A) (4 film))", "(2 plot)"])
+    >>> print(words.numpy(), children[0].numpy(), sep="\n")
+    [[0 2 3]
+     [1 0 0]]
+    [[ 1  2]
+     [-1 -1]
+     [-1 -1]]
+    """
+
+    def __init__(
+        self,
+        arity: int | None = 2,
+        *,
+        vocabulary: KnownWords | Iterable[str] | None = None,
+        lowercase: bool | None = None,
+        has_labels: bool | None = None,
+        **kwargs: Any,
+    ):
+        super().__init__(vocabulary, lowercase, **kwargs)
+        is_number = isinstance(arity, int) and not isinstance(arity, bool) and arity > 0
+        if not (arity is None or is_number):
+            raise ValueError(
+                f"`arity` of {self.name} must be an integer from 1, or None, received {arity!r}."
+            )
+        self.arity = arity
+        self.has_labels = checked_has_labels(has_labels, self.name)
+
+    def trees_of(self, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the words and children of each text."""
+        return parse_brackets(text, self.arity, self.has_labels)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor arguments, as Keras saves them."""
+        return {**super().get_config(), "arity": self.arity, "has_labels": self.has_labels}
+
+
+@keras.saving.register_keras_serializable("kerasrec")
+class TextTree(TextLayer):
+    r"""Puts the words of a sentence into a binary tree, so that a model needs no parser.
+
+    The trees are those of `kerasrec.datasets.text_tree`, and their words and children those of
+    `kerasrec.datasets.encode_tree`. The layer uses stock TensorFlow ops and reads all texts of a
+    batch at once. Words are separated only by the ASCII space, tab and line break.
+
+    Args:
+        shape: The shape of the trees: "balanced", `((a b) (c d))`; "left", `(((a b) c) d)`; or
+            "right", `(a (b (c d)))`.
+        vocabulary: A `kerasrec.datasets.Vocabulary`, or a list of words, which get the numbers 2,
+            3, ...; 0 is no word and 1 an unknown word. By default words stay text.
+        lowercase: Whether to lowercase words; by default as in the `Vocabulary`, and True without
+            one.
+        **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
+
+    Call arguments:
+        text: The texts, string `[batch]` or `[batch, 1]`, one sentence each.
+
+    Output shape:
+        The words, string `[batch, nodes]`, `""` for none; with a `vocabulary` int32, 0 for none.
+        The children, int32 `[batch, nodes, 2]`, -1 for none.
+
+    Raises:
+        ValueError: If `text` is not text or has another shape, if `shape` is none of the three, or
+            if `vocabulary` contains a word twice.
+        tf.errors.InvalidArgumentError: When called with a text that has no words, or with bytes
+            that are not UTF-8. The message names the text by its place in the batch, from 0.
+
+    Example:
+
+    >>> words, children = kerasrec.layers.TextTree("right")(["a good film"])
+    >>> print(words.numpy(), children.numpy().tolist(), sep="\n")
+    [[b'' b'a' b'' b'good' b'film']]
+    [[[1, 2], [-1, -1], [3, 4], [-1, -1], [-1, -1]]]
+    """
+
+    arity = 2
+
+    def __init__(
+        self,
+        shape: Shape = "balanced",
+        *,
+        vocabulary: KnownWords | Iterable[str] | None = None,
+        lowercase: bool | None = None,
+        **kwargs: Any,
+    ):
+        super().__init__(vocabulary, lowercase, **kwargs)
+        if shape not in get_args(Shape):
+            raise ValueError(
+                f"`shape` of {self.name} must be one of {', '.join(map(repr, get_args(Shape)))}, "
+                f"received {shape!r}."
+            )
+        self.shape = shape
+
+    def trees_of(self, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the words and children of each text."""
+        words = words_of(text)
+        lengths = words.row_lengths()
+        checked = _check_texts(lengths == 0, "has no words; expected at least one.")
+        with tf.control_dependencies([checked]):
+            sizes, firsts, left = _SHAPES[self.shape](tf.identity(lengths))
+        nodes = tf.range(tf.shape(sizes, tf.int64)[1])
+        below = tf.stack([nodes + tf.ones_like(left), nodes + 2 * left], -1)
+        children = tf.where(sizes[..., tf.newaxis] > 1, tf.cast(below, tf.int32), -1)
+        table = tf.concat([[""], words.values], 0)
+        places = words.row_starts()[:, tf.newaxis] + firsts + 1
+        return tf.gather(table, tf.where(sizes == 1, places, 0)), children
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor arguments, as Keras saves them."""
+        return {**super().get_config(), "shape": self.shape}
+
+
+def _table(words: list[str]) -> tf.lookup.StaticHashTable:
+    """The table from words to numbers, as in `kerasrec.datasets.Vocabulary`; 1 if unknown."""
+    with tf.init_scope():
+        numbers = [0, *range(2, len(words) + 2)]
+        pairs = tf.lookup.KeyValueTensorInitializer(["", *words], numbers, value_dtype=tf.int32)
+        return tf.lookup.StaticHashTable(pairs, default_value=1)
+
+
+def _check_texts(wrong: tf.Tensor, sentence: str) -> tf.Tensor:
+    """Raises InvalidArgumentError, when the graph runs, if something is wrong with a text.
+
+    Args:
+        wrong: Whether each text is wrong, bool `[batch]`.
+        sentence: The sentence that says what is wrong; it begins after the name of the text.
+
+    Returns:
+        True, a tensor on which every op that needs the check must depend.
+    """
+
+    def failed() -> tf.Tensor:
+        return fail("`text[", tf.strings.as_string(tf.where(wrong)[0, 0]), "]` ", sentence)
+
+    return tf.cond(tf.reduce_any(wrong), failed, lambda: tf.constant(True))
+
+
+# For sentences with given numbers of words, int64 `[batch]`: the number of words below each tree
+# node in preorder, 0 for padding; the first of them; and the number of words of the left child of
+# inner nodes. Each is int64 `[batch, nodes]`. The children of node i, whose left child has w words,
+# are i + 1 and, after the 2w - 1 nodes of the left tree, i + 2w.
+_Sizes = tuple[tf.Tensor, tf.Tensor, tf.Tensor]
+
+
+def _nodes(lengths: tf.Tensor) -> tf.Tensor:
+    most = tf.reduce_max(tf.concat([[1], lengths], 0))
+    return tf.range(2 * most - 1)[tf.newaxis]
+
+
+def _left(lengths: tf.Tensor) -> _Sizes:
+    """Inner nodes come first, each with one word less than the one before."""
+    nodes, lengths = _nodes(lengths), lengths[:, tf.newaxis]
+    sizes = tf.maximum(lengths - nodes, 1)
+    firsts = tf.maximum(nodes - lengths + 1, 0)
+    return _without_padding(sizes, nodes, lengths), firsts, sizes - 1
+
+
+def _right(lengths: tf.Tensor) -> _Sizes:
+    """Inner nodes and words alternate."""
+    nodes, lengths = _nodes(lengths), lengths[:, tf.newaxis]
+    sizes = tf.where(nodes % 2 == 0, lengths - nodes // 2, 1)
+    return _without_padding(sizes, nodes, lengths), nodes // 2, tf.ones_like(sizes)
+
+
+def _balanced(lengths: tf.Tensor) -> _Sizes:
+    """All nodes are sought from the root down at once, in as many steps as the tree is high."""
+    nodes, lengths = _nodes(lengths), lengths[:, tf.newaxis]
+    nodes += tf.zeros_like(lengths)
+
+    def step(start: tf.Tensor, size: tf.Tensor, first: tf.Tensor) -> list[tf.Tensor]:
+        left = (size + 1) // 2
+        is_there, is_right = nodes <= start, nodes >= start + 2 * left
+        return [
+            tf.where(is_there, start, tf.where(is_right, start + 2 * left, start + 1)),
+            tf.where(is_there, size, tf.where(is_right, size - left, left)),
+            tf.where(is_right & ~is_there, first + left, first),
+        ]
+
+    zeros = tf.zeros_like(nodes)
+    is_node = nodes < 2 * lengths - 1
+    _, sizes, firsts = tf.while_loop(
+        lambda start, size, first: tf.reduce_any(is_node & (start < nodes)),
+        step,
+        [zeros, zeros + lengths, zeros],
+        shape_invariants=[tf.TensorShape([None, None])] * 3,
+    )
+    return _without_padding(sizes, nodes, lengths), firsts, (sizes + 1) // 2
+
+
+def _without_padding(sizes: tf.Tensor, nodes: tf.Tensor, lengths: tf.Tensor) -> tf.Tensor:
+    return tf.where(nodes < 2 * lengths - 1, sizes, 0)
+
+
+_SHAPES: dict[str, Callable[[tf.Tensor], _Sizes]] = {
+    "balanced": _balanced,
+    "left": _left,
+    "right": _right,
+}
