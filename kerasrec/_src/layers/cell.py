@@ -228,6 +228,20 @@ class RecursiveCell(keras.layers.Layer):
         }
 
 
+def arguments(local: dict[str, Any], *own: str) -> dict[str, Any]:
+    """The arguments of a constructor by name, from its `locals()`, those in `kwargs` among them.
+
+    With `super().__init__(**arguments(locals()))`, as its first line, a constructor passes all its
+    arguments on. So its signature is written out, but not a second list of the same names.
+
+    Args:
+        local: The constructor's `locals()`.
+        *own: The names of arguments that are not passed on.
+    """
+    without = {"self", "kwargs", "__class__", *own}
+    return {**{name: local[name] for name in local if name not in without}, **local["kwargs"]}
+
+
 def call_cell(
     cell: RecursiveCell, method: Callable[..., Any], *arguments: Any, training: bool, **options: Any
 ) -> list[tf.Tensor]:

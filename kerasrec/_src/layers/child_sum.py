@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
+from kerasrec._src.layers.cell import arguments
 from kerasrec._src.layers.kernel_cell import (
     Activation,
     Constraint,
@@ -113,34 +114,12 @@ class ChildSumTreeLSTMCell(TreeLSTMCell):
                 f"{type(self).__name__} takes any number of children: leave `arity` out, received "
                 f"{arity!r}."
             )
-        super().__init__(
-            units,
-            activation=activation,
-            recurrent_activation=recurrent_activation,
-            use_bias=use_bias,
-            kernel_initializer=kernel_initializer,
-            recurrent_initializer=recurrent_initializer,
-            bias_initializer=bias_initializer,
-            unit_forget_bias=unit_forget_bias,
-            kernel_regularizer=kernel_regularizer,
-            recurrent_regularizer=recurrent_regularizer,
-            bias_regularizer=bias_regularizer,
-            kernel_constraint=kernel_constraint,
-            recurrent_constraint=recurrent_constraint,
-            bias_constraint=bias_constraint,
-            arity=arity,  # type: ignore[arg-type]  # `needs_arity` is False here.
-            inner_inputs=inner_inputs,
-            dropout=dropout,
-            recurrent_dropout=recurrent_dropout,
-            seed=seed,
-            **kwargs,
-        )
+        super().__init__(**arguments(locals()))
 
     def build(self, input_shape: Sequence[int | None]) -> None:
         """Creates the weights for inputs `[nodes, features]`."""
         gates = 4 if self.inner_inputs else 3
         self.add_kernels(input_shape[-1], gates * self.units, 4 * self.units, 4 * self.units)
-        self.built = True
 
     def call(self, inputs: Any, states: Sequence[Any]) -> tuple[Any, list[Any]]:
         """Computes inner nodes; see `RecursiveCell.call`."""
@@ -278,37 +257,4 @@ class ChildSumTreeLSTM(CellLayer):
         shared_nodes: bool = False,
         **kwargs: Any,
     ):
-        cell = ChildSumTreeLSTMCell(
-            units,
-            activation=activation,
-            recurrent_activation=recurrent_activation,
-            use_bias=use_bias,
-            kernel_initializer=kernel_initializer,
-            recurrent_initializer=recurrent_initializer,
-            bias_initializer=bias_initializer,
-            unit_forget_bias=unit_forget_bias,
-            kernel_regularizer=kernel_regularizer,
-            recurrent_regularizer=recurrent_regularizer,
-            bias_regularizer=bias_regularizer,
-            kernel_constraint=kernel_constraint,
-            recurrent_constraint=recurrent_constraint,
-            bias_constraint=bias_constraint,
-            arity=arity,
-            inner_inputs=inner_inputs,
-            dropout=dropout,
-            recurrent_dropout=recurrent_dropout,
-            seed=seed,
-            dtype=kwargs.get("dtype"),
-            name="cell",
-        )
-        super().__init__(
-            cell,
-            return_sequences=return_sequences,
-            return_state=return_state,
-            recompute=recompute,
-            engine=engine,
-            embedding=embedding,
-            instances=instances,
-            shared_nodes=shared_nodes,
-            **kwargs,
-        )
+        super().__init__(**arguments(locals()))

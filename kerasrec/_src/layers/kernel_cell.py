@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 import keras
@@ -76,6 +76,7 @@ class KernelCell(RecursiveCell):
         if not isinstance(units, int) or units < 1:
             raise ValueError(f"`units` must be a positive integer, received {units!r}.")
         self.units = units
+        self.state_size = units
         self.activation = keras.activations.get(activation)
         self.use_bias = use_bias
         self.kernel_initializer = keras.initializers.get(kernel_initializer)
@@ -98,29 +99,20 @@ class KernelCell(RecursiveCell):
                 `[units, recurrent]` for all children with `arity=None`.
             bias: The size of `bias`.
         """
-        self.kernel = self.add_weight(
-            shape=(num_features, kernel),
-            name="kernel",
-            initializer=self.kernel_initializer,
-            regularizer=self.kernel_regularizer,
-            constraint=self.kernel_constraint,
+        rows = self.num_slots * self.units
+        self.kernel = self._add("kernel", (num_features, kernel), "kernel")
+        self.recurrent_kernel = self._add("recurrent_kernel", (rows, recurrent), "recurrent")
+        self.bias = self._add("bias", (bias,), "bias") if self.use_bias else None
+
+    def _add(self, name: str, shape: tuple[int | None, ...], options: str) -> Any:
+        """Creates a weight with the initializer, regularizer and constraint of some options."""
+        return self.add_weight(
+            shape=shape,
+            name=name,
+            initializer=getattr(self, f"{options}_initializer"),
+            regularizer=getattr(self, f"{options}_regularizer"),
+            constraint=getattr(self, f"{options}_constraint"),
         )
-        self.recurrent_kernel = self.add_weight(
-            shape=(self.num_slots * self.units, recurrent),
-            name="recurrent_kernel",
-            initializer=self.recurrent_initializer,
-            regularizer=self.recurrent_regularizer,
-            constraint=self.recurrent_constraint,
-        )
-        self.bias = None
-        if self.use_bias:
-            self.bias = self.add_weight(
-                shape=(bias,),
-                name="bias",
-                initializer=self.bias_initializer,
-                regularizer=self.bias_regularizer,
-                constraint=self.bias_constraint,
-            )
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor arguments, as Keras saves them."""
@@ -144,8 +136,8 @@ class KernelCell(RecursiveCell):
 class LSTMCell(KernelCell):
     """A cell with two states, h and c, whose forget gates begin open.
 
-    A subclass implements `_bias_with_open_forget_gates`, which returns the bias with ones for the
-    forget gates.
+    A subclass says with `forget_place` which of the four gates in its `bias`, counted from 0, are
+    the forget gates.
 
     Args:
         units: The size of h and c, a positive int.
@@ -153,6 +145,8 @@ class LSTMCell(KernelCell):
         unit_forget_bias: Whether the bias of the forget gates begins at one.
         **kwargs: The arguments of `KernelCell`.
     """
+
+    forget_place: ClassVar[int]
 
     def __init__(
         self,
@@ -170,14 +164,18 @@ class LSTMCell(KernelCell):
     def add_weight(self, *args: Any, **kwargs: Any) -> Any:
         """Creates a weight; the forget gates' part of the bias begins at one."""
         if kwargs.get("name") == "bias" and self.unit_forget_bias:
-            kwargs["initializer"] = self._bias_with_open_forget_gates
+            kwargs["initializer"] = self._open_forget_gates
         return super().add_weight(*args, **kwargs)
 
-    def _bias_with_open_forget_gates(self, shape: Any, dtype: Any = None) -> Any:
-        """The initial value of a bias of this shape."""
-        raise NotImplementedError(
-            f"{type(self).__name__} must implement `_bias_with_open_forget_gates`."
-        )
+    def _open_forget_gates(self, shape: Sequence[int], dtype: Any = None) -> Any:
+        """The initial value of a bias, `[slots * 4 * units]`, with ones for the forget gates."""
+        before, after = self.forget_place * self.units, (3 - self.forget_place) * self.units
+        parts = []
+        for _ in range(shape[0] // (4 * self.units)):
+            parts.append(self.bias_initializer((before,), dtype=dtype))
+            parts.append(ops.ones((self.units,), dtype=dtype))
+            parts.append(self.bias_initializer((after,), dtype=dtype))
+        return ops.concatenate(parts, axis=0)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor arguments, as Keras saves them."""

@@ -211,7 +211,6 @@ class Recursive(TreeLayer):
             self.cell.build((None, self._num_features))
         self.cell.built = True
         freeze_sublayers(self)
-        self.built = True
 
     def call(self, x: Any, children: Any, *, mask: Any = None, training: bool = False) -> Any:
         """Runs the recursion; see the class."""
@@ -502,23 +501,31 @@ def _check_mask(mask: tf.Tensor, is_node: tf.Tensor) -> None:
 
 
 class CellLayer(Recursive):
-    """A `Recursive` layer that makes its own cell; its configuration has the cell's options."""
+    """A `Recursive` layer that makes its own cell.
+
+    A subclass sets `cell_class`; its constructor has the arguments of the cell, then those of the
+    layer. So has its configuration.
+
+    Args:
+        **options: All arguments by name.
+    """
 
     cell_class: ClassVar[type[RecursiveCell]]
+
+    def __init__(self, **options: Any):
+        of_cell = {name: options.pop(name) for name in self._cell_options() if name in options}
+        cell = self.cell_class(**of_cell, dtype=options.get("dtype"), name="cell")
+        super().__init__(cell, **options)
+
+    @classmethod
+    def _cell_options(cls) -> set[str]:
+        """The names of the cell's arguments, without those of every Keras layer."""
+        return set(inspect.signature(cls.cell_class.__init__).parameters) - {"self", "kwargs"}
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor arguments, as Keras saves them."""
         config = super().get_config()
         del config["cell"]
-        names = _option_names(self.cell_class)
-        cell = self.cell.get_config()
-        return {**config, **{key: value for key, value in cell.items() if key in names}}
-
-
-def _option_names(cell_class: type[RecursiveCell]) -> set[str]:
-    """The names of a cell's constructor arguments, including those of its base classes."""
-    names: set[str] = set()
-    for base in cell_class.__mro__:
-        if issubclass(base, RecursiveCell):
-            names |= set(inspect.signature(base.__init__).parameters)
-    return names - {"self", "kwargs"}
+        names = self._cell_options()
+        of_cell = {key: value for key, value in self.cell.get_config().items() if key in names}
+        return {**config, **of_cell}

@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
+from kerasrec._src.layers.cell import arguments
 from kerasrec._src.layers.kernel_cell import (
     Activation,
     Constraint,
@@ -107,24 +108,7 @@ class RNTNCell(TreeRNNCell):
         **kwargs: Any,
     ):
         super().__init__(
-            units,
-            activation=activation,
-            use_bias=use_bias,
-            kernel_initializer=kernel_initializer,
-            recurrent_initializer=recurrent_initializer,
-            bias_initializer=bias_initializer,
-            kernel_regularizer=kernel_regularizer,
-            recurrent_regularizer=recurrent_regularizer,
-            bias_regularizer=bias_regularizer,
-            kernel_constraint=kernel_constraint,
-            recurrent_constraint=recurrent_constraint,
-            bias_constraint=bias_constraint,
-            arity=arity,
-            inner_inputs=inner_inputs,
-            dropout=dropout,
-            recurrent_dropout=recurrent_dropout,
-            seed=seed,
-            **kwargs,
+            **arguments(locals(), "tensor_initializer", "tensor_regularizer", "tensor_constraint")
         )
         self.tensor_initializer = keras.initializers.get(tensor_initializer)
         self.tensor_regularizer = keras.regularizers.get(tensor_regularizer)
@@ -134,13 +118,7 @@ class RNTNCell(TreeRNNCell):
         """Creates the weights for inputs `[nodes, features]`."""
         super().build(input_shape)
         joined = self.arity * self.units
-        self.tensor = self.add_weight(
-            shape=(joined, joined, self.units),
-            name="tensor",
-            initializer=self.tensor_initializer,
-            regularizer=self.tensor_regularizer,
-            constraint=self.tensor_constraint,
-        )
+        self.tensor = self._add("tensor", (joined, joined, self.units), "tensor")
 
     def _combined(self, hidden: Any) -> Any:
         # One product of all nodes with the tensor, then one for each node. Multiplying the outer
@@ -266,38 +244,4 @@ class RNTN(CellLayer):
         shared_nodes: bool = False,
         **kwargs: Any,
     ):
-        cell = RNTNCell(
-            units,
-            activation=activation,
-            use_bias=use_bias,
-            kernel_initializer=kernel_initializer,
-            recurrent_initializer=recurrent_initializer,
-            bias_initializer=bias_initializer,
-            tensor_initializer=tensor_initializer,
-            kernel_regularizer=kernel_regularizer,
-            recurrent_regularizer=recurrent_regularizer,
-            bias_regularizer=bias_regularizer,
-            tensor_regularizer=tensor_regularizer,
-            kernel_constraint=kernel_constraint,
-            recurrent_constraint=recurrent_constraint,
-            bias_constraint=bias_constraint,
-            tensor_constraint=tensor_constraint,
-            arity=arity,
-            inner_inputs=inner_inputs,
-            dropout=dropout,
-            recurrent_dropout=recurrent_dropout,
-            seed=seed,
-            dtype=kwargs.get("dtype"),
-            name="cell",
-        )
-        super().__init__(
-            cell,
-            return_sequences=return_sequences,
-            return_state=return_state,
-            recompute=recompute,
-            engine=engine,
-            embedding=embedding,
-            instances=instances,
-            shared_nodes=shared_nodes,
-            **kwargs,
-        )
+        super().__init__(**arguments(locals()))

@@ -10,7 +10,7 @@ import keras
 import tensorflow as tf
 
 from kerasrec._src.errors import or_nothing
-from kerasrec._src.layers.cell import RecursiveCell, call_cell
+from kerasrec._src.layers.cell import RecursiveCell, arguments, call_cell
 from kerasrec._src.layers.inputs import NodeInputs
 from kerasrec._src.layers.recursive import Engine, Recursive
 from kerasrec._src.layers.tree_checks import check
@@ -188,16 +188,7 @@ class TopDown(Recursive):
         **kwargs: Any,
     ):
         refuse_options_of_going_up(self, kwargs)
-        super().__init__(
-            cell,
-            return_sequences=return_sequences,
-            return_state=return_state,
-            recompute=recompute,
-            engine=engine,
-            embedding=embedding,
-            instances=instances,
-            **kwargs,
-        )
+        super().__init__(**arguments(locals()))
         if cell.has_own_output:
             raise ValueError(
                 f"{type(cell).__name__} sets `output_size`, but the output of a TopDownCell is its "

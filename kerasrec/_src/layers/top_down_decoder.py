@@ -174,7 +174,6 @@ class TopDownDecoder(keras.layers.Layer):
         self.embedding.build(tokens_shape)
         self.top_down.build((*tokens_shape, self.embedding_dim), children_shape)
         freeze_sublayers(self)
-        self.built = True
 
     def call(
         self, tokens: Any, children: Any, initial_state: Any = None, training: bool = False

@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
+from kerasrec._src.layers.cell import arguments
 from kerasrec._src.layers.kernel_cell import (
     Activation,
     Constraint,
@@ -89,6 +90,7 @@ class TopDownTreeLSTMCell(LSTMCell, TopDownCell):
     """
 
     needs_arity = False  # It may be read from the shape of `children`.
+    forget_place = 1
 
     def __init__(
         self,
@@ -115,47 +117,13 @@ class TopDownTreeLSTMCell(LSTMCell, TopDownCell):
         seed: int | None = None,
         **kwargs: Any,
     ):
-        super().__init__(
-            units,
-            activation=activation,
-            recurrent_activation=recurrent_activation,
-            use_bias=use_bias,
-            kernel_initializer=kernel_initializer,
-            recurrent_initializer=recurrent_initializer,
-            bias_initializer=bias_initializer,
-            unit_forget_bias=unit_forget_bias,
-            kernel_regularizer=kernel_regularizer,
-            recurrent_regularizer=recurrent_regularizer,
-            bias_regularizer=bias_regularizer,
-            kernel_constraint=kernel_constraint,
-            recurrent_constraint=recurrent_constraint,
-            bias_constraint=bias_constraint,
-            arity=arity,
-            reads=reads,
-            shares_weights=shares_weights,
-            dropout=dropout,
-            recurrent_dropout=recurrent_dropout,
-            seed=seed,
-            **kwargs,
-        )
+        super().__init__(**arguments(locals()))
 
     def build(self, input_shape: Sequence[int | None]) -> None:
         """Creates the weights for inputs `[nodes, features]`."""
         gates = 4 * self.units
         self._num_features: Any = input_shape[-1]
         self.add_kernels(self.num_slots * self._num_features, gates, gates, self.num_slots * gates)
-        self.built = True
-
-    def _bias_with_open_forget_gates(self, shape: Any, dtype: Any = None) -> Any:
-        units = self.units
-        parts = []
-        for _ in range(self.num_slots):
-            parts += [
-                self.bias_initializer((units,), dtype=dtype),
-                ops.ones((units,), dtype=dtype),
-                self.bias_initializer((2 * units,), dtype=dtype),
-            ]
-        return ops.concatenate(parts, axis=0)
 
     def call(self, inputs: Any, states: Sequence[Any], slot: int = 0) -> tuple[Any, list[Any]]:
         """Computes the children in one slot; see `TopDownCell.call`."""
@@ -272,40 +240,7 @@ class TopDownTreeLSTM(CellLayer, TopDown):
         instances: Sequence[str] = (),
         **kwargs: Any,
     ):
-        cell = TopDownTreeLSTMCell(
-            units,
-            activation=activation,
-            recurrent_activation=recurrent_activation,
-            use_bias=use_bias,
-            kernel_initializer=kernel_initializer,
-            recurrent_initializer=recurrent_initializer,
-            bias_initializer=bias_initializer,
-            unit_forget_bias=unit_forget_bias,
-            kernel_regularizer=kernel_regularizer,
-            recurrent_regularizer=recurrent_regularizer,
-            bias_regularizer=bias_regularizer,
-            kernel_constraint=kernel_constraint,
-            recurrent_constraint=recurrent_constraint,
-            bias_constraint=bias_constraint,
-            arity=arity,
-            reads=reads,
-            shares_weights=shares_weights,
-            dropout=dropout,
-            recurrent_dropout=recurrent_dropout,
-            seed=seed,
-            dtype=kwargs.get("dtype"),
-            name="cell",
-        )
-        super().__init__(
-            cell,
-            return_sequences=return_sequences,
-            return_state=return_state,
-            recompute=recompute,
-            engine=engine,
-            embedding=embedding,
-            instances=instances,
-            **kwargs,
-        )
+        super().__init__(**arguments(locals()))
 
 
 def _rows(weight: Any, slot: int, size: int) -> Any:

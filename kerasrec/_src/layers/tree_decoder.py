@@ -9,6 +9,7 @@ from typing import Any, Literal
 import keras
 import tensorflow as tf
 
+from kerasrec._src.layers.cell import arguments
 from kerasrec._src.layers.choices import Choice, Choices
 from kerasrec._src.layers.kernel_cell import Initializer
 from kerasrec._src.layers.recursive import Engine
@@ -88,17 +89,7 @@ class TreeDecoder(TopDownDecoder):
     ):
         if growth is not None and not isinstance(growth, keras.layers.Layer):
             raise ValueError(f"`growth` must be a Keras layer, received {growth!r}.")
-        super().__init__(
-            cell,
-            num_tokens,
-            embedding_dim,
-            follows=follows,
-            max_depth=max_depth,
-            dropout=dropout,
-            embeddings_initializer=embeddings_initializer,
-            engine=engine,
-            **kwargs,
-        )
+        super().__init__(**arguments(locals(), "growth"))
         policy = self.dtype_policy
         self.words = keras.layers.Dense(num_tokens, dtype=policy, name="words")
         # At first a node has less than one child on average, so that untrained trees end.

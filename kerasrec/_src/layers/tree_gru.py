@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
+from kerasrec._src.layers.cell import arguments
 from kerasrec._src.layers.kernel_cell import (
     Activation,
     Constraint,
@@ -110,28 +111,8 @@ class TreeGRUCell(KernelCell):
         seed: int | None = None,
         **kwargs: Any,
     ):
-        super().__init__(
-            units,
-            activation=activation,
-            use_bias=use_bias,
-            kernel_initializer=kernel_initializer,
-            recurrent_initializer=recurrent_initializer,
-            bias_initializer=bias_initializer,
-            kernel_regularizer=kernel_regularizer,
-            recurrent_regularizer=recurrent_regularizer,
-            bias_regularizer=bias_regularizer,
-            kernel_constraint=kernel_constraint,
-            recurrent_constraint=recurrent_constraint,
-            bias_constraint=bias_constraint,
-            arity=arity,
-            inner_inputs=inner_inputs,
-            dropout=dropout,
-            recurrent_dropout=recurrent_dropout,
-            seed=seed,
-            **kwargs,
-        )
+        super().__init__(**arguments(locals(), "recurrent_activation"))
         self.recurrent_activation = keras.activations.get(recurrent_activation)
-        self.state_size = units
 
     def build(self, input_shape: Sequence[int | None]) -> None:
         """Creates the weights for inputs `[nodes, features]`."""
@@ -139,7 +120,6 @@ class TreeGRUCell(KernelCell):
         self.add_kernels(
             input_shape[-1], gates * self.units, (2 + self.arity) * self.units, 3 * self.units
         )
-        self.built = True
 
     def call(self, inputs: Any, states: Sequence[Sequence[Any]]) -> tuple[Any, list[Any]]:
         """Computes inner nodes; see `RecursiveCell.call`."""
@@ -282,36 +262,4 @@ class TreeGRU(CellLayer):
         shared_nodes: bool = False,
         **kwargs: Any,
     ):
-        cell = TreeGRUCell(
-            units,
-            activation=activation,
-            recurrent_activation=recurrent_activation,
-            use_bias=use_bias,
-            kernel_initializer=kernel_initializer,
-            recurrent_initializer=recurrent_initializer,
-            bias_initializer=bias_initializer,
-            kernel_regularizer=kernel_regularizer,
-            recurrent_regularizer=recurrent_regularizer,
-            bias_regularizer=bias_regularizer,
-            kernel_constraint=kernel_constraint,
-            recurrent_constraint=recurrent_constraint,
-            bias_constraint=bias_constraint,
-            arity=arity,
-            inner_inputs=inner_inputs,
-            dropout=dropout,
-            recurrent_dropout=recurrent_dropout,
-            seed=seed,
-            dtype=kwargs.get("dtype"),
-            name="cell",
-        )
-        super().__init__(
-            cell,
-            return_sequences=return_sequences,
-            return_state=return_state,
-            recompute=recompute,
-            engine=engine,
-            embedding=embedding,
-            instances=instances,
-            shared_nodes=shared_nodes,
-            **kwargs,
-        )
+        super().__init__(**arguments(locals()))

@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
+from kerasrec._src.layers.cell import arguments
 from kerasrec._src.layers.kernel_cell import (
     Activation,
     Constraint,
@@ -85,6 +86,8 @@ class TreeLSTMCell(LSTMCell):
     TensorShape([3, 4])
     """
 
+    forget_place = 3
+
     def __init__(
         self,
         units: int,
@@ -109,28 +112,7 @@ class TreeLSTMCell(LSTMCell):
         seed: int | None = None,
         **kwargs: Any,
     ):
-        super().__init__(
-            units,
-            activation=activation,
-            recurrent_activation=recurrent_activation,
-            use_bias=use_bias,
-            kernel_initializer=kernel_initializer,
-            recurrent_initializer=recurrent_initializer,
-            bias_initializer=bias_initializer,
-            unit_forget_bias=unit_forget_bias,
-            kernel_regularizer=kernel_regularizer,
-            recurrent_regularizer=recurrent_regularizer,
-            bias_regularizer=bias_regularizer,
-            kernel_constraint=kernel_constraint,
-            recurrent_constraint=recurrent_constraint,
-            bias_constraint=bias_constraint,
-            arity=arity,
-            inner_inputs=inner_inputs,
-            dropout=dropout,
-            recurrent_dropout=recurrent_dropout,
-            seed=seed,
-            **kwargs,
-        )
+        super().__init__(**arguments(locals()))
 
     def build(self, input_shape: Sequence[int | None]) -> None:
         """Creates the weights for inputs `[nodes, features]`."""
@@ -138,11 +120,6 @@ class TreeLSTMCell(LSTMCell):
         self.add_kernels(
             input_shape[-1], gates * self.units, (3 + self.arity) * self.units, 4 * self.units
         )
-        self.built = True
-
-    def _bias_with_open_forget_gates(self, shape: Any, dtype: Any = None) -> Any:
-        others = self.bias_initializer((3 * self.units,), dtype=dtype)
-        return ops.concatenate([others, ops.ones((self.units,), dtype=dtype)], axis=0)
 
     def call(self, inputs: Any, states: Sequence[Sequence[Any]]) -> tuple[Any, list[Any]]:
         """Computes inner nodes; see `RecursiveCell.call`."""
@@ -287,37 +264,4 @@ class TreeLSTM(CellLayer):
         shared_nodes: bool = False,
         **kwargs: Any,
     ):
-        cell = TreeLSTMCell(
-            units,
-            activation=activation,
-            recurrent_activation=recurrent_activation,
-            use_bias=use_bias,
-            kernel_initializer=kernel_initializer,
-            recurrent_initializer=recurrent_initializer,
-            bias_initializer=bias_initializer,
-            unit_forget_bias=unit_forget_bias,
-            kernel_regularizer=kernel_regularizer,
-            recurrent_regularizer=recurrent_regularizer,
-            bias_regularizer=bias_regularizer,
-            kernel_constraint=kernel_constraint,
-            recurrent_constraint=recurrent_constraint,
-            bias_constraint=bias_constraint,
-            arity=arity,
-            inner_inputs=inner_inputs,
-            dropout=dropout,
-            recurrent_dropout=recurrent_dropout,
-            seed=seed,
-            dtype=kwargs.get("dtype"),
-            name="cell",
-        )
-        super().__init__(
-            cell,
-            return_sequences=return_sequences,
-            return_state=return_state,
-            recompute=recompute,
-            engine=engine,
-            embedding=embedding,
-            instances=instances,
-            shared_nodes=shared_nodes,
-            **kwargs,
-        )
+        super().__init__(**arguments(locals()))

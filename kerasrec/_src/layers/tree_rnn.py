@@ -8,6 +8,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from kerasrec._src.layers.cell import arguments
 from kerasrec._src.layers.kernel_cell import (
     Activation,
     Constraint,
@@ -95,32 +96,11 @@ class TreeRNNCell(KernelCell):
         seed: int | None = None,
         **kwargs: Any,
     ):
-        super().__init__(
-            units,
-            activation=activation,
-            use_bias=use_bias,
-            kernel_initializer=kernel_initializer,
-            recurrent_initializer=recurrent_initializer,
-            bias_initializer=bias_initializer,
-            kernel_regularizer=kernel_regularizer,
-            recurrent_regularizer=recurrent_regularizer,
-            bias_regularizer=bias_regularizer,
-            kernel_constraint=kernel_constraint,
-            recurrent_constraint=recurrent_constraint,
-            bias_constraint=bias_constraint,
-            arity=arity,
-            inner_inputs=inner_inputs,
-            dropout=dropout,
-            recurrent_dropout=recurrent_dropout,
-            seed=seed,
-            **kwargs,
-        )
-        self.state_size = units
+        super().__init__(**arguments(locals()))
 
     def build(self, input_shape: Sequence[int | None]) -> None:
         """Creates the weights for inputs `[nodes, features]`."""
         self.add_kernels(input_shape[-1], self.units, self.units, self.units)
-        self.built = True
 
     def call(self, inputs: Any, states: Sequence[Sequence[Any]]) -> tuple[Any, list[Any]]:
         """Computes inner nodes; see `RecursiveCell.call`."""
@@ -241,35 +221,4 @@ class TreeRNN(CellLayer):
         shared_nodes: bool = False,
         **kwargs: Any,
     ):
-        cell = TreeRNNCell(
-            units,
-            activation=activation,
-            use_bias=use_bias,
-            kernel_initializer=kernel_initializer,
-            recurrent_initializer=recurrent_initializer,
-            bias_initializer=bias_initializer,
-            kernel_regularizer=kernel_regularizer,
-            recurrent_regularizer=recurrent_regularizer,
-            bias_regularizer=bias_regularizer,
-            kernel_constraint=kernel_constraint,
-            recurrent_constraint=recurrent_constraint,
-            bias_constraint=bias_constraint,
-            arity=arity,
-            inner_inputs=inner_inputs,
-            dropout=dropout,
-            recurrent_dropout=recurrent_dropout,
-            seed=seed,
-            dtype=kwargs.get("dtype"),
-            name="cell",
-        )
-        super().__init__(
-            cell,
-            return_sequences=return_sequences,
-            return_state=return_state,
-            recompute=recompute,
-            engine=engine,
-            embedding=embedding,
-            instances=instances,
-            shared_nodes=shared_nodes,
-            **kwargs,
-        )
+        super().__init__(**arguments(locals()))

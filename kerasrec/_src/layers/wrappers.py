@@ -158,7 +158,6 @@ class Bidirectional(TreeLayer):
         units = self.upward_layer.cell.output_size
         self.downward_layer.build((*x_shape[:2], units), children_shape)
         freeze_sublayers(self)
-        self.built = True
 
     def call(self, x: Any, children: Any, mask: Any = None, training: bool = False) -> Any:
         """Runs both layers; see the class."""
@@ -253,7 +252,6 @@ class NodeWise(keras.layers.Wrapper):
         """Creates the layer's weights."""
         if not self.layer.built:
             self.layer.build((None, *input_shape[2:]))
-        self.built = True
 
     def call(self, x: Any, training: bool | None = None) -> Any:
         """Runs the layer; see the class."""
