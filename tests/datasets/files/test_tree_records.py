@@ -148,6 +148,10 @@ TREE |= {"children": [1, 2, -1, -1, -1, -1]}
         ({"labels": [0, -2, -1]}, "node 1: its label is outside int32, or less than -1"),
         (
             {"tokens": [0, 0, 0], "labels": [-1] * 3, "children": [-1] * 6},
+            "node 1: it cannot be reached from the root",
+        ),
+        (
+            {"tokens": [0], "labels": [-1], "children": [-1] * 2},
             "node 0: it is the root, without a token",
         ),
     ],

@@ -151,7 +151,7 @@ def parsed_records(records: tf.Tensor, index: TreeIndex) -> dict[str, Any]:
 def checked_trees(
     features: Mapping[str, Any], records: Records, index: TreeIndex
 ) -> dict[str, Any]:
-    """Checks trees as `check_tree` does, and against what the index says.
+    """Checks trees as `check_tree` does, and against what the index says. Padding is refused.
 
     Args:
         features: The result of `parsed_records`. A record without a tree has no values.
@@ -267,25 +267,20 @@ class _Trees(NamedTuple):
     """The tree nodes of all trees, and their children.
 
     Attributes:
-        splits: int64 `[records + 1]`; the tree nodes of record `i` are those from `splits[i]` on,
-            before `splits[i + 1]`.
         nodes: int64 `[nodes]`; the numbers of all tree nodes.
         record_of: int64 `[nodes]`; the record of each.
         root_of: int64 `[nodes]`; the root of its tree.
         above: int64 `[slots]`; for each slot of a child, the tree node above.
-        links: int64 `[slots]`; the child in it, -1 = none.
-        is_outside: bool `[slots]`; whether a child is named that is no tree node of the tree.
-        has_child: bool `[nodes]`; whether any child is named.
+        is_named: bool `[slots]`; whether a child is named.
+        links: int64 `[slots]`; the child in it; -1 = none, or one that is no tree node of the tree.
     """
 
-    splits: tf.Tensor
     nodes: tf.Tensor
     record_of: tf.Tensor
     root_of: tf.Tensor
     above: tf.Tensor
+    is_named: tf.Tensor
     links: tf.Tensor
-    is_outside: tf.Tensor
-    has_child: tf.Tensor
 
     @property
     def is_root(self) -> tf.Tensor:
@@ -299,14 +294,15 @@ def _trees(children: tf.Tensor, lengths: tf.Tensor, splits: tf.Tensor) -> _Trees
     above = row_ids(lengths)
     is_child = (children >= 0) & (children < tf.gather(end_of - root_of, above))
     links = tf.where(is_child, children + tf.gather(root_of, above), -1)
-    is_named = children != -1
-    has_child = _any_below(is_named, above, nodes)
-    return _Trees(splits, nodes, record_of, root_of, above, links, ~is_child & is_named, has_child)
+    return _Trees(nodes, record_of, root_of, above, children != -1, links)
 
 
-def _any_below(where: tf.Tensor, above: tf.Tensor, nodes: tf.Tensor) -> tf.Tensor:
+def _any_below(where: tf.Tensor, trees: _Trees) -> tf.Tensor:
     """Whether it is so in any slot of each tree node, bool `[nodes]`."""
-    return tf.math.unsorted_segment_sum(tf.cast(where, tf.int32), above, tf.size(nodes)) > 0
+    number = tf.math.unsorted_segment_sum(
+        tf.cast(where, tf.int32), trees.above, tf.size(trees.nodes)
+    )
+    return number > 0
 
 
 def _any_entry(where: tf.Tensor) -> tf.Tensor:
@@ -318,32 +314,28 @@ def _wrong_nodes(
     columns: Mapping[str, tf.Tensor], labels: tf.Tensor, trees: _Trees, index: TreeIndex
 ) -> dict[str, tf.Tensor]:
     """Where tree nodes are wrong, bool `[nodes]`, by what is wrong with them."""
-    has_input = tf.reduce_any([_any_entry(column != 0) for column in columns.values()], axis=0)
-    is_blank = ~has_input & ~trees.has_child
     if index.label_dtype.is_floating:
         wrong = {"its label is infinite": tf.math.is_inf(labels)}
-        has_label = ~tf.math.is_nan(labels)
     else:
         is_outside = (labels < -1) | (labels > LARGEST)
         wrong = {"its label is outside int32, or less than -1": is_outside}
-        has_label = labels != -1
     if index.labels_trees:  # The label of a tree counts as that of its root.
         tree_of = tf.cumsum(tf.cast(trees.is_root, tf.int32)) - 1
         wrong = {of: tf.gather(is_so, tree_of) & trees.is_root for of, is_so in wrong.items()}
-        has_label = tf.zeros_like(is_blank)
     if "tokens" in columns:
         is_outside = (columns["tokens"] < 0) | (columns["tokens"] > LARGEST)
         wrong["its token is outside int32, or negative"] = _any_entry(is_outside)
     if "features" in columns:
         is_wrong = ~tf.math.is_finite(columns["features"])
         wrong["a feature of it is not a finite number"] = _any_entry(is_wrong)
-    wrong |= _wrong_children(trees, is_blank & ~has_label)
+    wrong |= _wrong_children(trees)
     if not index.features and index.ids == 0:
+        is_blank = (columns["tokens"] == 0) & ~_any_below(trees.is_named, trees)
         wrong["it is the root, without a token and without children"] = trees.is_root & is_blank
     return wrong
 
 
-def _wrong_children(trees: _Trees, may_be_padding: tf.Tensor) -> dict[str, tf.Tensor]:
+def _wrong_children(trees: _Trees) -> dict[str, tf.Tensor]:
     """Where tree nodes do not form a tree, bool `[nodes]`, by what is wrong with them."""
     above, links, is_root = trees.above, trees.links, trees.is_root
     # There is no segment -1, so slots without a child are not counted.
@@ -353,37 +345,30 @@ def _wrong_children(trees: _Trees, may_be_padding: tf.Tensor) -> dict[str, tf.Te
     is_in_order = tf.reduce_all(is_root | has_parent) & tf.reduce_all((links > above) | (links < 0))
     return {
         "it has a child that is not a tree node of its tree": _any_below(
-            trees.is_outside, above, trees.nodes
+            trees.is_named & (links < 0), trees
         ),
         "it is the root, and a child": is_root & has_parent,
         "it is a child of two tree nodes": num_parents > 1,
         "it cannot be reached from the root": tf.cond(
             is_in_order,
             lambda: tf.zeros_like(is_root),
-            lambda: _lost(trees, has_parent, may_be_padding),
+            lambda: _lost(trees, has_parent),
         ),
     }
 
 
-def _lost(trees: _Trees, has_parent: tf.Tensor, may_be_padding: tf.Tensor) -> tf.Tensor:
-    """Which tree nodes no path from the root leads to, padding at the end aside; bool `[nodes]`.
+def _lost(trees: _Trees, has_parent: tf.Tensor) -> tf.Tensor:
+    """Which tree nodes no path from the root leads to, bool `[nodes]`.
 
     Follows parents twice as far each time; from a cycle, no path leads to the root.
     """
-    splits, nodes = trees.splits, trees.nodes
-    parents = tf.math.unsorted_segment_max(trees.above, trees.links, tf.size(nodes))
-    largest = tf.reduce_max(splits[1:] - splits[:-1])
+    parents = tf.math.unsorted_segment_max(trees.above, trees.links, tf.size(trees.nodes))
     _, ancestors = tf.while_loop(
-        lambda reach, _: reach < largest,
+        lambda reach, _: reach < tf.size(trees.nodes),
         lambda reach, found: (2 * reach, tf.gather(found, found)),
-        (tf.constant(1, tf.int64), tf.where(has_parent, parents, nodes)),
+        (tf.constant(1), tf.where(has_parent, parents, trees.nodes)),
     )
-    is_reached = ancestors == trees.root_of
-    last_reached = tf.math.unsorted_segment_max(
-        tf.where(is_reached, nodes, -1), trees.record_of, tf.size(splits) - 1
-    )
-    is_behind = nodes > tf.gather(last_reached, trees.record_of)
-    return ~is_reached & ~(may_be_padding & is_behind)
+    return ancestors != trees.root_of
 
 
 def _assert_none(
