@@ -38,19 +38,19 @@ def flat_of(schema: Kinds, batch: Mapping[str, tf.RaggedTensor]) -> tuple[list[A
             there is no such choice.
     """
     nodes = _Nodes.of(schema, batch[KIND])
-    references = _entries(schema, batch, Reference)
+    references = _columns(schema, batch, Reference)
     have_rows = nodes.checks(schema, batch)
-    checks = [*have_rows, *_choices_are_right(_entries(schema, batch, Choice))]
+    checks = [*have_rows, *_choices_are_right(_columns(schema, batch, Choice))]
     flat = {key: tensor.values for key, tensor in batch.items() if key in schema.element_spec}
     if references:
         with tf.control_dependencies(have_rows):  # Or else numbers and examples are not as many.
             examples = _example_of_each(references, nodes)
-            numbers = tf.concat([item.values for item in references], 0)
+            numbers = tf.concat([column.values for column in references], 0)
             through = tf.where(numbers < 0, -1, numbers + tf.gather(nodes.starts, examples))
             through = tf.cast(through, tf.int64)
             checks += _references_are_right(schema, references, nodes, numbers, examples)
-        for item, part in zip(references, _cut(through, references), strict=True):
-            flat[item.key] = flat[item.key].with_values(part) if item.field.is_list else part
+        for column, part in zip(references, _cut(through, references), strict=True):
+            flat[column.key] = flat[column.key].with_values(part) if column.field.is_list else part
     lists = [kind.key(field) for kind in schema.kinds for field in kind.fields if field.is_list]
     for key in lists:
         flat[key] = flat[key].with_row_splits_dtype(tf.int32)
@@ -61,7 +61,7 @@ def flat_of(schema: Kinds, batch: Mapping[str, tf.RaggedTensor]) -> tuple[list[A
 
 
 @dataclass(frozen=True)
-class _Entries:
+class _Column:
     """The values of a field in all tree nodes, those of lists one after another."""
 
     kind: Kind
@@ -71,17 +71,17 @@ class _Entries:
     lengths: tf.Tensor | None
 
 
-def _entries(schema: Kinds, batch: Mapping[str, tf.RaggedTensor], content: type) -> list[_Entries]:
+def _columns(schema: Kinds, batch: Mapping[str, tf.RaggedTensor], content: type) -> list[_Column]:
     """All fields of a type, those without lists first."""
-    found = []
+    columns = []
     for kind in schema.kinds:
-        for item in kind.fields:
-            if isinstance(item.content, content):
-                key = kind.key(item)
+        for field in kind.fields:
+            if isinstance(field.content, content):
+                key = kind.key(field)
                 rows = batch[key].values
-                lengths = rows.row_lengths() if item.is_list else None
-                found.append(_Entries(kind, item, key, batch[key].flat_values, lengths))
-    return sorted(found, key=lambda item: item.field.is_list)
+                lengths = rows.row_lengths() if field.is_list else None
+                columns.append(_Column(kind, field, key, batch[key].flat_values, lengths))
+    return sorted(columns, key=lambda column: column.field.is_list)
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class _Nodes:
     def checks(self, schema: Kinds, batch: Mapping[str, tf.RaggedTensor]) -> list[Any]:
         """Checks that kinds are known, no example is empty, and kinds have a row for each node."""
         are_known = (self.kinds >= 0) & (self.kinds < len(schema.kinds))
-        found = [
+        checks = [
             _assert(tf.reduce_all(are_known), f"{KIND!r} holds a number of no kind. {_MEND}"),
             _assert(tf.reduce_all(self.sizes > 0), f"An example has no tree nodes. {_MEND}"),
         ]
@@ -140,17 +140,17 @@ class _Nodes:
             wanted = tf.gather(tf.cumsum(self.counts, axis=0), kinds, axis=1)
             are_right = tf.reduce_all(splits[:, 1:] == tf.transpose(wanted), axis=1)
             message = "' of the batch has not a row for each tree node of its kind. "
-            found.append(_assert_each(are_right, keys, tf.range(len(keys)), message))
-        return found
+            checks.append(_assert_each(are_right, keys, tf.range(len(keys)), message))
+        return checks
 
 
-def _example_of_each(entries: Sequence[_Entries], nodes: _Nodes) -> tf.Tensor:
+def _example_of_each(columns: Sequence[_Column], nodes: _Nodes) -> tf.Tensor:
     """The example of each value of some fields, those without lists first."""
-    single = [nodes.by_kind[item.kind.number] for item in entries if item.lengths is None]
-    lists = [item for item in entries if item.lengths is not None]
+    single = [nodes.by_kind[column.kind.number] for column in columns if column.lengths is None]
+    lists = [column for column in columns if column.lengths is not None]
     if lists:
-        examples = tf.concat([nodes.by_kind[item.kind.number] for item in lists], 0)
-        lengths = tf.concat([item.lengths for item in lists], 0)
+        examples = tf.concat([nodes.by_kind[column.kind.number] for column in lists], 0)
+        lengths = tf.concat([column.lengths for column in lists], 0)
         # Lists that do not have a row for each tree node are an error elsewhere.
         missing = tf.size(lengths) - tf.size(examples)
         examples = tf.pad(examples[: tf.size(lengths)], [[0, tf.maximum(missing, 0)]])
@@ -158,37 +158,37 @@ def _example_of_each(entries: Sequence[_Entries], nodes: _Nodes) -> tf.Tensor:
     return tf.concat(single, 0)
 
 
-def _cut(values: tf.Tensor, entries: Sequence[_Entries]) -> list[tf.Tensor]:
-    sizes = tf.stack([tf.size(item.values) for item in entries])
-    return tf.split(values, sizes, num=len(entries))
+def _cut(values: tf.Tensor, columns: Sequence[_Column]) -> list[tf.Tensor]:
+    sizes = tf.stack([tf.size(column.values) for column in columns])
+    return tf.split(values, sizes, num=len(columns))
 
 
-def _field_of_each(entries: Sequence[_Entries]) -> tf.Tensor:
+def _field_of_each(columns: Sequence[_Column]) -> tf.Tensor:
     """For each value of some fields, the place of its field among them."""
-    sizes = tf.stack([tf.size(item.values) for item in entries])
+    sizes = tf.stack([tf.size(column.values) for column in columns])
     return row_ids(sizes)
 
 
 def _references_are_right(
     schema: Kinds,
-    entries: Sequence[_Entries],
+    columns: Sequence[_Column],
     nodes: _Nodes,
     numbers: tf.Tensor,
     examples: tf.Tensor,
 ) -> list[Any]:
     """Whether references lead to tree nodes of their example and of their type."""
-    fields = _field_of_each(entries)
-    keys = [item.key for item in entries]
-    least = tf.constant([-1 if item.field.is_optional else 0 for item in entries])
+    fields = _field_of_each(columns)
+    keys = [column.key for column in columns]
+    least = tf.constant([-1 if column.field.is_optional else 0 for column in columns])
     sizes = tf.gather(nodes.sizes, examples)
     are_nodes = (numbers >= tf.gather(least, fields)) & (numbers < sizes)
     message = "' of the batch holds a number of no tree node of its example. "
-    found = [_assert_each(are_nodes, keys, fields, message)]
+    checks = [_assert_each(are_nodes, keys, fields, message)]
     # For each field, the kinds to which it may lead; and None, which the line above checks.
     numbers_of = [
-        schema.numbers(item.field.content.family)
-        for item in entries
-        if isinstance(item.field.content, Reference)
+        schema.numbers(column.field.content.family)
+        for column in columns
+        if isinstance(column.field.content, Reference)
     ]
     every = range(len(schema.kinds))
     allowed = tf.constant([[*(kind in kinds for kind in every), True] for kinds in numbers_of])
@@ -198,21 +198,25 @@ def _references_are_right(
     number = tf.clip_by_value(tf.gather(kinds, node), 0, len(schema.kinds))
     are_right = tf.gather_nd(allowed, tf.stack([fields, number], axis=1))
     message = "' of the batch leads to a tree node of another type. "
-    return [*found, _assert_each(are_right, keys, fields, message)]
+    return [*checks, _assert_each(are_right, keys, fields, message)]
 
 
-def _choices_are_right(entries: Sequence[_Entries]) -> list[Any]:
+def _choices_are_right(columns: Sequence[_Column]) -> list[Any]:
     """Whether numbers of choices are among the choices."""
-    if not entries:
+    if not columns:
         return []
-    fields = _field_of_each(entries)
+    fields = _field_of_each(columns)
     sizes = tf.constant(
-        [item.field.content.size for item in entries if isinstance(item.field.content, Choice)]
+        [
+            column.field.content.size
+            for column in columns
+            if isinstance(column.field.content, Choice)
+        ]
     )
-    values = tf.concat([item.values for item in entries], 0)
+    values = tf.concat([column.values for column in columns], 0)
     are_right = (values >= 0) & (values < tf.gather(sizes, fields))
     message = "' of the batch holds a number of no choice. "
-    return [_assert_each(are_right, [item.key for item in entries], fields, message)]
+    return [_assert_each(are_right, [column.key for column in columns], fields, message)]
 
 
 def _assert_each(are_right: tf.Tensor, keys: Sequence[str], fields: Any, message: str) -> Any:

@@ -33,10 +33,10 @@ class KindConfig(TypedDict):
 def config_of(schema: Kinds) -> dict[str, Any]:
     """Returns a schema as plain data."""
     references = [
-        item.content.family
+        field.content.family
         for kind in schema.kinds
-        for item in kind.fields
-        if isinstance(item.content, Reference)
+        for field in kind.fields
+        if isinstance(field.content, Reference)
     ]
     # Types that do not contain all kinds of a family.
     parts = {
@@ -49,7 +49,7 @@ def config_of(schema: Kinds) -> dict[str, Any]:
             name=kind.name,
             family=family_of(kind.type).__name__,
             form=kind.form,
-            fields=[_field_config(item) for item in kind.fields],
+            fields=[_field_config(field) for field in kind.fields],
         )
         for kind in schema.kinds
     ]
@@ -88,18 +88,18 @@ def class_of(
         fields = tuple(_field(config, named) for config in kind["fields"])
         made[kind["name"]]._inferred_fields = fields
     # In this order, and so that the classes are kept.
-    for name, found in types.items():
+    for name, data_type in types.items():
         members = parts.get(name, [kind for kind, family in family_names.items() if family == name])
-        found._kinds = tuple(made[member] for member in members)
+        data_type._kinds = tuple(made[member] for member in members)
     return named[root]
 
 
 def _check(kind: KindConfig) -> None:
     fields = kind["fields"]
     try:
-        for name in (kind["family"], kind["name"], *(item["name"] for item in fields)):
+        for name in (kind["family"], kind["name"], *(field["name"] for field in fields)):
             check_name(name)
-        for choice in (choice for item in fields for choice in item.get("choices", ())):
+        for choice in (choice for field in fields for choice in field.get("choices", ())):
             check_text(choice)
     except ValueError as error:
         what = f"A name or choice of {kind['name']!r} in the schema"
@@ -107,20 +107,22 @@ def _check(kind: KindConfig) -> None:
 
 
 def _type(name: str, bases: tuple[type[DataType], ...], **attributes: Any) -> type[DataType]:
-    found: type[DataType] = type(name, bases, {"_inferred_fields": (), **attributes})
-    return found
+    new_type: type[DataType] = type(name, bases, {"_inferred_fields": (), **attributes})
+    return new_type
 
 
-def _field_config(item: Field) -> dict[str, Any]:
-    content = item.content
+def _field_config(field: Field) -> dict[str, Any]:
+    content = field.content
     if isinstance(content, Reference):
         what: dict[str, Any] = {"family": content.family.__name__}
     elif isinstance(content, Choice):
-        plain = [one.name if isinstance(one, enum.Enum) else one for one in content.values]
+        plain = [
+            choice.name if isinstance(choice, enum.Enum) else choice for choice in content.values
+        ]
         what = {"choices": plain, "takes_others": content.takes_others}
     else:
         what = {"dtype": content.dtype.name, "shape": list(content.shape)}
-    return {"name": item.name, **what, "is_list": item.is_list, "is_optional": item.is_optional}
+    return {"name": field.name, **what, "is_list": field.is_list, "is_optional": field.is_optional}
 
 
 def _field(config: dict[str, Any], types: Mapping[str, type[DataType]]) -> Field:

@@ -112,12 +112,12 @@ class DataType(metaclass=_Class):
 
         def __new__(cls, *args: Any, **kwargs: Any) -> Any:
             """Returns an object; within a recursive function, a value for each token."""
-            item = object.__new__(cls)
+            instance = object.__new__(cls)
             tracer = active_tracer()
             if tracer is None:
-                return item
-            item.__init__(*args, **kwargs)
-            return DataType._make(tracer, item)
+                return instance
+            instance.__init__(*args, **kwargs)
+            return DataType._make(tracer, instance)
 
     def __init_subclass__(cls, **kwargs: Any):
         super().__init_subclass__(**kwargs)
@@ -134,10 +134,10 @@ class DataType(metaclass=_Class):
         dataclasses.dataclass(eq=False, repr=False)(cls)
         _, *fields = inspect.signature(cls.__init__).parameters.values()
         cls.__signature__ = inspect.Signature(fields)
-        for item in _declared(cls):
-            if item.name in RESERVED or item.name.startswith("_"):
+        for field in _declared(cls):
+            if field.name in RESERVED or field.name.startswith("_"):
                 raise TypeError(
-                    f"{cls.__name__}.{item.name}: a field may not be called "
+                    f"{cls.__name__}.{field.name}: a field may not be called "
                     f"{', '.join(RESERVED)} or begin with an underscore. Give it another name."
                 )
         cls._is_declared = True
@@ -149,10 +149,10 @@ class DataType(metaclass=_Class):
 def _shown(value: Any, depth: int) -> str:
     """A value for prints, with this many levels: it may be deep, or lead to itself."""
     if is_object(value):
-        items = (f"{name}={_shown(item, depth - 1)}" for name, item in vars(value).items())
+        items = (f"{name}={_shown(entry, depth - 1)}" for name, entry in vars(value).items())
         return f"{type(value).__name__}({', '.join(items) if depth else '...'})"
     if isinstance(value, list):
-        shown = [_shown(item, depth - 1) for item in value[:4]] if depth else []
+        shown = [_shown(entry, depth - 1) for entry in value[:4]] if depth else []
         return f"[{', '.join(shown + ['...'] * (len(shown) < len(value)))}]"
     return repr(value)
 
@@ -166,9 +166,9 @@ def family_of(kind: type[DataType]) -> type[DataType]:
 def kinds_of(family: type[DataType]) -> list[type[DataType]]:
     """Returns the kinds of a type in the order of declaration: classes that have no subclasses."""
     below: Sequence[type[DataType]] = vars(family).get("_kinds") or family.__subclasses__()
-    below = [item for item in below if vars(item).get("_is_declared")]
-    found = [kind for item in below for kind in kinds_of(item)] if below else [family]
-    return list(dict.fromkeys(found))  # One with several bases is met several times.
+    below = [subclass for subclass in below if vars(subclass).get("_is_declared")]
+    kinds = [kind for subclass in below for kind in kinds_of(subclass)] if below else [family]
+    return list(dict.fromkeys(kinds))  # One with several bases is met several times.
 
 
 def fields_of(kind: type[DataType]) -> list[Field]:
@@ -181,21 +181,21 @@ def fields_of(kind: type[DataType]) -> list[Field]:
         return list(kind._inferred_fields)
     hints = _hints(kind)
     return [
-        field_of(kind.__name__, item.name, hints[item.name], is_data_type)
-        for item in _declared(kind)
+        field_of(kind.__name__, field.name, hints[field.name], is_data_type)
+        for field in _declared(kind)
     ]
 
 
-def is_data_type(found: Any) -> TypeGuard[type[DataType]]:
+def is_data_type(candidate: Any) -> TypeGuard[type[DataType]]:
     """Whether something is a subclass of `DataType`."""
     # Python 3.10 takes list[int] for a class.
-    is_class = isinstance(found, type) and typing.get_origin(found) is None
-    return is_class and issubclass(found, DataType) and found is not DataType
+    is_class = isinstance(candidate, type) and typing.get_origin(candidate) is None
+    return is_class and issubclass(candidate, DataType) and candidate is not DataType
 
 
-def is_object(found: Any) -> TypeGuard[DataType]:
+def is_object(candidate: Any) -> TypeGuard[DataType]:
     """Whether something is an object of a data type; `isinstance` refuses values of a function."""
-    return DataType in type(found).__mro__
+    return DataType in type(candidate).__mro__
 
 
 def _hints(kind: type[DataType]) -> dict[str, Any]:
@@ -204,11 +204,11 @@ def _hints(kind: type[DataType]) -> dict[str, Any]:
     for base in reversed(kind.__mro__):
         scope = kind.__qualname__.rpartition(".")[0]
         # Of several local classes of one name, that of the same function comes last, and so counts.
-        types = [item for item in _all_data_types() if item._inferred_fields is None]
-        types.sort(key=lambda item: item.__qualname__.rpartition(".")[0] == scope)
-        names = {item.__name__: item for item in types}
+        types = [data_type for data_type in _all_data_types() if data_type._inferred_fields is None]
+        types.sort(key=lambda data_type: data_type.__qualname__.rpartition(".")[0] == scope)
+        names = {data_type.__name__: data_type for data_type in types}
         names |= vars(sys.modules.get(base.__module__, typing))
-        names |= {item.__name__: item for item in (family_of(kind), kind)}
+        names |= {data_type.__name__: data_type for data_type in (family_of(kind), kind)}
         for name, annotation in vars(base).get("__annotations__", {}).items():
             hints[name] = _evaluated(f"{kind.__name__}.{name}", annotation, names)
     return hints
@@ -227,13 +227,13 @@ def _evaluated(what: str, annotation: Any, names: dict[str, Any]) -> Any:
                 "before this one is used, or in the same module."
             ) from error
     inner = typing.get_args(annotation)
-    if any(isinstance(item, str | typing.ForwardRef) for item in inner) and (
+    if any(isinstance(argument, str | typing.ForwardRef) for argument in inner) and (
         typing.get_origin(annotation) not in (typing.Literal, typing.Annotated)
     ):
-        found = [_evaluated(what, item, names) for item in inner]
+        arguments = [_evaluated(what, argument, names) for argument in inner]
         if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-            return typing.Union[tuple(found)]  # noqa: UP007  # There is no other way to write it.
-        return typing.get_origin(annotation)[tuple(found)]
+            return typing.Union[tuple(arguments)]  # noqa: UP007  # There is no other way to write it.
+        return typing.get_origin(annotation)[tuple(arguments)]
     return annotation
 
 
@@ -242,10 +242,10 @@ def _declared(kind: type) -> tuple[dataclasses.Field[Any], ...]:
 
 
 def _all_data_types() -> list[type[DataType]]:
-    found: list[type[DataType]] = []
+    data_types: list[type[DataType]] = []
     waiting: list[type[DataType]] = [DataType]
     while waiting:
         below = waiting.pop().__subclasses__()
-        found += below
+        data_types += below
         waiting += below
-    return found
+    return data_types

@@ -48,7 +48,9 @@ def _example(schema: Kinds, arrays: dict[str, list[Any]]) -> Any:
     # numbers.
     for place in reversed(range(len(nodes))):
         kind = kinds[place]
-        fields = {item.name: _value(kind, item, arrays, rows[place], nodes) for item in kind.fields}
+        fields = {
+            field.name: _value(kind, field, arrays, rows[place], nodes) for field in kind.fields
+        }
         if kind.form == LIST:
             nodes[place] += fields.get(ITEM, [])
         elif kind.form != OBJECT:
@@ -70,16 +72,20 @@ def _new(kind: Kind) -> Any:
 
 
 def _value(
-    kind: Kind, item: Field, arrays: dict[str, list[Any]], row: int, nodes: list[Any]
+    kind: Kind, field: Field, arrays: dict[str, list[Any]], row: int, nodes: list[Any]
 ) -> Any:
-    if item.needs_presence and not arrays[kind.presence_key(item)][row]:
+    if field.needs_presence and not arrays[kind.presence_key(field)][row]:
         return None
-    entry = arrays[kind.key(item)][row]
-    return [_one(item, one, nodes) for one in entry] if item.is_list else _one(item, entry, nodes)
+    stored = arrays[kind.key(field)][row]
+    return (
+        [_entry(field, entry, nodes) for entry in stored]
+        if field.is_list
+        else _entry(field, stored, nodes)
+    )
 
 
-def _one(item: Field, entry: Any, nodes: list[Any]) -> Any:
-    content = item.content
+def _entry(field: Field, entry: Any, nodes: list[Any]) -> Any:
+    content = field.content
     if isinstance(content, Reference):
         return None if entry < 0 else nodes[entry]
     if isinstance(content, Choice):

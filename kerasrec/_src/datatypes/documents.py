@@ -43,7 +43,9 @@ def as_document(value: Any) -> Any:
     if is_object(value):
         return {**vars(value), KIND_KEY: type(value).__name__}
     if _is_of_dataclass(value):
-        entries = {item.name: getattr(value, item.name, None) for item in dataclasses.fields(value)}
+        entries = {
+            field.name: getattr(value, field.name, None) for field in dataclasses.fields(value)
+        }
         return {KIND_KEY: type(value).__name__, **entries}
     return _python(value)
 
@@ -148,17 +150,17 @@ def read_value(
     """
     number = schema.number(type(value))
     if number is not None and issubclass(type(value), family):
-        return schema.kinds[number], lambda item: getattr(value, item.name)
+        return schema.kinds[number], lambda field: getattr(value, field.name)
     document = as_document(value)
     kinds = [schema.kinds[number] for number in schema.numbers(family)]
     form = form_of(document)
     is_number = form == TRUTH or (form == TEXT and as_number(document) is not None)
     if is_number and all(kind.form != form for kind in kinds):
         form = NUMBER
-    found = [kind for kind in kinds if kind.form == form]
+    fitting = [kind for kind in kinds if kind.form == form]
     if form == OBJECT:
-        found = _of_name(found, document)
-    if len(found) != 1:
+        fitting = _of_name(fitting, document)
+    if len(fitting) != 1:
         what = f"is {described(value)}"
         is_missing = False
         if isinstance(value, Mapping):
@@ -169,9 +171,9 @@ def read_value(
         if value is not None and len(kinds) > 1 and kinds[0].is_inferred and not is_missing:
             hint = ". If the schema was inferred, infer it from examples that have such a value"
         raise ValueError(f"{what}; expected {_expected(schema, family)}{hint}")
-    (kind,) = found
+    (kind,) = fitting
     if form != OBJECT:
-        return kind, lambda item: _entry(kind, item, document)
+        return kind, lambda field: _entry(kind, field, document)
     names_fields = isinstance(value, Mapping) or _is_of_dataclass(value)
     is_strict = names_fields and not kind.is_inferred
     unknown = document.keys() - {KIND_KEY, *kind.names} if is_strict else set()
@@ -182,13 +184,13 @@ def read_value(
             f"fields are: {names}"
         )
 
-    def read_field(item: Field) -> Any:
-        if item.name not in document and _has_default(kind, item):
+    def read_field(field: Field) -> Any:
+        if field.name not in document and _has_default(kind, field):
             raise ValueError(
                 f"is missing; only objects of {kind.name} take the default of its class, which "
                 "a schema that was saved and loaded does not know"
             )
-        return _entry(kind, item, document.get(item.name, MISSING))
+        return _entry(kind, field, document.get(field.name, MISSING))
 
     return kind, read_field
 
@@ -203,15 +205,15 @@ def _expected(schema: Kinds, family: type) -> str:
     return f"a value of {family.__name__}: {', '.join(names[:_MOST_NAMED])} or {last}"
 
 
-def _has_default(kind: Kind, item: Field) -> bool:
+def _has_default(kind: Kind, field: Field) -> bool:
     """Whether objects of a kind have a value, other than None, where none was given."""
     if kind.is_inferred:
         return False
     fields = dataclasses.fields(cast(Any, kind.type))
-    (found,) = (one for one in fields if one.name == item.name)
-    if found.default_factory is not dataclasses.MISSING:
-        return bool(found.default_factory())
-    return found.default is not dataclasses.MISSING and found.default is not None
+    (declared,) = (of_class for of_class in fields if of_class.name == field.name)
+    if declared.default_factory is not dataclasses.MISSING:
+        return bool(declared.default_factory())
+    return declared.default is not dataclasses.MISSING and declared.default is not None
 
 
 def _of_name(kinds: Sequence[Kind], document: Mapping[str, Any]) -> list[Kind]:
@@ -223,25 +225,26 @@ def _of_name(kinds: Sequence[Kind], document: Mapping[str, Any]) -> list[Kind]:
     return list(kinds)
 
 
-def _entry(kind: Kind, item: Field, value: Any) -> Any:
+def _entry(kind: Kind, field: Field, value: Any) -> Any:
     """The value of a field: numbers may be written as texts, and None means no value."""
     if value is None:
         return MISSING
-    if item.is_list and form_of(value) == LIST:
-        return [_number(kind, item, entry) for entry in value]
-    return _number(kind, item, value)
+    if field.is_list and form_of(value) == LIST:
+        return [_number(kind, field, entry) for entry in value]
+    return _number(kind, field, value)
 
 
-def _number(kind: Kind, item: Field, value: Any) -> Any:
+def _number(kind: Kind, field: Field, value: Any) -> Any:
     """A value; where numbers are expected, the number that a text stands for.
 
     A truth value is a number in an inferred schema, whose examples may contain both.
     """
-    content = item.content
+    content = field.content
     takes_numbers = (
         content.dtype not in (tf.string, tf.bool) and not content.shape
         if isinstance(content, Numbers)
-        else isinstance(content, Choice) and not any(isinstance(one, str) for one in content.values)
+        else isinstance(content, Choice)
+        and not any(isinstance(choice, str) for choice in content.values)
     )
     value = _python(value)
     if not takes_numbers:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import graphlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -64,9 +65,9 @@ class _Node:
 class _Column:
     """A field of all tree nodes of a kind, in all examples so far."""
 
-    values: list[Any] = field(default_factory=list)
-    lengths: list[int] = field(default_factory=list)
-    is_given: list[bool] = field(default_factory=list)
+    values: list[Any] = dataclasses.field(default_factory=list)
+    lengths: list[int] = dataclasses.field(default_factory=list)
+    is_given: list[bool] = dataclasses.field(default_factory=list)
 
 
 class _Columns:
@@ -88,8 +89,8 @@ class _Columns:
             number = node.kind.number
             num_rows[number] += 1
             self._kinds.append(number)
-            for item, column in zip(node.kind.fields, self._columns[number], strict=True):
-                _add_field(node, item, column, example)
+            for field, column in zip(node.kind.fields, self._columns[number], strict=True):
+                _add_field(node, field, column, example)
         example.refuse_cycles()
         self._num_nodes.append(len(example.nodes))
         for counts, count in zip(self._num_rows, num_rows, strict=True):
@@ -97,18 +98,18 @@ class _Columns:
 
     def batch(self) -> dict[str, tf.RaggedTensor]:
         """Returns all examples as ragged tensors."""
-        found = {KIND: _rows(np.array(self._kinds, np.int32), self._num_nodes)}
+        batch = {KIND: _rows(np.array(self._kinds, np.int32), self._num_nodes)}
         for kind, columns, num_rows in zip(
             self._schema.kinds, self._columns, self._num_rows, strict=True
         ):
-            for item, column in zip(kind.fields, columns, strict=True):
-                values = _array(item, column.values)
-                rows = _rows(values, column.lengths) if item.is_list else values
-                found[kind.key(item)] = _rows(rows, num_rows)
-                if item.needs_presence:
+            for field, column in zip(kind.fields, columns, strict=True):
+                values = _array(field, column.values)
+                rows = _rows(values, column.lengths) if field.is_list else values
+                batch[kind.key(field)] = _rows(rows, num_rows)
+                if field.needs_presence:
                     given = np.array(column.is_given, bool)
-                    found[kind.presence_key(item)] = _rows(given, num_rows)
-        return found
+                    batch[kind.presence_key(field)] = _rows(given, num_rows)
+        return batch
 
 
 class _Example:
@@ -158,53 +159,53 @@ class _Example:
             raise self.nodes[min(error.args[1])].place.error(CYCLE) from None
 
 
-def _add_field(node: _Node, item: Field, column: _Column, example: _Example) -> None:
+def _add_field(node: _Node, field: Field, column: _Column, example: _Example) -> None:
     """Adds the value of a field of a tree node."""
-    place = _Place(node.place, f".{item.name}")
+    place = _Place(node.place, f".{field.name}")
     try:
-        value = node.read(item)
+        value = node.read(field)
     except ValueError as error:
         raise place.error(error) from error
-    if item.is_list:
+    if field.is_list:
         if value is MISSING:
             value = []
         if isinstance(value, str | bytes) or not isinstance(value, Sequence | np.ndarray):
-            raise place.error(f"is {described(value)}; expected {item}")
+            raise place.error(f"is {described(value)}; expected {field}")
         entries = [(_Place(place, f"[{index}]"), entry) for index, entry in enumerate(value)]
         column.lengths.append(len(entries))
     else:
         entries = [(place, value)]
         is_given = value is not None and value is not MISSING
         column.is_given.append(is_given)
-        if not is_given and not item.is_optional:
+        if not is_given and not field.is_optional:
             reason = "is missing" if value is MISSING else "is None"
             hint = ""
             if node.kind.is_inferred:
-                name = f"{node.kind.name}.{item.name}"
+                name = f"{node.kind.name}.{field.name}"
                 hint = f". If documents may lack it, infer the schema with optional=[{name!r}]"
-            raise place.error(f"{reason}; expected {item}{hint}")
+            raise place.error(f"{reason}; expected {field}{hint}")
     column.values += [
-        item.content.empty
-        if (entry is None and item.is_optional) or entry is MISSING
-        else _stored(item, entry, below, example)
+        field.content.empty
+        if (entry is None and field.is_optional) or entry is MISSING
+        else _stored(field, entry, below, example)
         for below, entry in entries
     ]
 
 
-def _stored(item: Field, entry: Any, place: _Place, example: _Example) -> Any:
-    if isinstance(item.content, Reference):
-        return example.number_of(entry, item.content.family, place)
+def _stored(field: Field, entry: Any, place: _Place, example: _Example) -> Any:
+    if isinstance(field.content, Reference):
+        return example.number_of(entry, field.content.family, place)
     try:
-        return item.content.array(entry)
+        return field.content.array(entry)
     except ValueError as error:
         raise place.error(error) from error
 
 
-def _array(item: Field, values: list[Any]) -> Any:
-    if item.content.dtype == tf.string:
-        return tf.constant(values, tf.string, [len(values), *item.content.shape])
-    array = np.array(values, item.content.dtype.as_numpy_dtype)
-    return array.reshape([len(values), *item.content.shape])
+def _array(field: Field, values: list[Any]) -> Any:
+    if field.content.dtype == tf.string:
+        return tf.constant(values, tf.string, [len(values), *field.content.shape])
+    array = np.array(values, field.content.dtype.as_numpy_dtype)
+    return array.reshape([len(values), *field.content.shape])
 
 
 def _rows(values: Any, lengths: list[int]) -> tf.RaggedTensor:

@@ -75,10 +75,11 @@ class Numbers:
         if array.shape != self.shape or array.dtype.kind not in allowed:
             shape = f" of shape {list(array.shape)}" if array.shape else ""
             raise ValueError(f"is {described(value)}{shape}; expected {self}")
-        if not is_text and not is_bool and not all(_fits(one, self.dtype) for one in array.flat):
+        is_number = not is_text and not is_bool
+        if is_number and not all(_fits(entry, self.dtype) for entry in array.flat):
             raise ValueError(f"is {described(value)}, which {self.dtype.name} cannot hold")
-        for one in array.flat if is_text else ():
-            check_text(one)
+        for entry in array.flat if is_text else ():
+            check_text(entry)
         return array.astype(self.dtype.as_numpy_dtype)
 
     def __str__(self) -> str:
@@ -332,7 +333,7 @@ def check_name(name: str) -> None:
 
 def _content(annotation: Any, is_data_type: Any) -> Content | None:
     if typing.get_origin(annotation) is typing.Annotated:
-        specs = [item for item in typing.get_args(annotation) if isinstance(item, tf.TensorSpec)]
+        specs = [spec for spec in typing.get_args(annotation) if isinstance(spec, tf.TensorSpec)]
         annotation = specs[0] if specs else typing.get_args(annotation)[0]
     if isinstance(annotation, tf.TensorSpec):
         is_static = annotation.shape.is_fully_defined()
@@ -354,7 +355,7 @@ def _content(annotation: Any, is_data_type: Any) -> Content | None:
 def _without_none(annotation: Any) -> tuple[Any, bool]:
     if typing.get_origin(annotation) not in (typing.Union, types.UnionType):
         return annotation, False
-    left = [item for item in typing.get_args(annotation) if item is not type(None)]
+    left = [argument for argument in typing.get_args(annotation) if argument is not type(None)]
     if len(left) != 1 or len(left) == len(typing.get_args(annotation)):
         return annotation, False
     return left[0], True

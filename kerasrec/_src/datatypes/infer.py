@@ -10,9 +10,10 @@ that kind, wherever they stand.
 from __future__ import annotations
 
 import ast
+import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
@@ -69,19 +70,19 @@ def infer(
     if not inference.root.num_seen:
         raise ValueError("There are no documents to infer a schema from; expected at least one.")
     config, left_out = inference.config()
-    for item in _named(config, left_out, "optional", optional).values():
-        item["is_optional"] = not item["is_list"]  # A list without entries says so itself.
-    for name, item in _named(config, left_out, "numbers", numbers).items():
-        choices = item.get("choices", ())
-        is_number = item.get("dtype") == "float64"
-        if not is_number and not (choices and all(isinstance(one, int) for one in choices)):
+    for field in _named(config, left_out, "optional", optional).values():
+        field["is_optional"] = not field["is_list"]  # A list without entries says so itself.
+    for name, field in _named(config, left_out, "numbers", numbers).items():
+        choices = field.get("choices", ())
+        is_number = field.get("dtype") == "float64"
+        if not is_number and not (choices and all(isinstance(choice, int) for choice in choices)):
             raise ValueError(f"numbers={name!r} is a field that holds something else than numbers.")
         for number in choices:
             if not holds(tf.float64, number):
                 raise ValueError(f"numbers={name!r}: a number {reason_not_held(number)}.")
-        item.pop("choices", None)
-        item.pop("takes_others", None)
-        item |= _NUMBERS
+        field.pop("choices", None)
+        field.pop("takes_others", None)
+        field |= _NUMBERS
     return config, [name for name, is_chosen in left_out.items() if is_chosen]
 
 
@@ -93,10 +94,10 @@ def _named(
 ) -> dict[str, dict[str, Any]]:
     """The fields that an argument names; all if it is True."""
     fields = {
-        f"{kind['name']}.{item['name']}": item
+        f"{kind['name']}.{field['name']}": field
         for kind in config["kinds"]
         if kind["form"] == OBJECT
-        for item in kind["fields"]
+        for field in kind["fields"]
     }
     names = {names} if isinstance(names, str) else names
     names = set(fields if names is True else names or ())
@@ -123,7 +124,7 @@ class _Scalars:
 
     max_choices: int
     num_seen: int = 0
-    different: set[Any] = field(default_factory=set)
+    different: set[Any] = dataclasses.field(default_factory=set)
     are_numbers: bool = True
     are_integers: bool = True
     refused: ValueError | None = None
@@ -170,8 +171,8 @@ class _Object:
     """
 
     num_seen: int = 0
-    places: dict[str, _Place] = field(default_factory=dict)
-    counts: Counter[str] = field(default_factory=Counter)
+    places: dict[str, _Place] = dataclasses.field(default_factory=dict)
+    counts: Counter[str] = dataclasses.field(default_factory=Counter)
     is_of_ast: bool = False
 
 
@@ -192,7 +193,7 @@ class _Place:
 
     path: tuple[str, ...]
     num_seen: int = 0
-    scalars: dict[str, _Scalars] = field(default_factory=dict)
+    scalars: dict[str, _Scalars] = dataclasses.field(default_factory=dict)
     objects: _Object | None = None
     items: _Place | None = None
     has_kinds: bool = False
@@ -202,8 +203,8 @@ class _Place:
     @property
     def forms(self) -> list[str]:
         """Returns the forms that were seen; texts that stand for numbers are numbers."""
-        found = [OBJECT] * (self.objects is not None or self.has_kinds)
-        return found + [LIST] * (self.items is not None) + list(self._by_form())
+        forms = [OBJECT] * (self.objects is not None or self.has_kinds)
+        return forms + [LIST] * (self.items is not None) + list(self._by_form())
 
     def content(self, form: str) -> dict[str, Any]:
         """Returns the content of a field for scalars of a form."""
@@ -219,16 +220,16 @@ class _Place:
         return left
 
 
-def _joined(one: _Scalars, other: _Scalars) -> _Scalars:
-    numbers = {value: as_number(value) for value in one.different | other.different}
+def _joined(left: _Scalars, right: _Scalars) -> _Scalars:
+    numbers = {value: as_number(value) for value in left.different | right.different}
     different = {value if number is None else number for value, number in numbers.items()}
     return _Scalars(
-        one.max_choices,
-        one.num_seen + other.num_seen,
+        left.max_choices,
+        left.num_seen + right.num_seen,
         different,
-        one.are_numbers and other.are_numbers,
-        one.are_integers and other.are_integers,
-        one.refused or other.refused,
+        left.are_numbers and right.are_numbers,
+        left.are_integers and right.are_integers,
+        left.refused or right.refused,
     )
 
 
@@ -272,8 +273,8 @@ class _Inference:
                 inside.remove(id(value))
                 continue
             alive.append(value)
-            found = as_document(value)
-            if form_of(found) in (OBJECT, LIST):  # It may stand in many places.
+            content = as_document(value)
+            if form_of(content) in (OBJECT, LIST):  # It may stand in many places.
                 if id(value) in inside:
                     raise _error(number, around.place, CYCLE)
                 if (id(value), around.place) in seen:
@@ -281,7 +282,7 @@ class _Inference:
                 seen.add((id(value), around.place))
                 inside.add(id(value))
                 waiting.append((value, None))
-            waiting += self._look_at(found, around, number, isinstance(value, ast.AST))
+            waiting += self._look_at(content, around, number, isinstance(value, ast.AST))
 
     def _look_at(
         self, value: Any, around: _Around, number: int, is_of_ast: bool
@@ -298,13 +299,13 @@ class _Inference:
             raise _error(number, place, reason)
         if form == OBJECT:
             _check_keys(value, number, place)
-            found = self._object(place, value)
-            found.num_seen += 1
-            found.is_of_ast = is_of_ast
-            found.counts.update(key for key, entry in value.items() if entry is not None)
-            kind = value.get(KIND_KEY) if found is not place.objects else None
+            objects = self._object(place, value)
+            objects.num_seen += 1
+            objects.is_of_ast = is_of_ast
+            objects.counts.update(key for key, entry in value.items() if entry is not None)
+            kind = value.get(KIND_KEY) if objects is not place.objects else None
             return [
-                (entry, _Around(self._place_of(found, key, kind, around), key, around))
+                (entry, _Around(self._place_of(objects, key, kind, around), key, around))
                 for key, entry in value.items()
                 if key != KIND_KEY or kind is None
             ]
@@ -345,12 +346,12 @@ class _Inference:
         place.objects = place.objects or _Object()
         return place.objects
 
-    def _place_of(self, found: _Object, key: str, kind: str | None, around: _Around) -> _Place:
-        if key not in found.places and kind is not None:
-            found.places[key] = self._new((kind, key))
-        elif key not in found.places:
-            found.places[key] = around.find(key) or self._new((*around.place.path, key))
-        return found.places[key]
+    def _place_of(self, objects: _Object, key: str, kind: str | None, around: _Around) -> _Place:
+        if key not in objects.places and kind is not None:
+            objects.places[key] = self._new((kind, key))
+        elif key not in objects.places:
+            objects.places[key] = around.find(key) or self._new((*around.place.path, key))
+        return objects.places[key]
 
     def _new(self, path: tuple[str, ...]) -> _Place:
         self._places.append(_Place(path))
@@ -420,9 +421,9 @@ class _Config:
         objects = self._kinds if place is self._node else {}
         if place.objects is not None:
             objects = {family: place.objects}
-        found = [
-            KindConfig(name=name, family=family, form=OBJECT, fields=self._fields(name, item))
-            for name, item in objects.items()
+        kinds = [
+            KindConfig(name=name, family=family, form=OBJECT, fields=self._fields(name, seen))
+            for name, seen in objects.items()
         ]
         for form in place.forms:
             if form == OBJECT:
@@ -432,18 +433,18 @@ class _Config:
             fields = [] if content is None else [_field(ITEM, content, form == LIST, False)]
             if content is None:
                 self.left_out[f"the entries of {'.'.join(place.path)}"] = True
-            found.append(KindConfig(name=name, family=family, form=form, fields=fields))
-        return found
+            kinds.append(KindConfig(name=name, family=family, form=form, fields=fields))
+        return kinds
 
-    def _fields(self, kind: str, found: _Object) -> list[dict[str, Any]]:
+    def _fields(self, kind: str, objects: _Object) -> list[dict[str, Any]]:
         fields = []
-        for key, place in found.places.items():
+        for key, place in objects.places.items():
             is_list = place.forms == [LIST]
             content = self._entries(place) if is_list else self._content(place)
             if content is None:
-                self.left_out[f"{kind}.{key}"] = not found.is_of_ast
+                self.left_out[f"{kind}.{key}"] = not objects.is_of_ast
             else:
-                is_optional = not is_list and found.counts[key] < found.num_seen
+                is_optional = not is_list and objects.counts[key] < objects.num_seen
                 fields.append(_field(key, content, is_list, is_optional))
         return fields
 
@@ -466,7 +467,7 @@ class _Config:
         """The last keys of a path, as many as are needed for a new name."""
         names = [".".join(path[-count:]) for count in range(1, len(path) + 1)]
         names += [f"{names[-1]}_{number}" for number in range(2, len(self._names) + 3)]
-        name = next(item for item in names if item not in self._names)
+        name = next(candidate for candidate in names if candidate not in self._names)
         self._names.add(name)
         return name
 

@@ -57,7 +57,7 @@ class Kind:
     @property
     def names(self) -> list[str]:
         """The names of its fields."""
-        return [item.name for item in self.fields]
+        return [field.name for field in self.fields]
 
     @functools.cached_property
     def specs(self) -> dict[str, tf.RaggedTensorSpec]:
@@ -74,7 +74,7 @@ class Kind:
 
     def field(self, name: str) -> Field | None:
         """Returns the field of a name."""
-        return next((item for item in self.fields if item.name == name), None)
+        return next((field for field in self.fields if field.name == name), None)
 
 
 class Kinds:
@@ -114,11 +114,11 @@ class Kinds:
 
     def numbers(self, family: type[DataType]) -> tuple[int, ...]:
         """Returns the numbers of all kinds of a type."""
-        found = self._of_family.get(family)
-        if found is None:
-            found = tuple(kind.number for kind in self.kinds if issubclass(kind.type, family))
-            self._of_family[family] = found
-        return found
+        numbers = self._of_family.get(family)
+        if numbers is None:
+            numbers = tuple(kind.number for kind in self.kinds if issubclass(kind.type, family))
+            self._of_family[family] = numbers
+        return numbers
 
     @functools.cached_property
     def element_spec(self) -> dict[str, tf.RaggedTensorSpec]:
@@ -136,21 +136,21 @@ def _rows_of(dtype: tf.DType) -> tf.RaggedTensorSpec:
 
 def _reachable(family: type[DataType]) -> list[Kind]:
     """The kinds of a type and of all types to which their fields refer."""
-    found: dict[type[DataType], Kind] = {}
+    kinds: dict[type[DataType], Kind] = {}
     taken = {KIND}
     families, waiting = [family], [family]
     while waiting:
-        for item in kinds_of(waiting.pop(0)):
-            fields = tuple(fields_of(item))
-            keys = tuple(_keys(item.__name__, field.name, taken) for field in fields)
-            found[item] = Kind(len(found), item.__name__, item, fields, keys)
+        for data_type in kinds_of(waiting.pop(0)):
+            fields = tuple(fields_of(data_type))
+            keys = tuple(_keys(data_type.__name__, field.name, taken) for field in fields)
+            kinds[data_type] = Kind(len(kinds), data_type.__name__, data_type, fields, keys)
             for field in fields:
                 if isinstance(field.content, Reference):
                     other = family_of(field.content.family)
                     if other not in families:
                         families.append(other)
                         waiting.append(other)
-    return _with_unique_names(list(found.values()))
+    return _with_unique_names(list(kinds.values()))
 
 
 def _keys(kind: str, field: str, taken: set[str]) -> tuple[str, str]:

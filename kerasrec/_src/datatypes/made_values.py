@@ -40,12 +40,13 @@ def name_of_table(tables: Tables, *keys: str) -> str:
     return "/".join([PREFIX, str(tables.number), *keys])
 
 
-def make(tracer: Tracer, item: DataType, schema_of: Callable[[type[DataType]], Kinds]) -> Value:
+def make(tracer: Tracer, instance: DataType, schema_of: Callable[[type[DataType]], Kinds]) -> Value:
     """Returns a value for each token.
 
     Args:
         tracer: The tracer of the function that makes it.
-        item: An object whose fields contain tensors, values, and constants that all tokens share.
+        instance: An object whose fields contain tensors, values, and constants that all tokens
+            share.
         schema_of: Returns the schema of a type, for a value that belongs to no batch.
 
     Raises:
@@ -53,23 +54,23 @@ def make(tracer: Tracer, item: DataType, schema_of: Callable[[type[DataType]], K
         TraceError: If the fields contain values of another batch, or of several; or if its type has
             several kinds.
     """
-    kinds = kinds_of(type(item))
+    kinds = kinds_of(type(instance))
     if len(kinds) > 1:
         names = ", ".join(kind.__name__ for kind in kinds)
         raise TraceError(
-            f"{type(item).__name__} is a type with several kinds, and values are of one of them. "
-            f"Call one of {names}."
+            f"{type(instance).__name__} is a type with several kinds, and values are of one of "
+            f"them. Call one of {names}."
         )
-    return _made(tracer, item, _tables_for(tracer, item, schema_of))
+    return _made(tracer, instance, _tables_for(tracer, instance, schema_of))
 
 
-def _made(tracer: Tracer, item: DataType, tables: Tables) -> Value:
-    (number,) = tables.schema.numbers(type(item))
+def _made(tracer: Tracer, instance: DataType, tables: Tables) -> Value:
+    (number,) = tables.schema.numbers(type(instance))
     kind = tables.schema.kinds[number]
     maker = _Maker(tracer, kind, tables, tracer.key())
     maker.keep(maker.key, kind.name)
     for field in kind.fields:
-        maker.field(field, vars(item)[field.name])
+        maker.field(field, vars(instance)[field.name])
     return Value(maker.key, tables, (number,), _is_made=True)
 
 
@@ -173,21 +174,21 @@ class _Maker:
             )
         dtype = tf.int64 if field.is_reference else field.content.dtype
         tensor = self.tracer.tensor(tensor, None, self._what(field))
-        found = self.tracer.token_type(tensor, self._what(field))
-        if not found.accepts(Type(dtype, field.content.shape)):
+        token_type = self.tracer.token_type(tensor, self._what(field))
+        if not token_type.accepts(Type(dtype, field.content.shape)):
             shape = list(field.content.shape)
             hint = ", the number of the choice" if isinstance(field.content, Choice) else ""
             raise self._error(
                 field,
-                f"is {found.dtype.name} of shape {list(found.shape or [])} per token",
+                f"is {token_type.dtype.name} of shape {list(token_type.shape or [])} per token",
                 f"{dtype.name} of shape {shape}{hint}",
             )
 
     def _what(self, field: Field) -> str:
         return f"{self.kind.name}.{field.name}"
 
-    def _error(self, field: Field, found: str, wanted: str | None = None) -> SignatureError:
-        return SignatureError(f"{self._what(field)}{here()} {found}; expected {wanted or field}.")
+    def _error(self, field: Field, problem: str, wanted: str | None = None) -> SignatureError:
+        return SignatureError(f"{self._what(field)}{here()} {problem}; expected {wanted or field}.")
 
 
 def _shown(value: Any) -> str:
@@ -195,7 +196,7 @@ def _shown(value: Any) -> str:
 
 
 def _tables_for(
-    tracer: Tracer, item: DataType, schema_of: Callable[[type[DataType]], Kinds]
+    tracer: Tracer, instance: DataType, schema_of: Callable[[type[DataType]], Kinds]
 ) -> Tables:
     """The tables to which a new value belongs.
 
@@ -203,29 +204,31 @@ def _tables_for(
     program is called, if they have this kind, and otherwise tables of values that are made from
     nothing.
     """
-    kind = type(item)
-    found = tables_in(list(vars(item).values()))
+    kind = type(instance)
+    candidates = tables_in(list(vars(instance).values()))
     place = here()
-    if len(found) > 1:
+    if len(candidates) > 1:
         raise TraceError(
             f"{kind.__name__}{place} is made of values of several batches. Let them be of one: "
             "encode them together, as a value of a type that has a field for each."
         )
-    if found and found[0].schema.number(kind) is None:
+    if candidates and candidates[0].schema.number(kind) is None:
         raise TraceError(
             f"{kind.__name__}{place} is made of values of a batch that has no such kind; it has "
-            f"{', '.join(one.name for one in found[0].schema.kinds)}. Encode the values as a part "
-            "of a type whose fields lead to both."
+            f"{', '.join(known.name for known in candidates[0].schema.kinds)}. Encode the values "
+            "as a part of a type whose fields lead to both."
         )
     given = tables_in(tracer.outside.arguments)
-    found = found or [tables for tables in given if tables.schema.number(kind) is not None]
-    if len(found) > 1:
+    candidates = candidates or [
+        tables for tables in given if tables.schema.number(kind) is not None
+    ]
+    if len(candidates) > 1:
         raise TraceError(
             f"{kind.__name__}{place} could belong to several of the batches that the function was "
             "called with. Encode these together, as a value of a type that has a field for each."
         )
-    if found:
-        return found[0]
+    if candidates:
+        return candidates[0]
     family = family_of(kind)
     if family not in tracer.outside.found:
         tracer.outside.found[family] = Tables.of_none(schema_of(family))
@@ -240,15 +243,15 @@ def with_made(result: Any, collected: dict[str, tf.Tensor]) -> tuple[Any, dict[s
         result: The nest that a program returns.
         collected: All tables of its run.
     """
-    found: dict[Tables, _MadeTables] = {}
+    made_tables: dict[Tables, _MadeTables] = {}
 
     def replaced(value: Value) -> Value:
         tables = value._tables
         if not any(name_of_table(tables, kind.name) in collected for kind in tables.schema.kinds):
             return value
-        if tables not in found:
-            found[tables] = _MadeTables(tables, collected)
-        made = found[tables]
+        if tables not in made_tables:
+            made_tables[tables] = _MadeTables(tables, collected)
+        made = made_tables[tables]
         return dataclasses.replace(
             value, _node=made.numbers(value._node), _tables=made.tables, _is_made=False
         )
@@ -273,13 +276,13 @@ class _MadeTables:
         self._keys = {kind: self._table(kind.name) for kind in kinds if self._has(kind.name)}
         keys = tf.concat(list(self._keys.values()), 0)
         self._order = tf.argsort(keys)
-        found = tf.gather(keys, self._order)
+        in_order = tf.gather(keys, self._order)
         message = (
             "Two values that were made in one run have the same key of 62 bits, by chance. Call "
             "the function for fewer tokens at once."
         )
-        self._sorted = checked(found, found[1:] > found[:-1], message)
-        made = [tf.fill([tf.size(found)], kind.number) for kind, found in self._keys.items()]
+        self._sorted = checked(in_order, in_order[1:] > in_order[:-1], message)
+        made = [tf.fill([tf.size(keys)], kind.number) for kind, keys in self._keys.items()]
         self._kinds = tf.concat([given.kinds, *made], 0)
         self.tables = self._tables()
 
@@ -293,8 +296,8 @@ class _MadeTables:
         """Returns numbers of tree nodes, int64, for these or for keys; -1 for None."""
         # The last one is for numbers that are not keys.
         places = tf.concat([tf.cast(self._order, tf.int64), [-1]], 0)
-        found = tf.searchsorted(self._sorted, tf.reshape(nodes, [-1]))
-        place = tf.gather(places, tf.reshape(found, tf.shape(nodes)))
+        position = tf.searchsorted(self._sorted, tf.reshape(nodes, [-1]))
+        place = tf.gather(places, tf.reshape(position, tf.shape(nodes)))
         return tf.where(nodes < FIRST_KEY, nodes, self._num_given + place)
 
     def _tables(self) -> Tables:
@@ -314,23 +317,23 @@ class _MadeTables:
 
     def _single(self, kind: Kind, field: Field) -> tf.Tensor:
         """The values made in a field of a kind, or all entries of a list, in the order of keys."""
-        content, found = field.content, self._table(kind.key(field))
+        content, values = field.content, self._table(kind.key(field))
         name = f"{kind.name}.{field.name}"
         if isinstance(content, Choice):
-            is_right = (found >= 0) & (found < content.size)
+            is_right = (values >= 0) & (values < content.size)
             message = f"{name} was made with a number of no choice; they are below {content.size}."
-            return checked(found, is_right, message)
+            return checked(values, is_right, message)
         if not isinstance(content, Reference):
-            return found
-        found = self.numbers(found)
+            return values
+        values = self.numbers(values)
         schema = self._given.schema
         allowed = schema.numbers(content.family)
         if allowed == schema.numbers(family_of(content.family)):
-            return found
+            return values
         is_allowed = tf.constant([kind.number in allowed for kind in schema.kinds])
-        kinds = tf.gather(self._kinds, tf.boolean_mask(found, found >= 0))
+        kinds = tf.gather(self._kinds, tf.boolean_mask(values, values >= 0))
         message = f"{name} was made with a value of another kind; expected {field}."
-        return checked(found, tf.gather(is_allowed, kinds), message)
+        return checked(values, tf.gather(is_allowed, kinds), message)
 
     def _list(self, kind: Kind, field: Field) -> tf.RaggedTensor:
         """A row of entries for each value of a kind."""

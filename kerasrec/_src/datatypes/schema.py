@@ -195,8 +195,8 @@ class Schema(Kinds):
         nodes = self._examples(batch, "Schema.decode")._node
         are_there = nodes >= 0
         there = dataclasses.replace(batch, _node=tf.boolean_mask(nodes, are_there))
-        found = iter(decode(self, self.batch(there)))
-        values = [next(found) if is_there else None for is_there in are_there.numpy()]
+        decoded = iter(decode(self, self.batch(there)))
+        values = [next(decoded) if is_there else None for is_there in are_there.numpy()]
         return values if batch._node.shape.rank else values[0]
 
     @not_converted
@@ -279,8 +279,8 @@ class Schema(Kinds):
                 layer = self._trees_layer(
                     self, token_of=token_of, features_of=features_of, children_of=children_of
                 )
-                found: tuple[Any, tf.RaggedTensor] = layer(self._checked(values))
-                return found
+                trees: tuple[Any, tf.RaggedTensor] = layer(self._checked(values))
+                return trees
             values = self.values(values)
         with SentenceFirst():
             examples = self._examples(values, "Schema.trees")
@@ -343,22 +343,22 @@ class Schema(Kinds):
         if in_symbolic_scope():
             batch = _in_place_of_stand_ins(batch, self.element_spec)
         for key, spec in self.element_spec.items():
-            found = batch[key]
-            if not hasattr(found, "dtype"):
+            given = batch[key]
+            if not hasattr(given, "dtype"):
                 raise ValueError(
-                    f"{key!r} of the batch is {described(found)}; expected {spec}, as "
+                    f"{key!r} of the batch is {described(given)}; expected {spec}, as "
                     "Schema.encode gives it."
                 )
-            if isinstance(found, keras.KerasTensor):  # clone_model forgets that it is ragged.
-                is_right = spec.dtype.name == found.dtype and spec.shape.rank == len(found.shape)
+            if isinstance(given, keras.KerasTensor):  # clone_model forgets that it is ragged.
+                is_right = spec.dtype.name == given.dtype and spec.shape.rank == len(given.shape)
             else:
-                found = tf.type_spec_from_value(found)
-                is_right = spec.is_compatible_with(found)
+                given = tf.type_spec_from_value(given)
+                is_right = spec.is_compatible_with(given)
             if not is_right:
-                is_cast = spec.dtype == tf.float64 and tf.as_dtype(found.dtype).is_floating
-                is_padded = isinstance(found, tf.TensorSpec)
+                is_cast = spec.dtype == tf.float64 and tf.as_dtype(given.dtype).is_floating
+                is_padded = isinstance(given, tf.TensorSpec)
                 raise ValueError(
-                    f"{key!r} of the batch is {found}; expected {spec}, as Schema.encode gives it."
+                    f"{key!r} of the batch is {given}; expected {spec}, as Schema.encode gives it."
                     + _CAST * (is_cast and not is_padded)
                     + _PADDED * is_padded
                 )
@@ -408,14 +408,14 @@ def _in_place_of_stand_ins(
     """
     are_floats = getattr(batch[KIND], "dtype", None) == tf.float32
 
-    def rows(found: Any, spec: tf.RaggedTensorSpec) -> Any:
-        if not isinstance(found, tf.Tensor) or found.shape.rank != spec.shape.rank:
-            return found
+    def rows(tensor: Any, spec: tf.RaggedTensorSpec) -> Any:
+        if not isinstance(tensor, tf.Tensor) or tensor.shape.rank != spec.shape.rank:
+            return tensor
         if are_floats:
-            found = tf.zeros(tf.shape(found), spec.dtype)
-        return tf.RaggedTensor.from_tensor(found, ragged_rank=spec.ragged_rank)
+            tensor = tf.zeros(tf.shape(tensor), spec.dtype)
+        return tf.RaggedTensor.from_tensor(tensor, ragged_rank=spec.ragged_rank)
 
-    return {key: rows(found, specs[key]) for key, found in batch.items()}
+    return {key: rows(tensor, specs[key]) for key, tensor in batch.items()}
 
 
 def _are_symbolic(batch: Mapping[str, Any]) -> bool:
@@ -429,25 +429,27 @@ def as_values(arguments: Sequence[Any]) -> list[Any]:
         arguments: Objects of a data type, and lists of objects of one type; all else stays
             unchanged. Those of one type become values of one batch.
     """
-    found = list(arguments)
+    replaced = list(arguments)
     places: dict[type[DataType], list[int]] = {}
     for place, argument in enumerate(arguments):
         first = argument[0] if isinstance(argument, list) and argument else argument
         if is_object(first):
             places.setdefault(family_of(type(first)), []).append(place)
     for family, chosen in places.items():
-        several = [found[place] for place in chosen]
-        lists = [item if isinstance(item, list) else [item] for item in several]
-        values = _known(Schema(family)).of([item for items in lists for item in items])
+        several = [replaced[place] for place in chosen]
+        lists = [argument if isinstance(argument, list) else [argument] for argument in several]
+        values = _known(Schema(family)).of(
+            [instance for instances in lists for instance in instances]
+        )
         nodes = tf.split(values._node, list(map(len, lists)))
-        for place, item, node in zip(chosen, several, nodes, strict=True):
-            node = node if isinstance(item, list) else node[0]
-            found[place] = dataclasses.replace(values, _node=node)
-    return found
+        for place, argument, node in zip(chosen, several, nodes, strict=True):
+            node = node if isinstance(argument, list) else node[0]
+            replaced[place] = dataclasses.replace(values, _node=node)
+    return replaced
 
 
-def _make(tracer: Tracer, item: DataType) -> Value:
-    return make(tracer, item, lambda family: _known(Schema(family)))
+def _make(tracer: Tracer, instance: DataType) -> Value:
+    return make(tracer, instance, lambda family: _known(Schema(family)))
 
 
 DataType._make = _make

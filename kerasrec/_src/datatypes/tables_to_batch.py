@@ -38,10 +38,10 @@ def to_batch(schema: Kinds, values: Value) -> dict[str, tf.RaggedTensor]:
         examples = tf.boolean_mask(reached.examples, is_of_kind)
         rows = tf.gather(tables.rows, tf.boolean_mask(reached.nodes, is_of_kind))
         for mine, theirs in zip(kind.fields, other.fields, strict=True):
-            found = tf.gather(tables.fields[other.key(theirs)], rows)
+            entries = tf.gather(tables.fields[other.key(theirs)], rows)
             if mine.is_reference:
-                found = reached.references(found, examples)
-            batch[kind.key(mine)] = reached.by_example(found, examples)
+                entries = reached.references(entries, examples)
+            batch[kind.key(mine)] = reached.by_example(entries, examples)
             if mine.needs_presence:
                 given = tf.gather(tables.fields[other.presence_key(theirs)], rows)
                 batch[kind.presence_key(mine)] = reached.by_example(given, examples)
@@ -89,8 +89,8 @@ class Reached:
         order = tf.argsort(codes)
         place = tf.searchsorted(tf.gather(codes, order), examples * self.num_nodes + numbers)
         places = tf.concat([tf.gather(self.places, order), [-1]], 0)
-        found = tf.gather(places, tf.where(numbers < 0, tf.size(codes), place))
-        return tf.cast(found, tf.int32)
+        within = tf.gather(places, tf.where(numbers < 0, tf.size(codes), place))
+        return tf.cast(within, tf.int32)
 
 
 def reached_from(roots: tf.Tensor, num_nodes: tf.Tensor, below: tf.RaggedTensor) -> Reached:
@@ -112,13 +112,13 @@ def reached_from(roots: tf.Tensor, num_nodes: tf.Tensor, below: tf.RaggedTensor)
     ) -> tuple[tf.Tensor, ...]:
         nodes = tf.gather(below, newest % num_nodes)
         examples = tf.gather(newest // num_nodes, row_ids(tf.cast(nodes.row_lengths(), tf.int32)))
-        found, _ = tf.unique(examples * num_nodes + nodes.values)
+        next_codes, _ = tf.unique(examples * num_nodes + nodes.values)
         level += 1
         return (
             level,
-            found,
-            tf.concat([codes, found], 0),
-            tf.concat([levels, tf.fill(tf.shape(found), level)], 0),
+            next_codes,
+            tf.concat([codes, next_codes], 0),
+            tf.concat([levels, tf.fill(tf.shape(next_codes), level)], 0),
         )
 
     num_examples = tf.size(roots, tf.int64)
@@ -145,25 +145,25 @@ def reached_from(roots: tf.Tensor, num_nodes: tf.Tensor, below: tf.RaggedTensor)
 
 def _references(tables: Tables) -> tf.RaggedTensor:
     """The tree nodes to which each refers, int64 `[nodes, (references)]`."""
-    found = [
+    references = [
         (kind, tables.fields[kind.key(field)])
         for kind in tables.schema.kinds
         for field in kind.fields
         if field.is_reference
     ]
-    return without_none(rows_of_nodes(tables, found))
+    return without_none(rows_of_nodes(tables, references))
 
 
-def rows_of_nodes(tables: Tables, found: Iterable[tuple[Kind, Any]]) -> tf.RaggedTensor:
+def rows_of_nodes(tables: Tables, of_kinds: Iterable[tuple[Kind, Any]]) -> tf.RaggedTensor:
     """Returns what is found at tree nodes, a row for each node of the tables, `[nodes, (entries)]`.
 
     Args:
         tables: The tables of the tree nodes.
-        found: Kinds, and for each int64 `[rows]` or a RaggedTensor `[rows, (entries)]`; a kind may
-            come several times, and its entries are in this order.
+        of_kinds: Kinds, and for each int64 `[rows]` or a RaggedTensor `[rows, (entries)]`; a kind
+            may come several times, and its entries are in this order.
     """
     sources, targets = [tf.zeros([0], tf.int64)], [tf.zeros([0], tf.int64)]
-    for kind, entries in found:
+    for kind, entries in of_kinds:
         nodes = nodes_of(tables, kind)
         if isinstance(entries, tf.RaggedTensor):
             nodes = tf.gather(nodes, row_ids(tf.cast(entries.row_lengths(), tf.int32)))
@@ -180,11 +180,11 @@ def rows_of_nodes(tables: Tables, found: Iterable[tuple[Kind, Any]]) -> tf.Ragge
 def without_none(rows: tf.RaggedTensor) -> tf.RaggedTensor:
     """Rows of numbers of tree nodes without those that are -1."""
     is_there = rows.values >= 0
-    found = tf.boolean_mask(rows.values, is_there)
+    kept = tf.boolean_mask(rows.values, is_there)
     lengths = tf.math.unsorted_segment_sum(
         tf.cast(is_there, tf.int64), row_ids(tf.cast(rows.row_lengths(), tf.int32)), rows.nrows()
     )
-    return tf.RaggedTensor.from_row_lengths(found, lengths, validate=False)
+    return tf.RaggedTensor.from_row_lengths(kept, lengths, validate=False)
 
 
 def nodes_of(tables: Tables, kind: Kind) -> tf.Tensor:

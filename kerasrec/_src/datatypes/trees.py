@@ -77,7 +77,7 @@ def by_kind(schema: Kinds, name: str, of_kinds: Any) -> dict[Kind, Any]:
             f"{name} is {described(of_kinds)}; expected a dict with a function for each kind, or a "
             "function for all."
         )
-    found: dict[Kind, Any] = {}
+    entries: dict[Kind, Any] = {}
     for key, entry in of_kinds.items():
         kinds = [
             kind
@@ -91,8 +91,8 @@ def by_kind(schema: Kinds, name: str, of_kinds: Any) -> dict[Kind, Any]:
                 "above these."
             )
         for kind in kinds:
-            found.setdefault(kind, entry)
-    return found
+            entries.setdefault(kind, entry)
+    return entries
 
 
 def _all_references(value: Any) -> list[Any]:
@@ -124,61 +124,61 @@ class _Nodes:
 
     def children(self, children_of: OfKinds) -> list[tuple[Kind, Any]]:
         """Returns the numbers of the children of each kind, -1 for None."""
-        found = []
+        children = []
         for kind, given in self._given("children_of", children_of):
             below = list(given) if isinstance(given, list | tuple) else [given]
-            for item in below:
-                if item is None:
+            for child in below:
+                if child is None:
                     continue
-                if isinstance(item, str) and item in kind.names:
-                    item = self._all_of(kind)._read(item)
-                if not isinstance(item, Value) or item._tables is not self.tables:
+                if isinstance(child, str) and child in kind.names:
+                    child = self._all_of(kind)._read(child)
+                if not isinstance(child, Value) or child._tables is not self.tables:
                     names = [field.name for field in kind.fields if field.is_reference]
                     raise ValueError(
-                        f"children_of gives {item!r} for {kind.name}; expected fields that hold "
+                        f"children_of gives {child!r} for {kind.name}; expected fields that hold "
                         f"values ({', '.join(names) or 'it has none'}), a list of these, or None."
                     )
-                found.append((kind, item._node))
-        return found
+                children.append((kind, child._node))
+        return children
 
     def tokens(self, token_of: OfKinds | None) -> tf.Tensor:
         """Returns the token of each tree node, `[nodes]` or `[nodes, ids]`."""
         if token_of is None:
             token_of = {kind.type: 1 + kind.number for kind in self._schema.kinds}
-        found = self._tensors("token_of", "an integer or a text", token_of)
-        for kind, tensor in found:
+        tensors = self._tensors("token_of", "an integer or a text", token_of)
+        for kind, tensor in tensors:
             if tensor.dtype not in _TOKENS:
                 names = ", ".join(dtype.name for dtype in _TOKENS)
                 raise ValueError(
                     f"token_of gives {tensor.dtype.name} for {kind.name}; expected {names}."
                 )
-        return self._table("token_of", found)
+        return self._table("token_of", tensors)
 
     def features(self, features_of: OfKinds) -> tf.Tensor:
         """Returns the features of each tree node, `[nodes, features]`."""
-        found = []
+        tensors = []
         for kind, tensor in self._tensors("features_of", "a vector", features_of):
             if not tensor.dtype.is_floating:
                 raise ValueError(
                     f"features_of gives {tensor.dtype.name} for {kind.name}; expected floats. "
                     "tf.cast makes them of integers and truth values."
                 )
-            found.append((kind, tensor if tensor.shape.rank != 1 else tensor[:, tf.newaxis]))
-        return self._table("features_of", found)
+            tensors.append((kind, tensor if tensor.shape.rank != 1 else tensor[:, tf.newaxis]))
+        return self._table("features_of", tensors)
 
     def _given(self, name: str, of_kinds: OfKinds) -> list[tuple[Kind, Any]]:
         """The entries for the tree nodes of each kind of the tables; without None."""
         entries = {
             kind.type: entry for kind, entry in by_kind(self._schema, name, of_kinds).items()
         }
-        found = []
+        of_each = []
         for kind in self.tables.schema.kinds:
             entry = entries.get(kind.type)
             if callable(entry):
                 entry = entry(self._all_of(kind))
             if entry is not None:
-                found.append((kind, entry))
-        return found
+                of_each.append((kind, entry))
+        return of_each
 
     def _all_of(self, kind: Kind) -> Value:
         """All values of a kind."""
@@ -188,40 +188,40 @@ class _Nodes:
     def _tensors(self, name: str, expected: str, of_kinds: OfKinds) -> list[tuple[Kind, tf.Tensor]]:
         """The same as tensors of one dtype, with a row for each tree node of the kind."""
         given = self._given(name, of_kinds)
-        for kind, item in given:
-            if isinstance(item, tf.RaggedTensor | Value):
+        for kind, entry in given:
+            if isinstance(entry, tf.RaggedTensor | Value):
                 raise ValueError(
-                    f"{name} gives {item!r} for {kind.name}; expected {expected} for each value."
+                    f"{name} gives {entry!r} for {kind.name}; expected {expected} for each value."
                 )
-        dtypes = [item.dtype for _, item in given if tf.is_tensor(item)]
-        found = []
-        for kind, item in given:
+        dtypes = [entry.dtype for _, entry in given if tf.is_tensor(entry)]
+        tensors = []
+        for kind, entry in given:
             count = self._counts[kind.number]
-            if not tf.is_tensor(item):
+            if not tf.is_tensor(entry):
                 dtype = dtypes[0] if dtypes else None
                 if dtype is None and name == "features_of":
                     dtype = tf.float32
-                item = tf.convert_to_tensor(item, dtype)
-                item = tf.broadcast_to(item, tf.concat([[count], tf.shape(item)], 0))
-            elif not item.shape.rank:
-                item = tf.fill([count], item)
-            found.append((kind, item))
-        return found
+                entry = tf.convert_to_tensor(entry, dtype)
+                entry = tf.broadcast_to(entry, tf.concat([[count], tf.shape(entry)], 0))
+            elif not entry.shape.rank:
+                entry = tf.fill([count], entry)
+            tensors.append((kind, entry))
+        return tensors
 
-    def _table(self, name: str, found: Sequence[tuple[Kind, tf.Tensor]]) -> tf.Tensor:
+    def _table(self, name: str, tensors: Sequence[tuple[Kind, tf.Tensor]]) -> tf.Tensor:
         """A row for each tree node of the tables: zeros, or empty texts, for all other kinds."""
-        if not found:
+        if not tensors:
             raise ValueError(f"{name} gives nothing for any kind; expected something for some.")
-        first_kind, first = found[0]
-        for kind, tensor in found:
-            mine, others = (item.shape[1:] for item in (tensor, first))
+        first_kind, first = tensors[0]
+        for kind, tensor in tensors:
+            mine, others = (either.shape[1:] for either in (tensor, first))
             if tensor.dtype != first.dtype or mine != others or tensor.shape.rank > 2:
                 raise ValueError(
                     f"{name} gives {tensor.dtype.name} of shape {list(mine)} for {kind.name}, and "
                     f"{first.dtype.name} of shape {list(others)} for {first_kind.name}; expected "
                     "one dtype, and one shape with at most one axis."
                 )
-        of_kind = dict(found)
+        of_kind = dict(tensors)
         parts, are_right = [], [tf.constant(True)]
         for kind, count in zip(self.tables.schema.kinds, self._counts, strict=True):
             part = of_kind.get(kind)

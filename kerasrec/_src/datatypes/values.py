@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
 
 import tensorflow as tf
@@ -37,7 +37,7 @@ class Tables:
     kinds: tf.Tensor
     rows: tf.Tensor
     fields: dict[str, Any]
-    number: int = field(default_factory=lambda: next(_numbers))
+    number: int = dataclasses.field(default_factory=lambda: next(_numbers))
 
     def flat(self) -> list[Any]:
         """All tensors and RaggedTensors."""
@@ -45,7 +45,7 @@ class Tables:
 
     def specs(self) -> list[Any]:
         """The specs of the tables of a schema, whatever their sizes."""
-        return [_open_spec(item) for item in self.flat()]
+        return [_open_spec(tensor) for tensor in self.flat()]
 
     @staticmethod
     def of_flat(schema: Kinds, flat: Sequence[Any]) -> Tables:
@@ -61,25 +61,25 @@ class Tables:
             none = tf.zeros([0], tf.int32)
             fields: dict[str, Any] = {}
             for kind in schema.kinds:
-                for item in kind.fields:
-                    dtype = tf.int64 if item.is_reference else item.content.dtype
-                    values = tf.zeros([0, *item.content.shape], dtype)
+                for field in kind.fields:
+                    dtype = tf.int64 if field.is_reference else field.content.dtype
+                    values = tf.zeros([0, *field.content.shape], dtype)
                     rows = tf.RaggedTensor.from_row_lengths(values, none)
-                    fields[kind.key(item)] = rows if item.is_list else values
-                    if item.needs_presence:
-                        fields[kind.presence_key(item)] = tf.zeros([0], tf.bool)
+                    fields[kind.key(field)] = rows if field.is_list else values
+                    if field.needs_presence:
+                        fields[kind.presence_key(field)] = tf.zeros([0], tf.bool)
             return Tables(schema, none, none, fields)
 
     def __repr__(self) -> str:
         return f"batch {self.number}"
 
 
-def _open_spec(item: tf.Tensor | tf.RaggedTensor) -> Any:
+def _open_spec(tensor: tf.Tensor | tf.RaggedTensor) -> Any:
     """The type of a tensor with any number of rows."""
-    if isinstance(item, tf.RaggedTensor):
-        shape = [None, None, *item.values.shape[1:]]
-        return tf.RaggedTensorSpec(shape, item.dtype, 1, item.row_splits.dtype)
-    return tf.TensorSpec([None, *item.shape[1:]], item.dtype)
+    if isinstance(tensor, tf.RaggedTensor):
+        shape = [None, None, *tensor.values.shape[1:]]
+        return tf.RaggedTensorSpec(shape, tensor.dtype, 1, tensor.row_splits.dtype)
+    return tf.TensorSpec([None, *tensor.shape[1:]], tensor.dtype)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -122,12 +122,12 @@ class Value:
 
     def has(self, name: str) -> tf.Tensor:
         """Returns whether an optional field has a value, bool `[tokens]`."""
-        kind, item = self._field(name)
-        if not item.is_optional:
+        kind, field = self._field(name)
+        if not field.is_optional:
             raise TraceError(f"{kind.name}.{name} always has a value; it is not declared `| None`.")
-        if item.is_reference:
-            return tf.gather(self._tables.fields[kind.key(item)], self._rows()) >= 0
-        return tf.gather(self._tables.fields[kind.presence_key(item)], self._rows())
+        if field.is_reference:
+            return tf.gather(self._tables.fields[kind.key(field)], self._rows()) >= 0
+        return tf.gather(self._tables.fields[kind.presence_key(field)], self._rows())
 
     def lookup(self, table: Any) -> Any:
         """Returns the value's row of a table computed from the fields of all values of its kind.
@@ -146,9 +146,9 @@ class Value:
         """Joins the rows of two lists for each token."""
         both = [self, other]
         are_rows = all(
-            isinstance(item, Value) and isinstance(item._node, tf.RaggedTensor) for item in both
+            isinstance(value, Value) and isinstance(value._node, tf.RaggedTensor) for value in both
         )
-        if not are_rows or len({(item._tables, item._type) for item in both}) > 1:
+        if not are_rows or len({(value._tables, value._type) for value in both}) > 1:
             raise SignatureError(
                 f"{self!r} + {other!r}: expected two lists of values of one type and one batch, "
                 f"each a row of values for each token.{at_this_line()}"
@@ -169,28 +169,28 @@ class Value:
 
     def _read(self, name: str) -> Any:
         """The field of a name, which may be any text if the schema was inferred."""
-        kind, item = self._field(name)
-        if isinstance(item.content, Choice) and item.content.taken_for_another:
-            raise _taken_for_another(kind, item, *item.content.taken_for_another)
-        found = tf.gather(self._tables.fields[kind.key(item)], self._rows())
+        kind, field = self._field(name)
+        if isinstance(field.content, Choice) and field.content.taken_for_another:
+            raise _taken_for_another(kind, field, *field.content.taken_for_another)
+        entries = tf.gather(self._tables.fields[kind.key(field)], self._rows())
         tracer = active_tracer()
-        if tracer is not None and isinstance(found, tf.RaggedTensor):
-            tracer.rows_of(found)  # So that they may be reduced.
-        if not isinstance(item.content, Reference):
-            return found
-        kinds = self._tables.schema.numbers(item.content.family)
-        return Value(found, self._tables, kinds, item.is_optional)
+        if tracer is not None and isinstance(entries, tf.RaggedTensor):
+            tracer.rows_of(entries)  # So that they may be reduced.
+        if not isinstance(field.content, Reference):
+            return entries
+        kinds = self._tables.schema.numbers(field.content.family)
+        return Value(entries, self._tables, kinds, field.is_optional)
 
     def _field(self, name: str) -> tuple[Kind, Field]:
         kind = self._kind(f"The field {name}")
-        item = kind.field(name)
-        if item is None:
-            fields = ", ".join(item.name for item in kind.fields) or "none"
+        field = kind.field(name)
+        if field is None:
+            fields = ", ".join(field.name for field in kind.fields) or "none"
             reason = f"{kind.name} has no field {name!r}; its fields are: {fields}."
             if isinstance(self._node, tf.RaggedTensor):
                 reason += f" This is {self._about_list()}"
             raise AttributeError(reason)
-        return kind, item
+        return kind, field
 
     def _kind(self, what: str) -> Kind:
         """The only kind that the value may be."""
@@ -293,11 +293,13 @@ class Value:
         return f"<{self._type.__name__}{' or None' * self._is_optional} of {self._tables!r}>"
 
 
-def _taken_for_another(kind: Kind, item: Field, value: Any, number: int) -> TraceError:
+def _taken_for_another(kind: Kind, field: Field, value: Any, number: int) -> TraceError:
     """Says that the number of a choice would be taken for the choice."""
-    plain = next(found for found in (bool, int, float) if isinstance(value, found))
+    plain = next(
+        number_type for number_type in (bool, int, float) if isinstance(value, number_type)
+    )
     return TraceError(
-        f"{kind.name}.{item.name} is declared as {item.content}. A recursive function reads the "
+        f"{kind.name}.{field.name} is declared as {field.content}. A recursive function reads the "
         f"number of a choice, which is {number} for {value!r}, so a comparison with the choice "
         f"would be wrong. Declare the field as {plain.__name__} to read the value itself; or make "
         "the choices 0, 1, 2, ... in this order, strings, or members of an enum.Enum without "
@@ -319,14 +321,14 @@ tf.register_tensor_conversion_function(Value, _refuse)
 
 def tables_in(nest: Any) -> list[Tables]:
     """Returns the tables of the values in a nest of arguments, each once."""
-    found: dict[Tables, None] = {}
+    tables: dict[Tables, None] = {}
 
     def add(value: Value) -> Value:
-        found[value._tables] = None
+        tables[value._tables] = None
         return value
 
     map_values(add, nest)
-    return list(found)
+    return list(tables)
 
 
 def with_tables(nest: Any, replace: Callable[[Tables], Tables]) -> Any:
@@ -341,10 +343,10 @@ def map_values(replace: Callable[[Value], Value], nest: Any) -> Any:
     if isinstance(nest, Value):
         return replace(nest)
     if isinstance(nest, dict):
-        return {key: map_values(replace, item) for key, item in nest.items()}
+        return {key: map_values(replace, entry) for key, entry in nest.items()}
     if isinstance(nest, list | tuple):
-        items = [map_values(replace, item) for item in nest]
-        return type(nest)(*items) if hasattr(nest, "_fields") else type(nest)(items)
+        entries = [map_values(replace, entry) for entry in nest]
+        return type(nest)(*entries) if hasattr(nest, "_fields") else type(nest)(entries)
     return nest
 
 
