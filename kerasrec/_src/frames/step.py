@@ -12,6 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from kerasrec._src.emit.results import State
 from kerasrec._src.frames.layout import CALLS, RETURNS, Column
 from kerasrec._src.graph.values import Region
 from kerasrec._src.schedule.instructions import Return, Send, Wait
@@ -24,12 +25,18 @@ class Step:
     Args:
         layout: The layout of the program.
         key: The place.
+        state: The state of the sweep before the step.
     """
 
     block: Any
 
-    def __init__(self, layout: Any, key: Place):
+    def __init__(self, layout: Any, key: Place, state: State):
         self.layout = layout
+        # Dicts and lists are changed in place.
+        self._state: State = {
+            name: item.copy() if isinstance(item, dict | list) else item
+            for name, item in state.items()
+        }
         self.name, self.place = self.key = key
         self.segment = layout.segment(self.name, 0, self.place)
 

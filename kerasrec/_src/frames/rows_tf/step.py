@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import tensorflow as tf
 
@@ -18,24 +18,6 @@ from kerasrec._src.frames.step import Step
 from kerasrec._src.graph.values import Region, Value, each_of
 from kerasrec._src.schedule.instructions import Return, Select, Send
 from kerasrec._src.schedule.sections import Place
-
-
-class _Called(NamedTuple):
-    """The calls of one body in a step.
-
-    Args:
-        callee: The body's name.
-        start: The number of the first frame.
-        end: The number after the last frame.
-        depth: The depth of the deepest frame.
-        deepest: The number of the deepest frame.
-    """
-
-    callee: str
-    start: tf.Tensor
-    end: tf.Tensor
-    depth: tf.Tensor
-    deepest: tf.Tensor
 
 
 class LiveStep(Step):
@@ -61,17 +43,15 @@ class LiveStep(Step):
         key: Place,
         state: State,
     ):
-        super().__init__(store.layout, key)
+        super().__init__(store.layout, key, state)
         self.store, self.shared = store, shared
         self.bound, self.recorded = bound, recorded
-        self.graph = store.layout.graph
+        self.graph, self.at = store.layout.graph, state["step"]
         self.names = list(self.graph.bodies)
-        self.called: list[_Called] = []
-        self._state, self.at = dict(state), state["step"]
+        self.called: dict[str, tf.Tensor] = {}
         self.counts, self.ready = _apart(state["counts"]), _apart(state["ready"])
-        self.new, self.heads = dict(state["new"]), dict(state.get("heads", {}))
+        self.new = self._state["new"]
         self.buffers = Buffers(self.layout.buffer_specs(0), state["buffers"])
-        self.arrays = state["kept"]
 
     def state(self) -> State:
         """The state after the step."""
@@ -79,16 +59,13 @@ class LiveStep(Step):
             **self._state,
             "buffers": self.buffers.tensors,
             "counts": self.counts,
-            "new": self.new,
             "ready": self.ready,
-            "kept": self.arrays,
             "called": self._newest_called(),
-            **({"heads": self.heads} if self.bound is None else {}),
         }
 
     def take(self) -> None:
         """Takes the frames that wait, or with a bound some of them, and makes a block of them."""
-        given = self.store, self._taken(), self.buffers, self.arrays, self.at
+        given = self.store, self._taken(), self.buffers, self._state["kept"], self.at
         self.block = LiveBlock(self.graph, self.name, self.shared, self.layout, *given)
         if not self.place:
             self.block.given = self._arguments()
@@ -101,8 +78,9 @@ class LiveStep(Step):
             return numbers
         if bound:
             return self._newest(bound)
-        (head,) = apart([self.heads[self.name]])
-        self.heads[self.name] = self.counts[self.name]
+        heads = self._state["heads"]
+        (head,) = apart([heads[self.name]])
+        heads[self.name] = self.counts[self.name]
         return tf.range(head, self.counts[self.name])
 
     def _arguments(self) -> Tensors:
@@ -138,7 +116,7 @@ class LiveStep(Step):
         for one in self.segment.placed:
             if isinstance(one, Select) and one.regions[0] in self.layout.entries[self.name]:
                 self._number_entries(one.regions[0])
-        self.arrays = block.saved()
+        self._state["kept"] = block.saved()
         self._before = dict(self.counts)
 
     def _sizes(self) -> Iterator[tf.Tensor | int]:
@@ -199,9 +177,9 @@ class LiveStep(Step):
         self.new[callee] = [tf.concat(pair, 0) for pair in pairs]
         depths = tf.concat([[0], found[:, columns.index("depth")]], 0)
         deepest = tf.argmax(depths, output_type=tf.int32)  # 0 if nothing is called.
-        self.called.append(
-            _Called(callee, start, end, depths[deepest], start + tf.maximum(deepest - 1, 0))
-        )
+        number = start + tf.maximum(deepest - 1, 0)
+        body = self.names.index(callee)
+        self.called[callee] = tf.stack([depths[deepest], end - start, body, number])
 
     def end_calls(self) -> None:
         """With a bound, pushes the calls onto the stack, and collects rows of tables."""
@@ -212,10 +190,10 @@ class LiveStep(Step):
     def _push(self) -> None:
         """Pushes the calls of this step onto the stack."""
         counts = list(self.counts.values())
-        for found in self.called:
-            body = self.names.index(found.callee)
-            row = tf.stack([body, found.start, found.end, *counts])[tf.newaxis]
-            pushed = row[: tf.minimum(found.end - found.start, 1)]
+        for callee in self.called:
+            start, end = self._before[callee], self.counts[callee]
+            row = tf.stack([self.names.index(callee), start, end, *counts])[tf.newaxis]
+            pushed = row[: tf.minimum(end - start, 1)]
             self._state["stack"] = tf.concat([self._state["stack"], pushed], 0)
 
     def _collect(self) -> None:
@@ -239,14 +217,12 @@ class LiveStep(Step):
         """
         if not self.called:
             return tf.zeros_like(self._state["called"])
-        width = tf.add_n([found.end - found.start for found in self.called])
-        rows = tf.stack(
-            [
-                tf.stack([found.depth, width, self.names.index(found.callee), found.deepest])
-                for found in self.called
-            ]
-        )
-        return rows[tf.argmax(rows[:, 0])]
+        rows = list(self.called.values())
+        if len(rows) == 1:
+            return rows[0]
+        table = tf.stack(rows)
+        deepest = table[tf.argmax(table[:, 0])]
+        return tf.where([False, True, False, False], tf.reduce_sum(table[:, 1]), deepest)
 
     def is_counted(self, key: Place) -> bool:
         """Whether frames count the calls for which they wait before a place."""

@@ -39,41 +39,29 @@ class MaskedStep(Step):
         sizes: Sizes,
         state: State,
     ):
-        super().__init__(program.layout, key)
+        super().__init__(program.layout, key, state)
         self.program, self.sizes = program, sizes
-        self.counts, self.heads, self.tails, self.tables = (
-            dict(state[name]) for name in ("counts", "heads", "tails", "tables")
+        self.counts, self.heads, self.tails = (
+            self._state[name] for name in ("counts", "heads", "tails")
         )
-        self.steps, self.traces = list(state["steps"]), list(state["traces"])
-        self.fault, self.failed, self._buffers = state["fault"], state["failed"], state["buffers"]
         self._ready: list[tuple[Place, tf.Tensor, tf.Tensor]] = []
         self.start, self.count = self._taken()
 
     def note(self, component: int, at: int) -> None:
         """Records the block for later sweeps: its place in a component, its start and its count."""
-        step = self.steps[component]
+        steps, traces = self._state["steps"], self._state["traces"]
         row = tf.stack([at, self.start, self.count])[tf.newaxis]
-        self.traces[component] = update_slice(self.traces[component], row, step)
-        self.steps[component] = step + 1
+        traces[component] = update_slice(traces[component], row, steps[component])
+        steps[component] += 1
 
     def state(self) -> State:
         """The state of the sweep after the step."""
-        block, fault, failed = self.block, self.fault, self.failed
+        block, found = self.block, {**self._state, "buffers": self.block.rows.finished()}
         if block.sent:
-            fault |= block.has_fault
+            found["fault"] |= block.has_fault
         else:
-            failed |= block.failed(tf.shape(failed)[0])
-        return {
-            "buffers": self.block.rows.finished(),
-            "counts": self.counts,
-            "heads": self.heads,
-            "tails": self.tails,
-            "steps": self.steps,
-            "traces": self.traces,
-            "tables": self.tables,
-            "fault": fault,
-            "failed": failed,
-        }
+            found["failed"] |= block.failed(tf.shape(found["failed"])[0])
+        return found
 
     def take(self) -> None:
         """Takes frames from the queue, but for those whose entries have no room in the block."""
@@ -88,7 +76,7 @@ class MaskedStep(Step):
         self.heads[self.key] += self.count
 
     def _block(self) -> MaskedBlock:
-        given = self.start, self.count, self._buffers, self.sizes
+        given = self.start, self.count, self._state["buffers"], self.sizes
         block = self.program.block(self.segment, *given)
         if not self.place:
             block.given += block.read_arguments()
@@ -108,7 +96,7 @@ class MaskedStep(Step):
 
     def _end_of_callers(self, start: tf.Tensor, end: tf.Tensor) -> tf.Tensor:
         """Where the frames end in the list that may have called those from `start` to `end`."""
-        rows = self.program.rows(self.sizes, self._buffers)
+        rows = self.program.rows(self.sizes, self._state["buffers"])
         numbers = self.program.listed(rows, self.key, start)
         listed = self.layout.columns(self.name).index("listed")
         of_block = rows.read(("frame", self.name), numbers)[:, listed]
@@ -171,7 +159,7 @@ class MaskedStep(Step):
         """Reads the arguments again, now that those of the calls are written, and fills tables."""
         if not self.place:
             self.block.read_arguments()
-        self.block.fill(self.tables)
+        self.block.fill(self._state["tables"])
 
     def wait(self, waits: Sequence[Wait]) -> None:
         """Makes frames wait for their calls; those that are ready are queued at once."""

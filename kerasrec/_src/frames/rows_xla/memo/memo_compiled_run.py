@@ -11,9 +11,14 @@ from kerasrec._src.emit.prepared import with_prepared
 from kerasrec._src.emit.results import State, Tensors
 from kerasrec._src.emit.schedule_run import ScheduleRun
 from kerasrec._src.frames.rows_xla.compiled_run import CompiledRun
-from kerasrec._src.frames.rows_xla.memo.block import COPIES, ROOTS, called_key
 from kerasrec._src.frames.rows_xla.memo.order import Order, order_of
-from kerasrec._src.frames.rows_xla.memo.program import MemoLayout, MemoProgram
+from kerasrec._src.frames.rows_xla.memo.program import (
+    COPIES,
+    ROOTS,
+    MemoLayout,
+    MemoProgram,
+    called_key,
+)
 from kerasrec._src.frames.rows_xla.memo.sweep import FirstMemoSweep, LaterMemoSweep
 from kerasrec._src.frames.rows_xla.padding import num_rows
 from kerasrec._src.frames.rows_xla.program import ProgramInBlocks

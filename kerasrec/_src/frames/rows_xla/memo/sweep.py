@@ -7,8 +7,7 @@ import tensorflow as tf
 from kerasrec._src.emit.results import Tensors
 from kerasrec._src.frames.rows_xla.block import MaskedBlock
 from kerasrec._src.frames.rows_xla.later_sweep import BlockSweep, LaterSweep
-from kerasrec._src.frames.rows_xla.memo.block import MemoBlock
-from kerasrec._src.frames.rows_xla.memo.program import MemoProgram
+from kerasrec._src.frames.rows_xla.memo.program import MemoBlock, MemoProgram
 from kerasrec._src.frames.rows_xla.rows import Buffers
 from kerasrec._src.schedule.instructions import Return, Wait
 from kerasrec._src.schedule.sections import Segment
