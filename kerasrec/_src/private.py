@@ -246,9 +246,10 @@ def _show_to_tapes(
             # tf.gradients does not stop at what a tf.function returned, so it stops at copies.
             copies = tf.nest.map_structure(tf.identity, cotangents, expand_composites=True)
             gradients = tf.gradients(outputs, starts, list(copies), stop_gradients=starts)
-        given = [of for of in gradients if of is not None]
+        given = [gradient for gradient in gradients if gradient is not None]
         cotangents, copies, given = (
-            tf.nest.flatten(of, expand_composites=True) for of in (cotangents, copies, given)
+            tf.nest.flatten(tensors, expand_composites=True)
+            for tensors in (cotangents, copies, given)
         )
         _show_to_tapes([*inputs, *cotangents], [*starts, *copies], given)
         return gradients

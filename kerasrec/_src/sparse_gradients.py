@@ -61,7 +61,10 @@ def with_rows_once(gradients: Iterable[tf.Tensor | tf.IndexedSlices | None]) -> 
     Args:
         gradients: Tensors, `tf.IndexedSlices` or None; each keeps its kind.
     """
-    return [rows_once(of) if isinstance(of, tf.IndexedSlices) else of for of in gradients]
+    return [
+        rows_once(gradient) if isinstance(gradient, tf.IndexedSlices) else gradient
+        for gradient in gradients
+    ]
 
 
 def rows_once(gradient: tf.IndexedSlices) -> tf.IndexedSlices:

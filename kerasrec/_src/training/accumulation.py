@@ -108,7 +108,7 @@ def _accumulates(model: keras.Model) -> bool:
     if not splits_batches(model.distribute_strategy):
         return False
     optimizer = model.optimizer
-    if any(_steps(of) for of in optimizers_in(optimizer) if of is not optimizer):
+    if any(_steps(inner) for inner in optimizers_in(optimizer) if inner is not optimizer):
         raise ValueError(
             f"An optimizer inside of {optimizer.name!r} has gradient_accumulation_steps, which "
             "several replicas support only in an optimizer that is not part of another."

@@ -77,7 +77,7 @@ def _read(reader: Reader) -> Any:
 def is_data(x: Any) -> bool:
     """Whether `dataset` makes batches of `x`, which may also be a generator or a `PyDataset`."""
     is_batched = isinstance(x, tf.data.Dataset) or callable(x)
-    return is_batched or all(hasattr(of, "shape") for of in keras.tree.flatten(x))
+    return is_batched or all(hasattr(leaf, "shape") for leaf in keras.tree.flatten(x))
 
 
 def dataset(
@@ -101,7 +101,7 @@ def dataset(
                 "(x, y, sample_weight)."
             )
         return x
-    arrays = tuple(_without_lists(of) for of in (x, y, sample_weight) if of is not None)
+    arrays = tuple(_without_lists(data) for data in (x, y, sample_weight) if data is not None)
     if not is_data(arrays):
         raise ValueError(
             f"Data is {type(x).__name__}; expected a tf.data.Dataset of batches, or arrays."
@@ -176,12 +176,12 @@ class Parts:
         number = int(self._dataset.cardinality())
         own = tf.constant([[number, fingerprint]], tf.int64)
         numbers, fingerprints = zip(*of_all_workers(self._strategy, own), strict=True)
-        if any(of != numbers[0] for of in numbers):
+        if any(number != numbers[0] for number in numbers):
             raise ValueError(
                 f"Workers have different numbers of batches of `{self._name}`: {list(numbers)}. "
                 "Each step needs all workers, so all must have equally many."
             )
-        if any(of != fingerprints[0] for of in fingerprints):
+        if any(fingerprint != fingerprints[0] for fingerprint in fingerprints):
             raise ValueError(
                 f"Workers draw different batches of `{self._name}`, so that some examples would "
                 "come several times in an epoch and others never. Read the same files in all of "
@@ -228,4 +228,4 @@ def part_of(batch: Any, part: int, number: int) -> Any:
 
     Neighboring rows are similar in batches of trees that come in order of size.
     """
-    return tf.nest.map_structure(lambda of: of[part::number], batch)
+    return tf.nest.map_structure(lambda rows: rows[part::number], batch)

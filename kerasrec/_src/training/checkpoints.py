@@ -220,14 +220,14 @@ def _damage_of_newest(directory: str, files: dict[int, list[str]]) -> list[str]:
     """The damage to the file that names the newest checkpoint, given the files that exist."""
     try:
         with tf.io.gfile.GFile(os.path.join(directory, NEWEST), "rb") as file:
-            found = re.match(rb'model_checkpoint_path: "(?:[^"]*/)?ckpt-(\d+)"\n', file.read())
+            named = re.match(rb'model_checkpoint_path: "(?:[^"]*/)?ckpt-(\d+)"\n', file.read())
     except tf.errors.NotFoundError:
-        is_expected = any(f"{_name(of)}_temp" not in names for of, names in files.items())
+        is_expected = any(f"{_name(number)}_temp" not in names for number, names in files.items())
         return [f"the file {NEWEST} is missing"] if is_expected else []
-    if not found:
+    if not named:
         return [f"the file {NEWEST} is damaged"]
-    if int(found[1]) > max(files, default=0):
-        return [f"the files of {_name(int(found[1]))} are missing, which {NEWEST} names"]
+    if int(named[1]) > max(files, default=0):
+        return [f"the files of {_name(int(named[1]))} are missing, which {NEWEST} names"]
     return []
 
 

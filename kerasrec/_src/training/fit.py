@@ -144,8 +144,8 @@ def fit(
                         )
                     logs = dict(progress.logs)
                     if tester is not None:
-                        found = _test(tester, model, bars, test_reads, between_steps)
-                        logs.update({f"val_{name}": value for name, value in found.items()})
+                        values = _test(tester, model, bars, test_reads, between_steps)
+                        logs.update({f"val_{name}": value for name, value in values.items()})
                 bars.on_epoch_end(epoch, logs)
                 progress.end_epoch()
         if model.optimizer.iterations > 0:  # Before, the averages of `use_ema` are zeros.
@@ -185,7 +185,7 @@ def runner_of(model: keras.Model, batches: Batches) -> Runner:
     if not model.compiled:
         raise ValueError("The model is not compiled. Call model.compile(optimizer, loss) first.")
     for method in ("train_step", "test_step"):
-        known = (getattr(of, method, None) for of in (keras.Model, KerasStep))
+        known = (getattr(base, method, None) for base in (keras.Model, KerasStep))
         if getattr(type(model), method) not in known:
             raise ValueError(
                 f"{type(model).__name__} overrides {method}, which this loop never calls. "

@@ -26,26 +26,26 @@ def checked_inputs(model: keras.Model, given: Any) -> Any:
     """
     inputs = keras.tree.flatten(getattr(model, "inputs", None) or [])
     if isinstance(given, dict):
-        by_name = {of.name: of for of in inputs}
+        by_name = {symbol.name: symbol for symbol in inputs}
         return {
-            name: _checked(of, by_name[name]) if name in by_name else of
-            for name, of in given.items()
+            name: _checked(value, by_name[name]) if name in by_name else value
+            for name, value in given.items()
         }
     flat = keras.tree.flatten(given)
     if len(flat) != len(inputs):
         return given  # Keras says what does not fit.
-    checked = [_checked(value, of) for value, of in zip(flat, inputs, strict=True)]
+    checked = [_checked(value, symbol) for value, symbol in zip(flat, inputs, strict=True)]
     return keras.tree.pack_sequence_as(given, checked)
 
 
-def _checked(value: Any, of: keras.KerasTensor) -> Any:
+def _checked(value: Any, symbol: keras.KerasTensor) -> Any:
     """The value for an input of a model, cast to the input's dtype if that is an integer."""
     if isinstance(value, keras.KerasTensor) or not hasattr(value, "dtype"):
         return value
-    dtype, wanted = tf.as_dtype(value.dtype), tf.as_dtype(of.dtype)
+    dtype, wanted = tf.as_dtype(value.dtype), tf.as_dtype(symbol.dtype)
     if not (wanted.is_integer and (dtype.is_integer or dtype.is_floating)):
         return value
-    what = f"The input {of.name}"
+    what = f"The input {symbol.name}"
     is_ragged = isinstance(value, tf.RaggedTensor)
     flat = value.flat_values if is_ragged else tf.convert_to_tensor(value)
     if dtype.is_floating:

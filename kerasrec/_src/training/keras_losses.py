@@ -70,8 +70,8 @@ def check_ranks(model: keras.Model, y: Any, y_pred: Any) -> None:
     if len(labels) != len(outputs):
         return
     shapes = [
-        None if of is None else (tf.TensorShape(of.shape), tf.TensorShape(output.shape))
-        for of, output in zip(labels, outputs, strict=True)
+        None if given is None else (tf.TensorShape(given.shape), tf.TensorShape(output.shape))
+        for given, output in zip(labels, outputs, strict=True)
     ]
     for (shape, predicted), loss in _with_losses_of_keras(model, shapes):
         if shape.rank == 1 and (predicted.rank or 0) > 2:
@@ -93,7 +93,7 @@ def _with_losses_of_keras(model: keras.Model, labels: Sequence[Any]) -> list[tup
     if len(losses) != len(labels):
         return []
     pairs = zip(labels, losses, strict=True)
-    return [(of, loss) for of, loss in pairs if of is not None and _is_of_keras(loss)]
+    return [(given, loss) for given, loss in pairs if given is not None and _is_of_keras(loss)]
 
 
 def _checks(labels: Any, loss: Any, are_weighted: bool) -> list[Any]:

@@ -197,13 +197,13 @@ class TreeCrossentropy(TreeLoss):
 
     def get_config(self) -> dict[str, Any]:
         # Keys of JSON are text.
-        weights = {str(of): by for of, by in self.class_weight.items()}
+        weights = {str(number): weight for number, weight in self.class_weight.items()}
         return {**super().get_config(), "class_weight": weights}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> "TreeCrossentropy":
         weights = config.get("class_weight") or {}
-        return cls(**{**config, "class_weight": {int(of): by for of, by in weights.items()}})
+        return cls(**{**config, "class_weight": {int(key): weights[key] for key in weights}})
 
 
 @keras.saving.register_keras_serializable(package="kerasrec")
@@ -293,12 +293,14 @@ def _weights_of_classes(class_weight: Mapping[int, float]) -> dict[int, float]:
     if not isinstance(class_weight, Mapping):
         raise ValueError(f"class_weight of TreeCrossentropy is {class_weight!r}; {expected}.")
     weights = {}
-    for of, by in class_weight.items():
+    for key, value in class_weight.items():
         try:
-            number, weight = operator.index(of), float(by)
+            number, weight = operator.index(key), float(value)
         except (TypeError, ValueError):
             number, weight = -1, math.nan
         if number < 0 or not 0 <= weight < math.inf:
-            raise ValueError(f"class_weight of TreeCrossentropy has {of!r}: {by!r}; {expected}.")
+            raise ValueError(
+                f"class_weight of TreeCrossentropy has {key!r}: {value!r}; {expected}."
+            )
         weights[number] = weight
     return weights

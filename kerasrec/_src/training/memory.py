@@ -28,7 +28,9 @@ class Memory:
 
     def __init__(self, callbacks: Sequence[keras.callbacks.Callback]):
         self._callbacks = _by_class(callbacks)
-        self._at_first = {key: _packed_attributes(of) for key, of in self._callbacks.items()}
+        self._at_first = {
+            key: _packed_attributes(callback) for key, callback in self._callbacks.items()
+        }
 
     def changed(self) -> dict[str, dict[str, Any]]:
         """Returns the remembered values, by callback and attribute."""
@@ -88,10 +90,10 @@ def unpacked(data: bytes) -> Any:
         arrays.append(np.lib.format.read_array(file, allow_pickle=False))
 
     def restored(value: dict[str, Any]) -> Any:
-        ((mark, of),) = value.items()
+        ((mark, content),) = value.items()
         if mark == _ARRAY:
-            return arrays[of]
-        return tuple(of) if mark == _TUPLE else dict(of)
+            return arrays[content]
+        return tuple(content) if mark == _TUPLE else dict(content)
 
     return json.loads(arrays[0].tobytes(), object_hook=restored)
 

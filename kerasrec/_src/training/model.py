@@ -212,7 +212,7 @@ def _given(
     given = signature.bind(None, *args, **kwargs).arguments
     given.pop("self")
     given.update(given.pop("kwargs", {}))
-    defaults = {name: of.default for name, of in signature.parameters.items()}
+    defaults = {name: parameter.default for name, parameter in signature.parameters.items()}
     return {
         name: value
         for name, value in given.items()
@@ -234,10 +234,10 @@ def _check_labels(model: keras.Model, given: dict[str, Any]) -> None:
     if isinstance(given.get("x"), tf.data.Dataset):
         labels = keras.utils.unpack_x_y_sample_weight(given["x"].element_spec)[1]
     of_nodes = len(getattr(labels, "shape", ())) == 2 and any(
-        len(of.shape) > 2 for of in getattr(model, "outputs", None) or ()
+        len(output.shape) > 2 for output in getattr(model, "outputs", None) or ()
     )
     of_trees = TreeLoss, TreeNegativeLogLikelihood
-    if of_nodes or any(isinstance(of, of_trees) for of in keras.tree.flatten(model.loss)):
+    if of_nodes or any(isinstance(loss, of_trees) for loss in keras.tree.flatten(model.loss)):
         raise ValueError(
             "fit has class_weight, but the labels are of nodes, [batch, nodes]: Keras would weigh "
             "each example by the number of the node that has its largest label. Compile the model "

@@ -26,7 +26,7 @@ def asserted(is_right: tf.Tensor, message: list[Any]) -> AbstractContextManager[
         tf.debugging.Assert(is_right, message)
         return contextlib.nullcontext()
     # tf.debugging.Assert would make a conditional here, with many ops.
-    data = [tf.convert_to_tensor(item) for item in message]
+    data = [tf.convert_to_tensor(part) for part in message]
     check = tf.raw_ops.Assert(condition=is_right, data=data)
     return tf.control_dependencies([check])
 
@@ -74,7 +74,7 @@ def in_rows_of(
         return labels if nothing is None else of_same_shape(logits, labels, asked_by, rows)
     if not is_ragged(labels):
         return _ragged_as(logits, labels, asked_by, nothing, rows)
-    splits, wanted = (tf.cast(of.row_splits, tf.int64) for of in (labels, logits))
+    splits, wanted = (tf.cast(rows.row_splits, tf.int64) for rows in (labels, logits))
     fit = tf.cond(
         tf.size(splits) == tf.size(wanted),
         lambda: tf.reduce_all(splits == wanted),

@@ -33,7 +33,7 @@ class Coordinated(Runner):
         self._coordinator = _coordinator_of(self._strategy)
         self._num_workers = _num_workers()
         self._part_spec = keras.tree.map_structure(
-            lambda of: tf.TensorSpec([None, *of.shape[1:]], of.dtype), batches.spec
+            lambda spec: tf.TensorSpec([None, *spec.shape[1:]], spec.dtype), batches.spec
         )
         self.test = self._in_parts(self._leave_predictions, self._note)
 
@@ -44,7 +44,7 @@ class Coordinated(Runner):
         def collect(parts: Sequence[Any]) -> None:
             shares = _shares(parts)
             gradients = zip(*(gradients for gradients, _ in parts), strict=True)
-            use(with_rows_once(_mean(of, shares) for of in gradients))
+            use(with_rows_once(_mean(gradient, shares) for gradient in gradients))
             self._note(parts)
             self.step.assign_add(1)
 
@@ -77,7 +77,7 @@ class Coordinated(Runner):
         A worker without examples gets one row, of weight 0.
         """
         parts = [part_of(batch, number, self._num_workers) for number in range(self._num_workers)]
-        no_part = tf.nest.map_structure(lambda of: of[:1], batch)
+        no_part = tf.nest.map_structure(lambda rows: rows[:1], batch)
         return [(part, 1.0) if len(tf.nest.flatten(part)[0]) else (no_part, 0.0) for part in parts]
 
     def _leave_gradients(self, data: Any, counts: tf.Tensor) -> Any:
@@ -101,14 +101,14 @@ class Coordinated(Runner):
         divisor = uneven_parts.divisor(model, x, y, y_pred) * counts
         rows = tf.cast(counts, tf.int32) * tf.shape(keras.tree.flatten(x)[0])[0]
         batch = [x, y, y_pred] if sample_weight is None else [x, y, y_pred, sample_weight]
-        batch = tf.nest.map_structure(lambda of: of[:rows], batch)
+        batch = tf.nest.map_structure(lambda values: values[:rows], batch)
         return loss, (tf.cast(loss, tf.float32), divisor, batch)
 
     def _note(self, parts: Sequence[Any]) -> None:
         """Updates loss and metrics with a whole batch."""
         losses, _, batches = zip(*(left for _, left in parts), strict=True)
         loss = _mean(losses, _shares(parts))
-        batch = tf.nest.map_structure(lambda *of: tf.concat(of, 0), *batches)
+        batch = tf.nest.map_structure(lambda *parts: tf.concat(parts, 0), *batches)
         number = uneven_parts.num_examples(batch[0])
         replica.track(self._model, loss, number, number)
         self._model.compute_metrics(*batch)
@@ -155,7 +155,7 @@ class _LeftOnServers:
         strings = [tf.unstack(place.value(), self._number) for place in self._places]
         return [
             tf.nest.pack_sequence_as(
-                self._like, [_parsed(*of) for of in zip(row, like, strict=True)], True
+                self._like, [_parsed(*both) for both in zip(row, like, strict=True)], True
             )
             for row in zip(*strings, strict=True)
         ]
@@ -191,7 +191,7 @@ def _shares(parts: Sequence[Any]) -> list[tf.Tensor]:
     """The weight of each part in the whole batch; the weights add up to 1."""
     divisors = [divisor for _, (_, divisor, _) in parts]
     whole = tf.add_n(divisors)
-    return [uneven_parts.part_of_whole(of, whole, 1 / len(divisors)) for of in divisors]
+    return [uneven_parts.part_of_whole(divisor, whole, 1 / len(divisors)) for divisor in divisors]
 
 
 def _mean(gradients: Sequence[Any], shares: Sequence[tf.Tensor]) -> Any:
@@ -199,10 +199,10 @@ def _mean(gradients: Sequence[Any], shares: Sequence[tf.Tensor]) -> Any:
     first = gradients[0]
     if first is None:
         return None
-    if isinstance(first, tf.IndexedSlices):
-        values = [
-            of.values * tf.cast(by, of.dtype) for of, by in zip(gradients, shares, strict=True)
-        ]
-        indices = tf.concat([of.indices for of in gradients], 0)
-        return tf.IndexedSlices(tf.concat(values, 0), indices, first.dense_shape)
-    return tf.add_n([of * tf.cast(by, of.dtype) for of, by in zip(gradients, shares, strict=True)])
+    is_sparse = isinstance(first, tf.IndexedSlices)
+    values = [gradient.values for gradient in gradients] if is_sparse else gradients
+    terms = [tf.cast(share, first.dtype) * of for of, share in zip(values, shares, strict=True)]
+    if not is_sparse:
+        return tf.add_n(terms)
+    indices = tf.concat([gradient.indices for gradient in gradients], 0)
+    return tf.IndexedSlices(tf.concat(terms, 0), indices, first.dense_shape)

@@ -211,11 +211,16 @@ class Progress:
 
     def _not_finite(self) -> list[str]:
         """The names of the variables that have an entry that is not finite."""
-        sums = {f"a sum of gradients, {of.name}": of for of in self._sums}
-        values = {path: of for path, of in (self._weights | sums).items() if of.dtype.is_floating}
+        sums = {f"a sum of gradients, {total.name}": total for total in self._sums}
+        values = {
+            path: variable
+            for path, variable in (self._weights | sums).items()
+            if variable.dtype.is_floating
+        }
         # All are read together, so that we wait for the device only once.
         finite = [
-            tf.reduce_all(tf.math.is_finite(tf.convert_to_tensor(of))) for of in values.values()
+            tf.reduce_all(tf.math.is_finite(tf.convert_to_tensor(variable)))
+            for variable in values.values()
         ]
         return list(itertools.compress(values, ~tf.stack([True, *finite]).numpy()[1:]))
 
@@ -286,9 +291,9 @@ def _learning_rate(model: keras.Model) -> float | None:
 
 def _by_path(variables: Sequence[keras.Variable]) -> dict[str, Any]:
     """TensorFlow's variables, each once, by the paths of Keras' variables."""
-    found: dict[int, keras.Variable] = {id(of.value): of for of in variables}
+    once = {id(variable.value): variable for variable in variables}
     paths: dict[str, Any] = {}
-    for variable in found.values():
+    for variable in once.values():
         path = variable.path
         while path in paths:  # Two layers may have one name.
             path += "'"

@@ -30,7 +30,7 @@ def create_variables(model: keras.Model, spec: Any) -> None:
         model: A model that was compiled in the scope of its strategy.
         spec: The spec of the batches that it will get, as in `tf.data.Dataset.element_spec`.
     """
-    symbols = keras.tree.map_structure(lambda of: keras.KerasTensor(of.shape, of.dtype), spec)
+    symbols = keras.tree.map_structure(lambda leaf: keras.KerasTensor(leaf.shape, leaf.dtype), spec)
     y_pred = _zeros(model(keras.utils.unpack_x_y_sample_weight(symbols)[0]))
     model.optimizer.build(model.trainable_weights)
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(_zeros(spec))
@@ -101,7 +101,10 @@ def move(model: keras.Model, gradients: Gradients, accumulation: Accumulation | 
         # gradients it only concatenates the rows.
         looks = _looks_at_gradients(model.optimizer)
         gradients = _met(
-            gradients, lambda of: isinstance(of, tf.IndexedSlices) or (looks and of is not None)
+            gradients,
+            lambda gradient: (
+                isinstance(gradient, tf.IndexedSlices) or (looks and gradient is not None)
+            ),
         )
     if accumulation:
         accumulation.apply(gradients, weights)
@@ -152,9 +155,9 @@ def tracker(model: keras.Model) -> keras.metrics.Mean:
 def _looks_at_gradients(optimizer: Any) -> bool:
     """Whether an optimizer, or one inside it, clips gradients or checks if they are finite."""
     return any(
-        isinstance(of, keras.optimizers.LossScaleOptimizer)
-        or any(limit is not None for limit in (of.clipnorm, of.clipvalue, of.global_clipnorm))
-        for of in optimizers_in(optimizer)
+        isinstance(inner, keras.optimizers.LossScaleOptimizer)
+        or {inner.clipnorm, inner.clipvalue, inner.global_clipnorm} != {None}
+        for inner in optimizers_in(optimizer)
     )
 
 
@@ -168,7 +171,7 @@ def _met(gradients: Gradients, meets: Callable[[Any], bool]) -> Gradients:
         gradients: This replica's share of each gradient.
         meets: Whether a gradient is to be added up here; Keras adds up the others.
     """
-    meeting = [with_a_row(of) for of in gradients if meets(of)]
+    meeting = [with_a_row(gradient) for gradient in gradients if meets(gradient)]
     if not meeting:
         return gradients
     context = tf.distribute.get_replica_context()
@@ -179,11 +182,11 @@ def _met(gradients: Gradients, meets: Callable[[Any], bool]) -> Gradients:
             return tf.where(is_first | ~tf.math.is_finite(whole), whole, tf.zeros_like(whole))
         of_row = range(1, whole.values.shape.rank)
         keeps = is_first | tf.reduce_any(~tf.math.is_finite(whole.values), of_row)
-        rows = [tf.boolean_mask(of, keeps) for of in (whole.values, whole.indices)]
-        return tf.IndexedSlices(*rows, whole.dense_shape)
+        values, indices = (tf.boolean_mask(of, keeps) for of in (whole.values, whole.indices))
+        return tf.IndexedSlices(values, indices, whole.dense_shape)
 
     whole = map(kept, with_rows_once(context.all_reduce("sum", meeting)))
-    return [next(whole) if meets(of) else of for of in gradients]
+    return [next(whole) if meets(gradient) else gradient for gradient in gradients]
 
 
 def _where(condition: tf.Tensor, gradients: Gradients) -> Gradients:
@@ -195,11 +198,11 @@ def _where(condition: tf.Tensor, gradients: Gradients) -> Gradients:
             return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
         return tf.where(condition, gradient, tf.zeros_like(gradient))
 
-    return [of if of is None else chosen(of) for of in gradients]
+    return [gradient if gradient is None else chosen(gradient) for gradient in gradients]
 
 
 def _zeros(spec: Any) -> Any:
     """Tensors of zeros for specs; 1 stands for sizes that are not known."""
     return keras.tree.map_structure(
-        lambda of: tf.zeros([size or 1 for size in of.shape], of.dtype), spec
+        lambda leaf: tf.zeros([size or 1 for size in leaf.shape], leaf.dtype), spec
     )

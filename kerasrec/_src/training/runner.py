@@ -82,7 +82,9 @@ class Runner(abc.ABC):
 
     @functools.cached_property
     def _move(self) -> Callable[[Any], None]:
-        return self.training(lambda of: replica.move(self._model, of, self.accumulation))
+        return self.training(
+            lambda gradients: replica.move(self._model, gradients, self.accumulation)
+        )
 
     @functools.cached_property
     def _add(self) -> Callable[[Any], None]:
@@ -121,8 +123,8 @@ class OnReplicas(Runner):
             return tf.distribute.get_replica_context().all_reduce("sum", values)
 
         sums = [
-            self._strategy.experimental_local_results(of)[0]
-            for of in self._strategy.run(on_replica)
+            self._strategy.experimental_local_results(values)[0]
+            for values in self._strategy.run(on_replica)
         ]
         with keras.StatelessScope(list(zip(variables, sums, strict=True))):
             return self._model.get_metrics_result()

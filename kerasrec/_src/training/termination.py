@@ -140,7 +140,7 @@ class Termination(contextlib.AbstractContextManager["Termination"]):
         microseconds = min(int(1e6 * (now - self._since) / self._steps), 2**30)
         answers = self._ask([own, microseconds])
         # The number is the same on all workers, since all know how long the slowest takes.
-        seconds = max(1, *(of for _, of in answers)) / 1e6
+        seconds = max(1, *(took for _, took in answers)) / 1e6
         steps = int(SECONDS_BETWEEN_QUESTIONS / seconds)
         self._number_asked = min(max(1, steps), MOST_STEPS_BETWEEN_QUESTIONS)
         self._steps, self._since = 0, time.monotonic()

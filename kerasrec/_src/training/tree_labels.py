@@ -149,7 +149,7 @@ class _Numbers(NodeLabels):
     instead = "leave them out"
 
     def is_given(self, labels: Any) -> Any:
-        return tf.ragged.map_flat_values(lambda of: ~tf.math.is_nan(of), as_tensor(labels))
+        return tf.ragged.map_flat_values(lambda values: ~tf.math.is_nan(values), as_tensor(labels))
 
     def check_kind(self, labels: Any, outputs: Any, asked_by: str) -> None:
         rank = outputs.shape.rank
@@ -172,16 +172,14 @@ class _Numbers(NodeLabels):
 
     def values(self, labels: Any, outputs: Any, asked_by: str) -> tuple[Any, Any]:
         if outputs.shape.rank == 3:
-            outputs = tf.ragged.map_flat_values(lambda of: tf.squeeze(of, -1), outputs)
+            outputs = tf.ragged.map_flat_values(lambda values: tf.squeeze(values, -1), outputs)
         return tf.cast(labels, tf.float32), outputs
 
     def matched(self, y_true: Any, y_pred: Any, asked_by: str) -> tuple[Any, Any, Any]:
         labels, outputs, is_given = super().matched(y_true, y_pred, asked_by)
         # This comes before the subtraction: a gradient of 0 times NaN would be NaN.
-        labels, outputs = (
-            tf.ragged.map_flat_values(lambda known, of: tf.where(known, of, 0.0), is_given, of)
-            for of in (labels, outputs)
-        )
+        labels = tf.ragged.map_flat_values(tf.where, is_given, labels, 0.0)
+        outputs = tf.ragged.map_flat_values(tf.where, is_given, outputs, 0.0)
         return labels, outputs, is_given
 
 

@@ -27,7 +27,9 @@ def check_losses(model: keras.Model, y: Any, y_pred: Any) -> None:
     if not splits_batches(strategy):
         return
     losses = keras.tree.flatten(model.loss)
-    if len(losses) > 1 and (is_served(strategy) or any(hasattr(of, "divisor") for of in losses)):
+    if len(losses) > 1 and (
+        is_served(strategy) or any(hasattr(loss, "divisor") for loss in losses)
+    ):
         raise ValueError(
             "With several losses, a part of a batch would have a different weight in each. That is "
             "not supported under ParameterServerStrategy, nor if one of them is a mean over trees "
@@ -79,7 +81,7 @@ def measured(model: keras.Model, x: Any, y: Any, y_pred: Any) -> Part:
     size = divisor(model, x, y, y_pred) if num_replicas() > 1 else examples
     context = tf.distribute.get_replica_context()
     batch_examples, batch_size = context.all_reduce("sum", [examples, size])
-    if all(getattr(of, "reduction", None) == "sum" for of in keras.tree.flatten(model.loss)):
+    if all(getattr(loss, "reduction", None) == "sum" for loss in keras.tree.flatten(model.loss)):
         return Part(examples, batch_examples, tf.ones([]))
     # Keras has divided means by the number of replicas, as if all held as much.
     share = part_of_whole(size * num_replicas(), batch_size, 1.0)
@@ -99,7 +101,7 @@ def divisor(model: keras.Model, x: Any, y: Any, y_pred: Any) -> tf.Tensor:
     for loss in keras.tree.flatten(model.loss):
         if hasattr(loss, "divisor"):
             return loss.divisor(keras.tree.flatten(y)[0])
-    masks = [mask_of(of) for of in keras.tree.flatten(y_pred)]
+    masks = [mask_of(output) for output in keras.tree.flatten(y_pred)]
     if all(mask is None for mask in masks):
         return num_examples(x)
     if len(masks) > 1 and num_replicas() > 1:
