@@ -140,11 +140,11 @@ def fit(
                 with _saved_when_interrupted(runner, progress):
                     if progress.logs is None:
                         progress.logs = _train(
-                            runner, model, bars, progress, save_freq, between_steps, train_reads
+                            runner, bars, progress, save_freq, between_steps, train_reads
                         )
                     logs = dict(progress.logs)
                     if tester is not None:
-                        values = _test(tester, model, bars, test_reads, between_steps)
+                        values = _test(tester, bars, test_reads, between_steps)
                         logs.update({f"val_{name}": value for name, value in values.items()})
                 bars.on_epoch_end(epoch, logs)
                 progress.end_epoch()
@@ -169,7 +169,7 @@ def evaluate(model: keras.Model, data: tf.data.Dataset | Reader) -> dict[str, An
     """
     runner = runner_of(model, Batches("data", data))
     with SentenceFirst():
-        return _test(runner, model, keras.callbacks.CallbackList())
+        return _test(runner, keras.callbacks.CallbackList())
 
 
 def runner_of(model: keras.Model, batches: Batches) -> Runner:
@@ -205,72 +205,78 @@ def runner_of(model: keras.Model, batches: Batches) -> Runner:
 
 def _train(
     runner: Runner,
-    model: keras.Model,
     callbacks: keras.callbacks.CallbackList,
     progress: Progress,
     save_freq: Literal["epoch"] | int,
     between_steps: Callable[[], None],
     reads: bool,
 ) -> dict[str, Any]:
-    """Trains on the rest of an epoch, and returns the metrics of the whole epoch.
-
-    Callbacks get the metrics so far after each execution if one of them `reads` them.
-    """
+    """Trains on the rest of an epoch, and returns the metrics of the whole epoch."""
     batches = progress.watched(runner.data)
     taken, unsaved = progress.step, 0
     if taken == 0:
-        model.reset_metrics()
+        runner.model.reset_metrics()
     elif sum(1 for _ in itertools.islice(batches, taken)) < taken:
         raise ValueError(
             f"The checkpoint is of step {taken} of an epoch, but `data` has fewer batches. Train "
             "on the data that it was made with, or choose another `backup_dir`."
         )
-    for drawn in _executions(batches, model.steps_per_execution):
-        callbacks.on_train_batch_begin(taken)
-        for batch in drawn:
-            runner.train(batch)
-        taken += len(drawn)
-        unsaved += len(drawn)
-        callbacks.on_train_batch_end(taken - 1, _metrics(runner) if reads else {})
+    for number in _executions("train", runner, callbacks, batches, reads, taken):
+        unsaved += number
         if isinstance(save_freq, int) and unsaved >= save_freq:
             progress.save()
             unsaved = 0
         between_steps()
-        if model.stop_training:
+        if runner.model.stop_training:
             break
     return _metrics(runner)
 
 
 def _test(
     runner: Runner,
-    model: keras.Model,
     callbacks: keras.callbacks.CallbackList,
     reads: bool = False,
     between_steps: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
-    """Runs through the data once and returns the metrics; `reads` is the same as for `_train`."""
-    taken = 0
+    """Runs through the data once and returns the metrics."""
     callbacks.on_test_begin()
-    model.reset_metrics()
-    for drawn in _executions(iter(runner.data), model.steps_per_execution):
-        callbacks.on_test_batch_begin(taken)
-        for batch in drawn:
-            runner.test(batch)
-        taken += len(drawn)
-        callbacks.on_test_batch_end(taken - 1, _metrics(runner) if reads else {})
+    runner.model.reset_metrics()
+    for _ in _executions("test", runner, callbacks, iter(runner.data), reads):
         between_steps()
     logs = _metrics(runner)
     callbacks.on_test_end(logs)
     return logs
 
 
-def _executions(batches: Iterator[Any], size: int) -> Iterator[list[Any]]:
-    """Lists of `size` batches; the last may be shorter.
+def _executions(
+    mode: Literal["train", "test"],
+    runner: Runner,
+    callbacks: keras.callbacks.CallbackList,
+    batches: Iterator[Any],
+    reads: bool,
+    taken: int = 0,
+) -> Iterator[int]:
+    """Takes a step with each batch; yields the number of steps of each execution.
 
-    They are not drawn inside a step: at the end of the data a part of the step would still run.
+    Batches are not drawn inside a step: at the end of the data a part of the step would still run.
+
+    Args:
+        mode: Whether the steps are of training or of evaluation.
+        runner: Takes the steps.
+        callbacks: Those to call before and after each execution.
+        batches: The batches.
+        reads: Whether a callback reads the metrics so far after each execution.
+        taken: The number of steps of the epoch that were taken before.
     """
-    while drawn := list(itertools.islice(batches, size)):
-        yield drawn
+    step = getattr(runner, mode)
+    begin, end = (getattr(callbacks, f"on_{mode}_batch_{when}") for when in ("begin", "end"))
+    while drawn := list(itertools.islice(batches, runner.model.steps_per_execution)):
+        begin(taken)
+        for batch in drawn:
+            step(batch)
+        taken += len(drawn)
+        end(taken - 1, _metrics(runner) if reads else {})
+        yield len(drawn)
 
 
 @contextlib.contextmanager

@@ -38,7 +38,7 @@ class Coordinated(Runner):
         self.test = self._in_parts(self._leave_predictions, self._note)
 
     def metrics(self) -> dict[str, Any]:
-        return self._model.get_metrics_result()
+        return self.model.get_metrics_result()
 
     def training(self, use: Callable[[Gradients], None]) -> Callable[[Any], None]:
         def collect(parts: Sequence[Any]) -> None:
@@ -82,10 +82,10 @@ class Coordinated(Runner):
 
     def _leave_gradients(self, data: Any, counts: tf.Tensor) -> Any:
         """The gradients of `_forward`'s loss, and its values to leave."""
-        weights = self._model.trainable_weights
+        weights = self.model.trainable_weights
         with tf.GradientTape() as tape:
             loss, left = self._forward(data, counts, training=True)
-            loss = self._model.optimizer.scale_loss(loss)
+            loss = self.model.optimizer.scale_loss(loss)
         return with_rows_once(tape.gradient(loss, weights)), left
 
     def _leave_predictions(self, data: Any, counts: tf.Tensor) -> Any:
@@ -94,7 +94,7 @@ class Coordinated(Runner):
 
     def _forward(self, data: Any, counts: tf.Tensor, training: bool) -> tuple[tf.Tensor, Any]:
         """A part's loss; and to leave: this loss, the size of its mean, and the predictions."""
-        model = self._model
+        model = self.model
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         y_pred = replica.predicted(model, x, training)
         loss = replica.loss_of(model, x, y, y_pred, sample_weight, training)
@@ -110,8 +110,8 @@ class Coordinated(Runner):
         loss = _mean(losses, _shares(parts))
         batch = tf.nest.map_structure(lambda *parts: tf.concat(parts, 0), *batches)
         number = uneven_parts.num_examples(batch[0])
-        replica.track(self._model, loss, number, number)
-        self._model.compute_metrics(*batch)
+        replica.track(self.model, loss, number, number)
+        self.model.compute_metrics(*batch)
 
     def _replicated(
         self, function: Callable[..., Any], signature: Sequence[Any]

@@ -253,6 +253,10 @@ class Progress:
             )
 
 
+# The attributes of `Progress` that a checkpoint holds.
+KEPT = ("epoch", "logs", "learning_rate", "first_batch")
+
+
 class _NoVariables(tf.train.experimental.PythonState):
     """The part of a checkpoint that is not variables."""
 
@@ -263,23 +267,18 @@ class _NoVariables(tf.train.experimental.PythonState):
     def serialize(self) -> bytes:
         return packed(
             {
-                "epoch": self._progress.epoch,
+                **{name: getattr(self._progress, name) for name in KEPT},
                 "stopped": self._progress.model.stop_training,
                 "optimizer": type(self._progress.model.optimizer).__name__,
-                "learning_rate": self._progress.learning_rate,
-                "first_batch": self._progress.first_batch,
-                "logs": self._progress.logs,
                 "callbacks": self._memory.changed(),
             }
         )
 
     def deserialize(self, string_value: bytes) -> None:
         values = unpacked(string_value)
-        self._progress.epoch = values["epoch"]
+        for name in KEPT:
+            setattr(self._progress, name, values[name])
         self._progress.model.stop_training = values["stopped"]
-        self._progress.learning_rate = values["learning_rate"]
-        self._progress.first_batch = values["first_batch"]
-        self._progress.logs = values["logs"]
         self._memory.take_up(values["callbacks"])
 
 

@@ -44,6 +44,7 @@ class Runner(abc.ABC):
         batches: The batches that the model will get.
 
     Attributes:
+        model: The model.
         data: The batches, as `train` and `test` take them.
         test: Updates loss and metrics with a batch.
         step: The variable that counts the steps of an epoch, as a part of each step.
@@ -57,7 +58,7 @@ class Runner(abc.ABC):
     can_save_alone: bool
 
     def __init__(self, model: keras.Model, batches: Batches):
-        self._model = model
+        self.model = model
         self._strategy = model.distribute_strategy
         with self._strategy.scope():
             replica.create_variables(model, batches.spec)
@@ -83,7 +84,7 @@ class Runner(abc.ABC):
     @functools.cached_property
     def _move(self) -> Callable[[Any], None]:
         return self.training(
-            lambda gradients: replica.move(self._model, gradients, self.accumulation)
+            lambda gradients: replica.move(self.model, gradients, self.accumulation)
         )
 
     @functools.cached_property
@@ -113,9 +114,9 @@ class OnReplicas(Runner):
 
     def _reduced_metrics(self) -> dict[str, Any]:
         """The loss and metrics of all replicas, which exchange all of them at once."""
-        variables = self._model.metrics_variables
+        variables = self.model.metrics_variables
         if self._strategy.num_replicas_in_sync == 1:
-            return self._model.get_metrics_result()
+            return self.model.get_metrics_result()
 
         def on_replica() -> list[tf.Tensor]:
             # The copies are on the replica's device, as an all-reduce requires.
@@ -127,7 +128,7 @@ class OnReplicas(Runner):
             for values in self._strategy.run(on_replica)
         ]
         with keras.StatelessScope(list(zip(variables, sums, strict=True))):
-            return self._model.get_metrics_result()
+            return self.model.get_metrics_result()
 
     def _on_replicas(
         self, step: Callable[[keras.Model, Any], None], counter: tf.Variable | None = None
@@ -135,11 +136,11 @@ class OnReplicas(Runner):
         """A function that takes a step with the parts of a batch."""
 
         def on_replica(data: Any) -> None:
-            step(self._model, data)
+            step(self.model, data)
 
         # Code that XLA compiles cannot communicate with other replicas.
         is_alone = self._strategy.num_replicas_in_sync == 1
-        if self._model.jit_compile and is_alone and not self._model.run_eagerly:
+        if self.model.jit_compile and is_alone and not self.model.run_eagerly:
             on_replica = tf.function(on_replica, jit_compile=True, reduce_retracing=True)
 
         def on_all(*parts: Any) -> None:
@@ -152,7 +153,7 @@ class OnReplicas(Runner):
         return lambda parts: on_all(*parts)
 
     def _compiled(self, function: Callable[..., Any], signature: Any = ()) -> Callable[..., Any]:
-        if self._model.run_eagerly:
+        if self.model.run_eagerly:
             return function
         return tf.function(function, signature, autograph=False)
 
