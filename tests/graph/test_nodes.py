@@ -9,7 +9,7 @@ import tensorflow as tf
 import kerasrec
 from kerasrec import GraphError
 from kerasrec._src.graph import interpreter, nodes
-from kerasrec._src.graph.printer import Section, print_sections
+from kerasrec._src.graph.printer import GraphPart, print_graph
 from kerasrec._src.graph.values import Node, Value
 from kerasrec._src.transform import extend
 from tests.programs import PROGRAMS
@@ -77,7 +77,7 @@ def test_each_kind_prints(kind, by_kind):
 
 
 def _lines(of_graph):
-    lines = print_sections([Section("all", of_graph)]).splitlines()[1:]
+    lines = print_graph([GraphPart("all", of_graph)]).splitlines()[1:]
     return [line for line in lines if not line.endswith(":")]
 
 

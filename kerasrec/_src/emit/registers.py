@@ -166,7 +166,7 @@ class Registers:
         static = instruction.output.node.inputs[0].type.shape or ()
         self._set(instruction, [tf.stack([count, *(tf.constant(dim, dtype) for dim in static)])])
 
-    def _run_rows(self, rows: instructions.Rows) -> None:
+    def _run_rowof(self, rows: instructions.RowOf) -> None:
         self._set(rows, [tf.cast(self.get(rows.inputs[0]), rows.output.type.dtype)])
 
     def _run_pass(self, instruction: instructions.Pass) -> None:

@@ -20,7 +20,7 @@ from kerasrec._src.graph.tags import Entry, Tag
 from kerasrec._src.graph.values import Node, Value
 from kerasrec._src.half_precision import in_float32
 
-Tokens = Iterator[tuple[Value, Tag, Any]]
+SentTokens = Iterator[tuple[Value, Tag, Any]]
 """Tokens to send: the output that each comes from, its tag and its data."""
 
 
@@ -50,7 +50,7 @@ class EqualCalls:
         self._results: dict[Tag, list[tuple[Value, Any]]] = defaultdict(list)
         self._held: dict[Tag, dict[Entrance, Any]] = defaultdict(dict)
 
-    def passed(self, node: Call, tag: Tag, data: Any) -> Tokens:
+    def passed(self, node: Call, tag: Tag, data: Any) -> SentTokens:
         """Yields the tokens to send when a CALL passes a value into the call with this tag."""
         sweep, entrance, count = self._goals[node]
         if sweep:
@@ -71,7 +71,7 @@ class EqualCalls:
         else:
             yield from ((output, tag, value) for output, value in self._results[first])
 
-    def returned(self, node: Result, tag: Tag, data: Any) -> Tokens:
+    def returned(self, node: Result, tag: Tag, data: Any) -> SentTokens:
         """Yields the tokens that equal calls return when this call returns."""
         self._results[tag].append((node.output(), data))
         yield from ((node.output(), other, data) for other in self._equal[tag] if other != tag)

@@ -18,7 +18,7 @@ from kerasrec._src.graph.nodes import (
     Result,
     Return,
 )
-from kerasrec._src.graph.printer import Section, comment, print_sections, sweep_name
+from kerasrec._src.graph.printer import GraphPart, comment, print_graph, sweep_name
 from kerasrec._src.graph.types import Type
 from kerasrec._src.graph.values import Branch, Node, Region, Source, Value
 from kerasrec._src.inspect.drawable import Drawable
@@ -82,9 +82,9 @@ class FunctionGraphs(Drawable):
         return iter(self.functions.values())
 
     def __str__(self) -> str:
-        return print_sections(
+        return print_graph(
             [
-                Section(
+                GraphPart(
                     f"{'loop' if function.is_loop else 'function'} {function.name}("
                     + ", ".join(f"{node.name}: {node.types[0]}" for node in function.parameters)
                     + ") -> "
@@ -329,17 +329,17 @@ class TaggedGraph(Drawable):
         )
 
     def __str__(self) -> str:
-        sections = [Section("shared", self.shared)] if self.shared else []
-        sections.append(Section("outside", self.outside))
+        sections = [GraphPart("shared", self.shared)] if self.shared else []
+        sections.append(GraphPart("outside", self.outside))
         for body in self.bodies.values():
             for index, sweep in enumerate(body.sweeps):
                 if index == 0:
                     equal = ", equal calls are one" if self.memo else ""
                     head = f"body {body.name}{equal}{comment(body.source)}"
-                    sections.append(Section(head, sweep.nodes))
+                    sections.append(GraphPart(head, sweep.nodes))
                 elif sweep.nodes:
-                    sections.append(Section(f"{sweep_name(index)} of {body.name}", sweep.nodes))
-        return print_sections(sections)
+                    sections.append(GraphPart(f"{sweep_name(index)} of {body.name}", sweep.nodes))
+        return print_graph(sections)
 
     def __repr__(self) -> str:
         return (

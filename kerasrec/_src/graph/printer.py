@@ -19,14 +19,16 @@ below a branch are for the tokens that take it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, TypeVar
 
 from kerasrec._src.graph.types import Kind
 from kerasrec._src.graph.values import Branch, Node, Region, Source, Value
 
+_Part = TypeVar("_Part")
 
-class Section(NamedTuple):
+
+class GraphPart(NamedTuple):
     """A part of a printed graph: a line, the nodes below it, and what a function returns."""
 
     head: str
@@ -34,15 +36,72 @@ class Section(NamedTuple):
     returns: Sequence[Value] | None = None
 
 
-def print_sections(sections: Sequence[Section]) -> str:
-    """Returns the text of the sections of a graph."""
-    values = [value for section in sections for node in section.nodes for value in node.outputs]
-    names = {value: f"%{place}" for place, value in enumerate(values)}
+class Names:
+    """Names of values, given while printing: %0, %1 and so on."""
+
+    def __init__(self) -> None:
+        self._names: dict[Value, str] = {}
+
+    def of(self, value: Value) -> str:
+        """Returns the name of a value."""
+        return self._names.setdefault(value, f"%{len(self._names)}")
+
+    def all(self, values: Iterable[Value]) -> str:
+        """Returns the names of some values."""
+        return ", ".join(map(self.of, values))
+
+    def outputs(self, values: Sequence[Value]) -> str:
+        """Returns what stands in front of an op: the names and types of the values it computes."""
+        return f"{self.all(values)}: {', '.join(map(type_text, values))} = " if values else ""
+
+    def region(self, region: Region | None) -> str:
+        """Returns text that says which tokens a region has."""
+        if region is None:
+            return ""
+        selector = self.of(region.selector)
+        if not isinstance(region, Branch):
+            return f"for each of {selector} entries"
+        is_bool, is_last = region.selector.type.dtype.is_bool, region.siblings[-1] == region
+        choice = "another" if is_last and not is_bool else region.name
+        return f"where {selector} is {choice}"
+
+    def lines(
+        self, parts: Iterable[tuple[Region | None, _Part]], line: Callable[[_Part], str]
+    ) -> list[str]:
+        """Returns a line for each part of a graph, and one wherever a branch begins or continues.
+
+        Args:
+            parts: The parts, each with the region that it is in.
+            line: Returns the line of a part.
+        """
+        lines: list[str] = []
+        open_branches: tuple[Region, ...] = ()
+        for region, part in parts:
+            path = region.path() if region else ()
+            for depth, inside in enumerate(path):
+                if inside not in open_branches:
+                    lines.append("  " * (depth + 1) + f"{self.region(inside)}:")
+            open_branches = path
+            lines.append("  " * (len(path) + 1) + line(part))
+        return lines
+
+
+def print_graph(parts: Sequence[GraphPart]) -> str:
+    """Returns the text of the parts of a graph."""
+    names = Names()
+    for value in (value for part in parts for node in part.nodes for value in node.outputs):
+        names.of(value)
+
+    def line(node: Node) -> str:
+        after = f" after {node.control[0].title}" if node.control else ""
+        text = f"{node.title}{node.rest(names.of)}{after}{comment(node.source)}"
+        return names.outputs(node.outputs) + text
+
     blocks = []
-    for section in sections:
-        lines = [section.head, *_lines(section.nodes, names)]
-        if section.returns is not None:
-            lines.append(f"  return {_all(section.returns, names)}")
+    for part in parts:
+        lines = [part.head, *names.lines(((node.region, node) for node in part.nodes), line)]
+        if part.returns is not None:
+            lines.append(f"  return {names.all(part.returns)}")
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks)
 
@@ -55,50 +114,6 @@ def comment(source: Source | None) -> str:
 def sweep_name(index: int) -> str:
     """Returns the name of a sweep after sweep 0: "gradient" for 1, then "sweep" and its number."""
     return "gradient" if index == 1 else f"sweep {index}"
-
-
-def _all(values: Iterable[Value], names: dict[Value, str]) -> str:
-    return ", ".join(names[value] for value in values)
-
-
-def _lines(nodes: Iterable[Node], names: dict[Value, str]) -> list[str]:
-    """Returns a line for each node, and one wherever a branch begins or continues."""
-    lines: list[str] = []
-    open_branches: tuple[Region, ...] = ()
-    for node in nodes:
-        path = node.region.path() if node.region else ()
-        for depth, region in enumerate(path):
-            if region not in open_branches:
-                text = branch_text(region, names[region.selector])
-                lines.append("  " * (depth + 1) + text + ":")
-        open_branches = path
-        lines.append("  " * (len(path) + 1) + _line(node, names))
-    return lines
-
-
-def branch_text(region: Region, selector: str) -> str:
-    """Returns text that says which tokens a region has.
-
-    Args:
-        region: A region of a graph.
-        selector: The name of the value that decides.
-    """
-    if not isinstance(region, Branch):
-        return f"for each of {selector} entries"
-    is_bool, is_last = region.selector.type.dtype.is_bool, region.siblings[-1] == region
-    choice = "another" if is_last and not is_bool else region.name
-    return f"where {selector} is {choice}"
-
-
-def _line(node: Node, names: dict[Value, str]) -> str:
-    text = ""
-    if node.outputs:
-        types = ", ".join(type_text(value) for value in node.outputs)
-        text += f"{_all(node.outputs, names)}: {types} = "
-    text += node.title + node.rest(names.__getitem__)
-    if node.control:
-        text += f" after {node.control[0].title}"
-    return text + comment(node.source)
 
 
 def type_text(value: Value) -> str:

@@ -111,7 +111,7 @@ def _run_trace(
         usual_way: How ordinary calls run; see `RunTrace`.
     """
     graph, ran = schedule.graph, _ran(schedule)
-    tokens = _Tokens(graph, sizes, _totals(schedule, notes, sizes))
+    tokens = _TokenCounts(graph, sizes, _totals(schedule, notes, sizes))
     found = [steps for steps in _steps(ran, notes, tokens) if steps]
     steps = [replace(step, step=number) for number, of in enumerate(found) for step in of]
     calls = {name: tokens.count(name, None, None) for name in graph.bodies}
@@ -143,7 +143,9 @@ def _totals(schedule: Schedule, notes: list[list[int]], sizes: Sizes) -> dict[Re
     }
 
 
-def _steps(ran: list[_Ran], notes: list[list[int]], tokens: _Tokens) -> Iterator[list[RunStep]]:
+def _steps(
+    ran: list[_Ran], notes: list[list[int]], tokens: _TokenCounts
+) -> Iterator[list[RunStep]]:
     """Yields what ran in each step; hoisted instructions run when their loop is done."""
     last = {ran[what].hoisted: at for at, (what, _, _) in enumerate(notes)}
     for at, (what, wave, depth) in enumerate(notes):
@@ -242,7 +244,7 @@ def _nodes(instruction: Instruction) -> list[_Fired]:
     return [(node, node.region) for node in nodes]
 
 
-class _Tokens:
+class _TokenCounts:
     """Counts the tokens of a run.
 
     Args:

@@ -63,7 +63,7 @@ class Calls:
     count: tf.Tensor
 
 
-class _State(NamedTuple):
+class _Search(NamedTuple):
     """The state of the loop.
 
     Args:
@@ -147,7 +147,7 @@ class CallFinder:
         new[graph.entry] = [rows_where(is_new, tensor) for tensor in given]
         numbers[graph.entry] = rows_where(is_new, roots)
         of_numbers = tf.TensorSpec([None], tf.int32)
-        start = _State(
+        start = _Search(
             tf.constant(0),
             tf.size(numbers[graph.entry]),
             tf.constant(0, tf.int64),
@@ -161,10 +161,10 @@ class CallFinder:
             [array_of(of_numbers) for _ in self.groups],
             [array_of(of_numbers) for _ in self.groups],
         )
-        end = _State(
+        end = _Search(
             *tf.while_loop(
-                lambda *state: self._goes_on(_State(*state), copies),
-                lambda *state: self._turn(_State(*state), copies),
+                lambda *state: self._goes_on(_Search(*state), copies),
+                lambda *state: self._turn(_Search(*state), copies),
                 start,
                 shape_invariants=tf.nest.map_structure(open_rows, start),
                 parallel_iterations=1,
@@ -208,11 +208,11 @@ class CallFinder:
         is_same = [tf.reduce_all(tensor == tensor[:1]) for tensor in keys]
         return tf.where(tf.reduce_all(is_same), tf.shape(given[0])[0], 1)
 
-    def _goes_on(self, state: _State, copies: tf.Tensor) -> tf.Tensor:
+    def _goes_on(self, state: _Search, copies: tf.Tensor) -> tf.Tensor:
         width = state.width * copies
         return (width > 0) & self.limits.allow(state.depth, width, state.memory)
 
-    def _turn(self, state: _State, copies: tf.Tensor) -> _State:
+    def _turn(self, state: _Search, copies: tf.Tensor) -> _Search:
         """Looks up the calls that the new calls make."""
         sent = self._sent(state)
         keys = [self._keys(group[0].callee, values) for group, (values, _) in sent.items()]
@@ -240,7 +240,7 @@ class CallFinder:
             for name, numbers in state.numbers.items()
         ]
         callers = [callers for _, callers in sent.values()]
-        return _State(
+        return _Search(
             state.depth + 1,
             state.count + tf.reduce_sum(tf.cast(is_new, tf.int32)),
             state.memory + tf.add_n(bytes_kept) * tf.cast(copies, tf.int64),
@@ -261,7 +261,7 @@ class CallFinder:
             _written(state.callees, state.depth, called),
         )
 
-    def _sent(self, state: _State) -> dict[Together, tuple[Tensors, tf.Tensor]]:
+    def _sent(self, state: _Search) -> dict[Together, tuple[Tensors, tf.Tensor]]:
         """The arguments of the calls that the new calls make, and the numbers of the callers."""
         found: dict[Together, tuple[Tensors, tf.Tensor]] = {}
         for segment in self.loop.segments:

@@ -14,7 +14,7 @@ from kerasrec._src.memo.plan import Plan, plan_of
 from kerasrec._src.schedule.instructions import Returned
 from kerasrec._src.schedule.linkage import Together, groups_of
 from kerasrec._src.schedule.sections import Direction, Loop
-from kerasrec._src.waves.loops import Carry, LoopRun, State
+from kerasrec._src.waves.loops import Carry, LoopRun, WaveState
 from kerasrec._src.waves.registers import WaveRegisters
 from kerasrec._src.waves.wave_run import WaveRun
 
@@ -32,7 +32,7 @@ class LevelLoop(LoopRun):
 
     plan: Plan
 
-    def run(self, given: Tensors | None, sums: Sums) -> State:
+    def run(self, given: Tensors | None, sums: Sums) -> WaveState:
         """Runs the loop; in the final state, the entry has the rows that the outside reads."""
         end = super().run(given, sums)
         if self._is_up:
@@ -59,7 +59,7 @@ class LevelLoop(LoopRun):
         carry = {name: list(map(in_float32, tensors)) for name, tensors in carry.items()}
         return {**carry, entry: rows}
 
-    def _give(self, found: dict[str, WaveRegisters], state: State) -> Carry:
+    def _give(self, found: dict[str, WaveRegisters], state: WaveState) -> Carry:
         """Gives a level the values passed to it; returns those of rows that are live before it."""
         wave = state.wave
         if self._reads_arguments:
@@ -76,7 +76,7 @@ class LevelLoop(LoopRun):
             before[name] = [live for _, live in pairs]
         return before
 
-    def _passed_on(self, found: dict[str, WaveRegisters], before: Carry, state: State) -> Carry:
+    def _passed_on(self, found: dict[str, WaveRegisters], before: Carry, state: WaveState) -> Carry:
         """The values of rows that are live before a level, with those that it passes added up."""
         if self._reads_arguments:
             return {}
@@ -93,7 +93,7 @@ class LevelLoop(LoopRun):
             ]
         return before
 
-    def _hand_back(self, found: dict[str, WaveRegisters], state: State) -> None:
+    def _hand_back(self, found: dict[str, WaveRegisters], state: WaveState) -> None:
         """Gives calls the live rows that they read."""
         receivers: dict[Together, tuple[WaveRegisters, Returned]] = {
             receiver.sites: (found[name], receiver) for name, receiver in self._all(Returned)
@@ -104,7 +104,7 @@ class LevelLoop(LoopRun):
                 self.plan.read(group, state.wave, tensor) for tensor in state.carry[group[0].callee]
             ]
 
-    def _returned(self, found: dict[str, WaveRegisters], state: State) -> Carry:
+    def _returned(self, found: dict[str, WaveRegisters], state: WaveState) -> Carry:
         """The rows that are live after a level."""
         after = {}
         for name, registers in found.items():

@@ -19,7 +19,7 @@ from kerasrec._src.schedule.tails import tail_calls
 
 
 @dataclass(frozen=True)
-class Call:
+class RoutineCall:
     """A call that a routine may make.
 
     Args:
@@ -52,7 +52,7 @@ class Routine:
 
     parameters: list[Value]
     outputs: list[Value]
-    calls: list[Call]
+    calls: list[RoutineCall]
 
 
 def forward_routines(graph: TaggedGraph, keeps_frames: bool = False) -> dict[str, Routine]:
@@ -66,7 +66,7 @@ def forward_routines(graph: TaggedGraph, keeps_frames: bool = False) -> dict[str
     for name, body in graph.bodies.items():
         tails = set() if keeps_frames else tail_calls(body, graph.call_sites.values())
         calls = [
-            Call(
+            RoutineCall(
                 site.label,
                 site.callee,
                 site.region,
@@ -88,7 +88,7 @@ def gradient_routines(graph: TaggedGraph) -> dict[str, Routine]:
             _values(present(body.sweeps[1].parameters)),
             _values(present(body.sweeps[1].outputs)),
             [
-                Call(
+                RoutineCall(
                     site.label,
                     site.callee,
                     site.region,
@@ -120,7 +120,7 @@ class Column:
     place: int
 
 
-class Layout:
+class FrameLayout:
     """The places of values in the frames of each routine, and the numbers of its places.
 
     Place k of a routine means that its first k calls are done or skipped. Each place has a number

@@ -15,7 +15,7 @@ from kerasrec._src.emit.results import State, Tensors
 from kerasrec._src.graph.graph import TaggedGraph, present
 from kerasrec._src.graph.values import Value
 from kerasrec._src.scalar.frame import (
-    Layout,
+    FrameLayout,
     empty_like,
     empty_rows,
     forward_routines,
@@ -24,7 +24,7 @@ from kerasrec._src.scalar.frame import (
 from kerasrec._src.scalar.machine import Machine
 
 
-class Gradient:
+class ScalarGradient:
     """Gradients of a program on a block of tokens.
 
     Args:
@@ -35,15 +35,15 @@ class Gradient:
     def __init__(self, graph: TaggedGraph, shared: dict[Value, tf.Tensor]):
         self.graph = graph
         self.entry = graph.bodies[graph.entry]
-        self.forward = Machine(Layout(forward_routines(graph, keeps_frames=True)), shared)
-        self.backward = Machine(Layout(gradient_routines(graph)), shared)
+        self.forward = Machine(FrameLayout(forward_routines(graph, keeps_frames=True)), shared)
+        self.backward = Machine(FrameLayout(gradient_routines(graph)), shared)
         nodes = [node for body in graph.bodies.values() for node in body.accumulates]
         self.wanted = list(dict.fromkeys(node.to for node in nodes))
 
     @property
     def has_tail_calls(self) -> bool:
         """Whether the program has tail calls, which nest here, but not when only values run."""
-        return Layout(forward_routines(self.graph)).has_tail_calls
+        return FrameLayout(forward_routines(self.graph)).has_tail_calls
 
     @property
     def row_bytes(self) -> int:

@@ -21,9 +21,9 @@ import tensorflow as tf
 
 from kerasrec._src.emit.results import State, Tensors
 from kerasrec._src.graph.values import Value
-from kerasrec._src.scalar.frame import Call, Column, Layout, ScalarFrame, empty_rows
+from kerasrec._src.scalar.frame import Column, FrameLayout, RoutineCall, ScalarFrame, empty_rows
 
-Rows = dict[str, Tensors]
+Columns = dict[str, Tensors]
 
 
 @dataclass
@@ -31,12 +31,12 @@ class Made:
     """A call that a step may make: whether it does, bool `[1]`, and the arguments, `[1]` each."""
 
     is_made: tf.Tensor
-    call: Call
+    call: RoutineCall
     arguments: Tensors
 
 
 @dataclass
-class Step:
+class Decision:
     """The decision of a step, before the machine moves.
 
     Args:
@@ -93,7 +93,7 @@ class Machine:
         shared: The tensors of SHARED values.
     """
 
-    def __init__(self, layout: Layout, shared: dict[Value, tf.Tensor]):
+    def __init__(self, layout: FrameLayout, shared: dict[Value, tf.Tensor]):
         self.layout = layout
         self.shared = shared
 
@@ -134,14 +134,14 @@ class Machine:
             for column in self.layout.results[routine]
         ]
 
-    def look(self, registers: State, known: dict[str, dict[Value, tf.Tensor]]) -> Step:
+    def look(self, registers: State, known: dict[str, dict[Value, tf.Tensor]]) -> Decision:
         """Finds the next call of the running frame, or its results.
 
         Args:
             registers: The registers of the machine.
             known: Further values, by routine.
         """
-        step = Step()
+        step = Decision()
         counter = registers["counter"]
         for name, routine in self.layout.routines.items():
             held = self.layout.read(name, registers["columns"])
@@ -162,7 +162,7 @@ class Machine:
             step.frames[name] = (frame, stays | hands_on)
         return step
 
-    def move(self, registers: State, step: Step, mark: tf.Tensor) -> State:
+    def move(self, registers: State, step: Decision, mark: tf.Tensor) -> State:
         """Makes the call of a step, with a mark for the new frame; or skips it, or returns."""
         depth, stack = registers["depth"], registers["stack"]
         is_call, is_left = step.is_call, step.is_left
@@ -197,7 +197,7 @@ class Machine:
             "stack": written,
         }
 
-    def _called(self, made: Sequence[Made], columns: Rows) -> Rows:
+    def _called(self, made: Sequence[Made], columns: Columns) -> Columns:
         """The frame of the call that is made."""
         found = {name: list(tensors) for name, tensors in columns.items()}
         for item in made:
@@ -209,7 +209,9 @@ class Machine:
                 row[column.place] = tf.where(item.is_made, argument, row[column.place])
         return found
 
-    def _returned(self, step: Step, row: Rows, place: tf.Tensor, is_last: tf.Tensor) -> Rows:
+    def _returned(
+        self, step: Decision, row: Columns, place: tf.Tensor, is_last: tf.Tensor
+    ) -> Columns:
         """The frame of the caller, with the results in it; for the outside, only the results."""
         found = {name: list(tensors) for name, tensors in row.items()}
         for name, routine in self.layout.routines.items():

@@ -19,8 +19,8 @@ from kerasrec._src.emit.results import Given, Outcome, State, Tensors
 from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.graph.values import Value
 from kerasrec._src.scalar.blocks import Blocks
-from kerasrec._src.scalar.forward import Forward
-from kerasrec._src.scalar.gradient import Gradient
+from kerasrec._src.scalar.forward import ScalarForward
+from kerasrec._src.scalar.gradient import ScalarGradient
 from kerasrec._src.scalar.ops import gradient_obstacles, obstacles
 
 __all__ = ["ScalarRun", "gradient_obstacles", "obstacles"]
@@ -62,7 +62,7 @@ class ScalarRun:
     def forward(self, arguments: Tensors) -> Outcome:
         """Runs all tokens."""
         self.arguments = arguments
-        way = Forward(self.graph, self.shared)
+        way = ScalarForward(self.graph, self.shared)
 
         def check(state: State, num_tokens: tf.Tensor) -> list[tf.Operation]:
             depth = tf.constant(self.limits.max_depth)
@@ -83,7 +83,7 @@ class ScalarRun:
         """Runs all tokens again, forward and backward; arguments as for `ScheduleRun.backward`."""
         if gradient_obstacles(self.graph):
             return self.other_backward(self.arguments, given, shared)
-        way = Gradient(self.graph, shared)
+        way = ScalarGradient(self.graph, shared)
         sweep = self.graph.bodies[self.graph.entry].sweeps[1]
         pairs = zip(sweep.parameters, given[0], strict=True)
         cotangents = [item for node, item in pairs if node is not None and item is not None]
@@ -95,7 +95,7 @@ class ScalarRun:
             dict(zip(way.wanted, sums, strict=True)),
         )
 
-    def _gradient(self, way: Gradient, cotangents: Tensors) -> Tensors:
+    def _gradient(self, way: ScalarGradient, cotangents: Tensors) -> Tensors:
         """Returns the gradients of the arguments that have one, then those of SHARED values."""
         num_arguments, limits = len(self.arguments), self.limits
 

@@ -23,7 +23,7 @@ values, which are the same for all tokens.
     Broadcast   a shared value, as one value for each token
     Zeros       a zero for each token
     Count       the shape of a tensor of tokens, in which only their number is open
-    Rows        for each entry of ragged rows, which token it belongs to
+    RowOf       for each entry of ragged rows, which token it belongs to
     Pass        a value under another name: ENTER, LEAVE
     Fire        an op of TensorFlow
     Effect      CHECK, EFFECT
@@ -63,7 +63,7 @@ from kerasrec._src.graph.nodes import (
     name_of,
 )
 from kerasrec._src.graph.nodes import Effect as EffectNode
-from kerasrec._src.graph.printer import branch_text, type_text
+from kerasrec._src.graph.printer import Names, type_text
 from kerasrec._src.graph.types import Type
 from kerasrec._src.graph.values import Each, Node, Region, Source, Value
 
@@ -116,30 +116,18 @@ def rows_of(region: Region | None) -> tuple[Item, ...]:
     return tuple(found)
 
 
-class Names:
-    """Names of values, given while a schedule is printed: %0, %1 and so on."""
-
-    def __init__(self) -> None:
-        self._names: dict[Value, str] = {}
+class ItemNames(Names):
+    """Names of items in a printed schedule; small constants are printed where they are read."""
 
     def of(self, value: Value) -> str:
         """Returns the name of a value; for a constant, the constant itself."""
         if isinstance(value.node, Primitive) and value.node.op == "Const":
             return value.node.constant
-        return self._names.setdefault(value, f"%{len(self._names)}")
+        return super().of(value)
 
-    def all(self, items: Iterable[Item]) -> str:
+    def values(self, items: Iterable[Item]) -> str:
         """Returns the names of the values among some items."""
-        return ", ".join(self.of(item) for item in items if isinstance(item, Value))
-
-    def outputs(self, items: Iterable[Item]) -> str:
-        """Returns what stands in front of an op: the names and types of the values it computes."""
-        values = [item for item in items if isinstance(item, Value)]
-        return f"{self.all(values)}: {', '.join(map(type_text, values))} = " if values else ""
-
-    def region(self, region: Region | None) -> str:
-        """Returns which tokens a region has."""
-        return branch_text(region, self.of(region.selector)) if region else ""
+        return self.all(item for item in items if isinstance(item, Value))
 
     def item(self, item: Item) -> str:
         """Returns an item, as loads and saves name it."""
@@ -223,9 +211,9 @@ class Instruction:
         """What it is, for errors."""
         return type(self).__name__
 
-    def text(self, names: Names) -> str:
+    def text(self, names: ItemNames) -> str:
         """Returns what it prints as, without the values that it writes."""
-        return f"{type(self).__name__.lower()}({names.all(self.reads)})"
+        return f"{type(self).__name__.lower()}({names.values(self.reads)})"
 
     def problems(self) -> Iterator[str]:
         """Yields what is wrong with it, wherever it stands."""
@@ -264,7 +252,7 @@ class Receive(Instruction, writes="tokens values"):
     def source(self) -> None:
         """None: it comes from no single line."""
 
-    def text(self, names: Names) -> str:
+    def text(self, names: ItemNames) -> str:
         words = [name_of(value.node) for value in self.values]
         if len(set(words)) < len(words):
             words = [f"{word} {number}" for number, word in enumerate(words)]
@@ -300,7 +288,7 @@ class Returned(_OfSites, reads="divides", writes="values"):
     values: tuple[Value | None, ...]
     divides: Tokens | None
 
-    def text(self, names: Names) -> str:
+    def text(self, names: ItemNames) -> str:
         return _returned_by(self.sites)
 
 
@@ -319,7 +307,7 @@ class Fetch(_OfSites, writes="value", by_frame="sites"):
     number: int
     value: Value
 
-    def text(self, names: Names) -> str:
+    def text(self, names: ItemNames) -> str:
         return _returned_by(self.sites)
 
 
@@ -378,7 +366,7 @@ class Select(Instruction, writes="regions"):
     def _inputs(self) -> Iterable[Item]:
         return [self.regions[0].selector]
 
-    def text(self, names: Names) -> str:
+    def text(self, names: ItemNames) -> str:
         what = "entries of rows" if isinstance(self.regions[0], Each) else "branches"
         return f"select {what} by {names.of(self.regions[0].selector)}"
 
@@ -401,7 +389,7 @@ class Settled(Instruction, reads="tokens", writes="regions"):
     taken: Region
     tokens: Tokens
 
-    def text(self, names: Names) -> str:
+    def text(self, names: ItemNames) -> str:
         return f"all tokens are {names.region(self.taken)}"
 
 
@@ -415,7 +403,7 @@ class Frames(Instruction, writes="tokens"):
 
     tokens: Tokens
 
-    def text(self, names: Names) -> str:
+    def text(self, names: ItemNames) -> str:
         return "count the frames"
 
 
@@ -431,7 +419,7 @@ class Measure(Instruction, reads="item", writes="tokens"):
     tokens: Tokens
     item: Region | Value
 
-    def text(self, names: Names) -> str:
+    def text(self, names: ItemNames) -> str:
         return f"count the {names.item(self.tokens)}"
 
 
@@ -469,8 +457,8 @@ class Stitch(_Of):
 class Broadcast(_Of):
     """A shared value for each token. Inputs: value, tokens."""
 
-    def text(self, names: Names) -> str:
-        return f"broadcast({names.all(self.inputs)})"
+    def text(self, names: ItemNames) -> str:
+        return f"broadcast({names.values(self.inputs)})"
 
 
 class Zeros(_Of):
@@ -480,14 +468,14 @@ class Zeros(_Of):
 class Count(_Of):
     """The shape of the value that the output's node reads. Inputs: tokens."""
 
-    def text(self, names: Names) -> str:
+    def text(self, names: ItemNames) -> str:
         return f"shape({names.of(self.output.node.inputs[0])})"
 
 
-class Rows(_Of):
+class RowOf(_Of):
     """For each entry of ragged rows, the position of its token. Inputs: the region of entries."""
 
-    def text(self, names: Names) -> str:
+    def text(self, names: ItemNames) -> str:
         return f"row of {names.item(self.inputs[0]).removeprefix('rows for ')}"
 
 
@@ -567,7 +555,7 @@ class Fire(Instruction, reads="inputs", writes="outputs", by_frame="is_masked"):
     def title(self) -> str:
         return f"Fire {self.node.op}"
 
-    def text(self, names: Names) -> str:
+    def text(self, names: ItemNames) -> str:
         transposes: Iterable[str] = ()
         if isinstance(self.node, Primitive) and self.node.op == "MatMul":
             transposes = filter(self.node.operation.get_attr, ("transpose_a", "transpose_b"))
@@ -623,7 +611,7 @@ class Effect(_OfNode):
     def _inputs(self) -> Iterable[Item]:
         return [*self.node.inputs, self.tokens]
 
-    def text(self, names: Names) -> str:
+    def text(self, names: ItemNames) -> str:
         return f"{self.node.title}({names.all(self.node.inputs)})"
 
 
@@ -645,7 +633,7 @@ class Send(_OfSites, reads="values", by_frame="by_frame"):
     def region(self) -> Region | None:
         return self.sites[0].region
 
-    def text(self, names: Names) -> str:
+    def text(self, names: ItemNames) -> str:
         return f"send {names.all(self.values)} to {self.sites[0].callee} by {_calls(self.sites)}"
 
 
@@ -672,7 +660,7 @@ class Return(_Done, reads="values"):
     values: tuple[Value, ...]
     passing: tuple[Node, ...] = ()
 
-    def text(self, names: Names) -> str:
+    def text(self, names: ItemNames) -> str:
         return f"return {names.all(self.values)}".rstrip()
 
 
@@ -688,7 +676,7 @@ class HandOn(_Done):
     site: CallSite
     passing: tuple[Node, ...] = ()
 
-    def text(self, names: Names) -> str:
+    def text(self, names: ItemNames) -> str:
         return f"return what {_calls([self.site])} returns"
 
 
@@ -710,7 +698,7 @@ class Wait(_Done):
     def _regions(self) -> Iterable[Region | None]:
         return [self.region, *(sites[0].region for sites in self.others)]
 
-    def text(self, names: Names) -> str:
+    def text(self, names: ItemNames) -> str:
         calls = [_calls(self.sites)] if self.sites else []
         calls += [f"{_calls(sites)} if made" for sites in self.others]
         goes_on = f"go on at place {self.then}"
@@ -742,7 +730,7 @@ class Reduce(_OfNode, by_frame="is_masked"):
         to = [self.node.to] if isinstance(self.node, Accumulate) else []
         return [*self.node.inputs, *to]
 
-    def text(self, names: Names) -> str:
+    def text(self, names: ItemNames) -> str:
         value, *index = self.node.inputs
         rows = names.all(index)
         if isinstance(self.node, Collect):

@@ -39,14 +39,14 @@ from collections.abc import Sequence
 from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.graph.nodes import SumCotangent
 from kerasrec._src.graph.printer import sweep_name
-from kerasrec._src.graph.values import Node, Region, Source
+from kerasrec._src.graph.values import Node, Source, Value
 from kerasrec._src.schedule.instructions import (
     Fire,
     Instruction,
     Item,
+    ItemNames,
     Load,
     Measure,
-    Names,
     Save,
 )
 from kerasrec._src.schedule.sections import Direction, Loop, Queues, Section, Segment
@@ -84,7 +84,7 @@ class _Printer:
         self._sections = sections
         self._prepared = prepared
         self._in_queues = any(isinstance(section, Queues) for section in sections)
-        self._names = Names()
+        self._names = ItemNames()
         self._seen: set[Item] = set()
         self._loaded_in: dict[Item, set[int]] = defaultdict(set)
         self._instructions: list[Instruction] = []
@@ -159,16 +159,12 @@ class _Printer:
         place = "" if segment.place is None else f" place {segment.place}"
         lines = [f"{segment.body}{place}{_note(body.source)}"]
         lines += self._items("load", segment.of(Load))
-        open_regions: tuple[Region, ...] = ()
-        for instruction in segment.instructions:
-            if isinstance(instruction, Load | Save):
-                continue
-            path = () if isinstance(instruction, Measure) else instruction.path
-            for depth, region in enumerate(path):
-                if region not in open_regions:
-                    lines.append("  " * (depth + 1) + f"{self._names.region(region)}:")
-            open_regions = path
-            lines.append("  " * (len(path) + 1) + self._line(instruction))
+        parts = (
+            (None if isinstance(instruction, Measure) else instruction.region, instruction)
+            for instruction in segment.instructions
+            if not isinstance(instruction, Load | Save)
+        )
+        lines += self._names.lines(parts, self._line)
         for readers in self._readers(sweep):
             these = [
                 save for save in segment.of(Save) if self._readers_of(save.item, sweep) == readers
@@ -206,7 +202,8 @@ class _Printer:
 
     def _line(self, instruction: Instruction) -> str:
         written = instruction.writes
-        line = f"{self._names.outputs(written)}{instruction.text(self._names)}"
+        values = [item for item in written if isinstance(item, Value)]
+        line = f"{self._names.outputs(values)}{instruction.text(self._names)}"
         is_again = bool(written) and self._seen.issuperset(written)
         self._seen.update(written)
         return line + _note(instruction.source, is_again, instruction.by)

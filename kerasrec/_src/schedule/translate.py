@@ -30,7 +30,7 @@ from kerasrec._src.schedule.instructions import (
     Instruction,
     Pass,
     Reduce,
-    Rows,
+    RowOf,
     Stitch,
     Tokens,
 )
@@ -85,7 +85,7 @@ def _of_one_output(body: str, node: Node) -> Instruction:
     if isinstance(node, Repeat) and region:
         return Gather(output, (node.inputs[0], region), at_use=True)
     if isinstance(node, nodes.Rows):
-        return Rows(output, (Each(region, node.inputs[0]),), at_use=True)
+        return RowOf(output, (Each(region, node.inputs[0]),), at_use=True)
     if isinstance(node, Leave):
         return Pass(output, (node.inputs[0],), at_use=True)
     if isinstance(node, Enter):

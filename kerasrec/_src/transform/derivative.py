@@ -17,7 +17,7 @@ from kerasrec._src.graph.types import Shape
 from kerasrec._src.private import OF_GRADIENTS, unseen_by_op_callbacks
 from kerasrec._src.trace.functions import held_functions
 
-Names = tuple[str, ...]
+TensorNames = tuple[str, ...]
 
 _MOST_KEPT = 512  # Each takes about 50 kB.
 _LARGEST_CONSTANT = 4096  # In bytes.
@@ -81,9 +81,9 @@ class Derivative:
     """
 
     operations: Sequence[tf.Operation]
-    read: Names
-    outputs: Names
-    results: Sequence[Names]
+    read: TensorNames
+    outputs: TensorNames
+    results: Sequence[TensorNames]
 
 
 def definition_of(operation: tf.Operation) -> bytes | None:

@@ -117,7 +117,7 @@ def differs_by_root(graphs: FunctionGraphs, per_root: PerRoot) -> TraceError:
 
 
 @dataclass(frozen=True)
-class Rows:
+class TableRows:
     """A row of a table, or an entry of that row, for each token of a region.
 
     Args:

@@ -40,7 +40,13 @@ from kerasrec._src.graph.nodes import (
 from kerasrec._src.graph.values import Node, Region, Value
 from kerasrec._src.graph.writer import GraphWriter
 from kerasrec._src.transform.linkage import new_linkage
-from kerasrec._src.transform.per_root import PerRoot, Rows, differs_by_root, per_root_of, table_type
+from kerasrec._src.transform.per_root import (
+    PerRoot,
+    TableRows,
+    differs_by_root,
+    per_root_of,
+    table_type,
+)
 from kerasrec._src.transform.primitives import PrimitiveWriter
 
 
@@ -114,7 +120,7 @@ class _Tagging:
         self.shared: list[Node] = []
         self._moved: dict[Value, Value] = {}
         self._regions: dict[Region, Region] = {}
-        self._rows: dict[Value, Rows] = {}
+        self._rows: dict[Value, TableRows] = {}
         self._tables: dict[int, RowsOfRoots] = {}
 
     def place(self, function: FunctionGraph) -> None:
@@ -185,7 +191,7 @@ class _Tagging:
             self._tables[place] = table
             self.shared.append(table)
         table_of_all = self._tables[place].output()
-        self._rows[node.output()] = Rows(table_of_all, (_root_of(body),), None, node.source)
+        self._rows[node.output()] = TableRows(table_of_all, (_root_of(body),), None, node.source)
 
     def _is_of_rows(self, node: Node) -> bool:
         """Whether a node only passes on rows of a table, or takes entries out of them.
@@ -198,7 +204,7 @@ class _Tagging:
             return False
         for output in node.outputs:
             region = self._region(output.region)
-            self._rows[output] = Rows(rows.table, indices, region, node.source)
+            self._rows[output] = TableRows(rows.table, indices, region, node.source)
         return True
 
     def _value(self, value: Value) -> Value:

@@ -33,7 +33,7 @@ from kerasrec._src.waves.store import WaveStore
 Carry = dict[str, Tensors]
 
 
-class State(NamedTuple):
+class WaveState(NamedTuple):
     """The state of a loop when it reaches a wave.
 
     Args:
@@ -88,7 +88,7 @@ class LoopRun:
         """The program."""
         return self.schedule.graph
 
-    def run(self, given: Tensors | None, sums: Sums) -> State:
+    def run(self, given: Tensors | None, sums: Sums) -> WaveState:
         """Runs the loop; returns its final state.
 
         Args:
@@ -96,9 +96,9 @@ class LoopRun:
             sums: Takes the values that are added up wave by wave.
         """
         start, invariants = self._start(given)
-        end: State = tf.while_loop(
-            lambda *variables: self._goes_on(State(*variables)),
-            lambda *variables: self._turn(State(*variables)),
+        end: WaveState = tf.while_loop(
+            lambda *variables: self._goes_on(WaveState(*variables)),
+            lambda *variables: self._turn(WaveState(*variables)),
             start,
             shape_invariants=invariants,
             parallel_iterations=1,
@@ -131,7 +131,7 @@ class LoopRun:
             for name, sweep in sweeps.items()
         }
 
-    def _start(self, given: Tensors | None) -> tuple[State, State]:
+    def _start(self, given: Tensors | None) -> tuple[WaveState, WaveState]:
         """Returns the state before the first wave, and the shapes of states at all waves."""
         carried = self._carried()
         carry = self._first_carry({name: empty(nodes) for name, nodes in carried.items()}, given)
@@ -139,14 +139,14 @@ class LoopRun:
         wave = tf.constant(0)
         if self._is_up and self.num_waves is not None:
             wave = self.num_waves - 1
-        start = State(
+        start = WaveState(
             wave,
             carry,
             [array_of(_spec(save), self.num_waves) for _, save in self._all(Save)],
             [in_float32(tf.zeros(item.shape or (), item.dtype)) for item in types],
             [tf.constant([0, 0])] if self._is_first else [],
         )
-        invariants = State(
+        invariants = WaveState(
             tf.TensorShape([]),
             {name: [node.types[0].tensor_shape() for node in carried[name]] for name in carry},
             [tf.TensorShape(None)] * len(start.arrays),
@@ -159,13 +159,13 @@ class LoopRun:
         """Returns the values passed to the first wave; `carry` has values without tokens."""
         return carry if given is None else {**carry, self.graph.entry: given}
 
-    def _goes_on(self, state: State) -> tf.Tensor:
+    def _goes_on(self, state: WaveState) -> tf.Tensor:
         if self._is_first:
             waiting = state.width
             return (waiting > 0) & self.limits.allow(state.wave, waiting, *state.bytes_kept)
         return state.wave >= 0 if self._is_up else state.wave < self.num_waves
 
-    def _turn(self, state: State) -> State:
+    def _turn(self, state: WaveState) -> WaveState:
         """Runs all segments on the wave that the loop has reached."""
         state = state._replace(
             carry={name: apart(tensors) for name, tensors in state.carry.items()}
@@ -186,7 +186,7 @@ class LoopRun:
             carry = self._passed_on(found, before, state)
         saves = zip(self._all(Save), state.arrays, strict=True)
         reduced = [found[name].get(reduce.node.inputs[0]) for name, reduce in self._all(Reduce)]
-        return State(
+        return WaveState(
             state.wave + (-1 if self._is_up else 1),
             carry,
             [array.write(state.wave, found[name].get(save.item)) for (name, save), array in saves],
@@ -194,13 +194,13 @@ class LoopRun:
             [tf.bitcast(kept + self._bytes_kept(found), tf.int32) for kept in state.bytes_kept],
         )
 
-    def _give(self, found: dict[str, WaveRegisters], state: State) -> Carry:
+    def _give(self, found: dict[str, WaveRegisters], state: WaveState) -> Carry:
         """Gives a wave the values passed to it; returns the rest of them."""
         for name, registers in found.items():
             registers.given = state.carry[name]
         return {}
 
-    def _run_up(self, found: dict[str, WaveRegisters], state: State) -> None:
+    def _run_up(self, found: dict[str, WaveRegisters], state: WaveState) -> None:
         """Runs the segments of a wave in a loop that goes up.
 
         Instructions before the last `Returned` run first: they tell how returned values are
@@ -217,7 +217,7 @@ class LoopRun:
         for name, rest in later.items():
             found[name].run(rest)
 
-    def _hand_back(self, found: dict[str, WaveRegisters], state: State) -> None:
+    def _hand_back(self, found: dict[str, WaveRegisters], state: WaveState) -> None:
         """Divides the results of bodies among the call sites that called them."""
         receivers = {
             receiver.sites[0].label: (found[name], receiver)
@@ -237,11 +237,11 @@ class LoopRun:
             for place, (registers, receiver) in enumerate(groups):
                 registers.returns[receiver] = [piece[place] for piece in pieces]
 
-    def _returned(self, found: dict[str, WaveRegisters], state: State) -> Carry:
+    def _returned(self, found: dict[str, WaveRegisters], state: WaveState) -> Carry:
         """The results that a wave returns to the wave of its callers."""
         return {name: registers.results for name, registers in found.items()}
 
-    def _passed_on(self, found: dict[str, WaveRegisters], before: Carry, state: State) -> Carry:
+    def _passed_on(self, found: dict[str, WaveRegisters], before: Carry, state: WaveState) -> Carry:
         """The values that a wave passes to the next."""
         return {name: self._passed(name, found) for name in self.graph.bodies}
 

@@ -15,7 +15,7 @@ from kerasrec._src.schedule.instructions import Tokens
 from kerasrec._src.schedule.loads_and_saves import linked
 from kerasrec._src.schedule.sections import Direction, Loop, Section
 from kerasrec._src.waves.call_path import call_path
-from kerasrec._src.waves.loops import LoopRun, State
+from kerasrec._src.waves.loops import LoopRun, WaveState
 from kerasrec._src.waves.registers import WaveRegisters
 from kerasrec._src.waves.store import WaveStore
 
@@ -27,7 +27,7 @@ class WaveRun(ScheduleRun):
     def __post_init__(self) -> None:
         self.store = WaveStore()
         self.num_waves: tf.Tensor | None = None
-        self._end: State | None = None
+        self._end: WaveState | None = None
 
     def loop(self, loop: Loop, given: Tensors, sums: Sums) -> Tensors:
         """Runs a loop over waves; only a loop that goes up returns values."""
@@ -51,7 +51,7 @@ class WaveRun(ScheduleRun):
         """Registers for the tokens of all waves."""
         return WaveRegisters(self.graph, body, self.shared, self.store, None)
 
-    def _check_limits(self, end: State) -> None:
+    def _check_limits(self, end: WaveState) -> None:
         """Fails if the first loop was stopped; later loops wait for this check."""
         tag = partial(call_path, self.graph, self.store, end.wave, end.carry)
         (memory,) = end.bytes_kept

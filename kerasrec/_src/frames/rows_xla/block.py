@@ -39,15 +39,13 @@ from kerasrec._src.schedule.instructions import (
     Measure,
     Pass,
     Return,
+    RowOf,
     Save,
     Select,
     Send,
     Separate,
     Settled,
     Stitch,
-)
-from kerasrec._src.schedule.instructions import (
-    Rows as RowsOfEntries,
 )
 from kerasrec._src.schedule.sections import Segment
 
@@ -407,7 +405,7 @@ class MaskedBlock(Block):
         self._set(one, [self.spread(tensor, region) if isinstance(region, Each) else tensor])
 
     @_run.register
-    def _(self, one: RowsOfEntries) -> None:
+    def _(self, one: RowOf) -> None:
         (each,) = one.inputs
         assert isinstance(each, Each)
         self._set(one, [tf.cast(self.get(each), one.output.type.dtype)])
