@@ -18,6 +18,7 @@ PACKAGE = ROOT / "kerasrec" / "_src"
 
 # A module imports from its own folder and from folders and modules before it.
 ORDER = [
+    "ops",
     "graph",
     "trace",
     "datatypes",
@@ -79,6 +80,15 @@ EXCEPTIONS = {
 }
 # The only module of a folder that others import.
 DOORS = {"scalar": "kerasrec._src.scalar.scalar_run"}
+# These may name ops of TensorFlow; all others ask `ops/` about them.
+NAME_OPS = {
+    "emit/xla_formulas.py",  # By name, how XLA is made to compute an op.
+    "trace/mixing_hints.py",  # By name, what to write instead of an op on rows.
+    # How TensorFlow computes on ragged tensors, op by op.
+    "trace/numbering.py",
+    "trace/row_*.py",
+    "trace/rows.py",
+}
 # Folders that use kerasrec as a user does.
 OUTSIDE = ["models", "examples", "benchmarks", "data"]
 # The modules that may reach into TensorFlow or Keras where there is no public way. The benchmark
@@ -225,6 +235,22 @@ def names_inside(source: str) -> set[str]:
     return found
 
 
+@functools.cache
+def names_of_ops() -> frozenset[str]:
+    """The names of TensorFlow's ops. "For" is a word of Python's own grammar."""
+    import tensorflow as tf
+
+    return frozenset(name for name in dir(tf.raw_ops) if name[0].isupper()) - {"For"}
+
+
+def names_ops(source: str, package: str) -> Iterator[tuple[int, str]]:
+    """Strings of names of TensorFlow's ops."""
+    for node in ast.walk(ast.parse(source)):
+        words = node.value.split() if isinstance(getattr(node, "value", None), str) else []
+        if words and names_of_ops().issuperset(words):
+            yield node.lineno, f"{words[0]} is an op: ops/table.py says what holds for it"
+
+
 REACHES_INTO = functools.partial(reaches_into_objects, own={"_own"})
 
 
@@ -278,6 +304,18 @@ def test_what_all_may_import_imports_nothing_else():
         source = (PACKAGE / f"{name}.py").read_text(encoding="utf-8")
         found = imported(source, "kerasrec", modules_of(PACKAGE))
         assert found <= {f"kerasrec._src.{other}" for other in SHARED}
+
+
+@pytest.mark.many
+def test_facts_about_ops_are_in_one_place():
+    folders = ORDER[ORDER.index("ops") + 1 : ORDER.index("public")]
+    files = [path for path in python_files(PACKAGE) if _is_in(path, folders)]
+    excepted = {path for pattern in NAME_OPS for path in PACKAGE.glob(pattern)}
+    assert offences(names_ops, [path for path in files if path not in excepted]) == []
+
+
+def _is_in(path: Path, folders: Collection[str]) -> bool:
+    return path.relative_to(PACKAGE).with_suffix("").parts[0] in folders
 
 
 @pytest.mark.many
@@ -385,6 +423,8 @@ def test_the_names_that_are_not_public_are_listed():
         (not_public, "models", "from kerasrec import cond", "from kerasrec import _cond"),
         (not_public, "models", "from kerasrec.layers import RNTN", "from kerasrec.layers import *"),
         (not_public, "models", "kerasrec.cond()", "kerasrec.layers._cells.RNTN()"),
+        (names_ops, "kerasrec", "kind == 'MERGE'", "kind == 'AddV2'"),
+        (names_ops, "kerasrec", "'Switch to Relu'", "_OPS = 'Relu Relu6'.split()"),
         (REACHES_INTO, "kerasrec", "x._own", "x._other = 1"),
         (REACHES_INTO, "kerasrec", "getattr(x, '_own')", "getattr(x, '_other', None)"),
         (REACHES_INTO, "kerasrec", "attributes['_own']", "attributes = {'_other': True}"),

@@ -9,24 +9,6 @@ from __future__ import annotations
 import tensorflow as tf
 
 _HALVES = (tf.float16, tf.bfloat16)
-_ADDING = {"BiasAddGrad", "ScatterNd", "SegmentSum", "UnsortedSegmentSum"}
-
-
-def adds_halves(operation: tf.Operation) -> bool:
-    """Whether an op sums half-precision numbers along the first axis, that of tokens or rows.
-
-    An einsum does if this axis is that of all its inputs, and not of its output.
-    """
-    if not operation.outputs or not is_half(operation.outputs[0]):
-        return False
-    if operation.type == "Sum":
-        axes, rank = tf.get_static_value(operation.inputs[1]), operation.inputs[0].shape.rank
-        return axes is None or rank is None or 0 in axes.reshape(-1) % max(rank, 1)
-    if operation.type == "Einsum":
-        inputs, output = operation.get_attr("equation").decode().split("->")
-        first, *others = {labels[:1] for labels in inputs.split(",")}
-        return not others and first not in output
-    return operation.type in _ADDING
 
 
 def wide(dtype: tf.DType) -> tf.DType:

@@ -275,18 +275,25 @@ def test_gradients_of_what_is_repeated_along_the_entries_of_a_token(never_by_wav
         np.testing.assert_allclose(mine, theirs, rtol=1e-5)
 
 
-def test_what_is_repeated_along_the_tokens_is_not_compiled():
-    kernel = tf.Variable([[[1.0, 0.5], [-0.3, 2.0]]])
+def test_gradients_of_what_is_repeated_along_the_tokens(never_by_waves):
+    def gradients_by(engine):
+        kernel = tf.Variable([[[1.0, 0.5], [-0.3, 2.0]]])
 
-    @kerasrec.recursive(engine="compiled")
-    def power(x, n):
-        def deeper():
-            return (kernel @ power(x, n - 1)[:, :, tf.newaxis])[:, :, 0]
+        @kerasrec.recursive(engine=engine)
+        def power(x, n):
+            def deeper():
+                return (kernel @ power(x, n - 1)[:, :, tf.newaxis])[:, :, 0]
 
-        return kerasrec.cond(n == 0, lambda: x, deeper)
+            return kerasrec.cond(n == 0, lambda: x, deeper)
 
-    with pytest.raises(kerasrec.TraceError, match="BatchMatMulV2, which might combine tokens"):
-        power([[1.0, 2.0]], 1)
+        x = tf.constant([[1.0, 2.0], [3.0, -1.0], [0.5, 0.2]])
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.sin(power(x, [1, 3, 0]))
+        return y, *tape.gradient(y, [x, kernel])
+
+    for mine, theirs in zip(gradients_by("compiled"), gradients_by("waves"), strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-5)
 
 
 def test_what_cannot_be_compiled_is_an_error_that_says_what():

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec._src.half_precision import adds_halves
+from kerasrec._src.ops.table import adds_halves
 from kerasrec.layers import ChildSumTreeLSTM, Recursive, SchemaEncoder, TreeRNN
 from tests.check_passes import checked_passes
 from tests.layers.helpers import (

@@ -17,13 +17,15 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec._src.scalar.ops import DTYPES, OPS, gradient_obstacles
+from kerasrec._src.ops.table import DTYPES, OPS, Xla
+from kerasrec._src.scalar.ops import gradient_obstacles
 from tests.parameters import few_of
 
 Op = Callable[..., tf.Tensor]
 
 NAMES = sorted(dtype.name for dtype in DTYPES)
 FLOATS = ["float32", "float64"]
+TAKEN = {name for name, op in OPS.items() if op.xla is Xla.EVERYWHERE}
 DIVISIONS = {"Div", "FloorDiv", "FloorMod", "Mod", "TruncateDiv", "TruncateMod"}
 # Of two equal zeros, TensorFlow's kernel takes one or the other by their place.
 OF_EQUALS = {"Max", "Maximum", "Min", "Minimum"}
@@ -100,7 +102,7 @@ def cases_of(dtype: str) -> dict[str, Case]:
     pairs = [item.ravel() for item in np.meshgrid(one, one, indexing="ij")]
     casts = {f"Cast to {name}" for name in NAMES if name != dtype}
     found = {}
-    for name in sorted((OPS - MOVES - {"Cast"}) | casts):
+    for name in sorted((TAKEN - MOVES - {"Cast"}) | casts):
         op = op_of(name)
         given = pairs if num_arguments(op) == 2 else [one]
         if tf.as_dtype(dtype).is_integer and name in DIVISIONS:

@@ -13,7 +13,7 @@ from kerasrec._src.schedule.instructions import Fire
 
 def tensor_of(value: Value, shared: Mapping[Value, tf.Tensor]) -> tf.Tensor:
     """The tensor of a SHARED value, which may be a constant."""
-    return fire(value.node, [])[0] if value.node.op == "Const" else shared[value]
+    return fire(value.node, [])[0] if value.node.is_constant else shared[value]
 
 
 def with_prepared(

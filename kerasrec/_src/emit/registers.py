@@ -23,14 +23,10 @@ from kerasrec._src.graph.fire import branch_chosen, fire, show
 from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.graph.nodes import Check, Collect, Enter
 from kerasrec._src.graph.values import Each, Region, Value
+from kerasrec._src.ops.table import Is, has
 from kerasrec._src.row_ids import row_ids
 from kerasrec._src.schedule import instructions
 from kerasrec._src.schedule.instructions import Instruction, Item, Reduce, Save, Send
-
-# The op that pads ragged rows. In a branch that no token takes, there are no rows; its result then
-# gets one column, so that later ops have something to read.
-_PADDING = "RaggedTensorToTensor"
-_SUMS = ("Add", "AddV2", "AddN")
 
 
 @dataclass(eq=False)
@@ -66,7 +62,7 @@ class Registers:
     def get(self, item: Item) -> tf.Tensor:
         """The tensor of an item."""
         if item not in self._tensors and isinstance(item, Value):
-            if item.node.op != "Const":
+            if not item.node.is_constant:
                 return self.shared[item]
             self._tensors[item] = fire(item.node, [])[0]
         return self._tensors[item]
@@ -98,7 +94,7 @@ class Registers:
     def _inputs(self, instruction: instructions.Fire) -> Tensors:
         """The inputs of an op; for a sum, SHARED ones pass through `apart` first."""
         tensors = self.all(instruction.inputs)
-        if instruction.node.op not in _SUMS:
+        if not has(instruction.node.op, Is.SUM):
             return tensors
         pairs = zip(instruction.inputs, tensors, strict=True)
         return [apart([tensor])[0] if value.is_shared else tensor for value, tensor in pairs]
@@ -208,7 +204,9 @@ class Registers:
 
     def _run_fire(self, instruction: instructions.Fire) -> None:
         tensors = fire(instruction.node, self._inputs(instruction), has_gradient=False)
-        if instruction.node.op == _PADDING:
+        if has(instruction.node.op, Is.PADDING):
+            # In a branch that no token takes, there are no rows; the result gets one column, so
+            # that later ops have something to read.
             tensors = list(map(without_rows, tensors))
         for tensor, value in zip(tensors, instruction.outputs, strict=True):
             tensor.set_shape(value.type.tensor_shape())

@@ -12,6 +12,7 @@ from kerasrec._src.emit.results import Tensors
 from kerasrec._src.graph.nodes import Accumulate, Collect, keys_of
 from kerasrec._src.graph.values import Value
 from kerasrec._src.half_precision import in_float32, is_half
+from kerasrec._src.ops.table import reads_variable
 from kerasrec._src.private import in_xla
 from kerasrec._src.sparse_gradients import must_be_dense, rows_once
 
@@ -97,7 +98,7 @@ class Sums:
         in half precision, since TensorFlow would add equal rows up in half precision.
         """
         return {
-            value: _total(parts, shared[value], in_xla() or value.node.op == "ReadVariableOp")
+            value: _total(parts, shared[value], in_xla() or reads_variable(value.node.op))
             for value, parts in self.parts.items()
         }
 

@@ -19,9 +19,8 @@ import tensorflow as tf
 from kerasrec._src.graph.fire import fire
 from kerasrec._src.graph.nodes import operations
 from kerasrec._src.graph.values import Node
-
-# Ops that XLA merges with each other, or with products, so that nothing overflows in between.
-_OVERFLOWING = frozenset({"Div", "Exp", "Log", "RealDiv", "Reciprocal", "Rsqrt", "Sqrt"})
+from kerasrec._src.ops.table import Is, has
+from kerasrec._src.ops.views import gathers_rows
 
 _SELU_SCALE = 1.0507009873554804934193349852946
 _SELU_SCALE_ALPHA = 1.7580993408473768599402175208123
@@ -31,7 +30,7 @@ def fire_exactly(node: Node, inputs: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     """The outputs of an op that the scalar engine takes, for the given inputs, in XLA."""
     formula = _FORMULAS.get(node.op)
     found = formula(node, *inputs) if formula else fire(node, inputs)
-    if node.op == "Const":
+    if node.is_constant:
         return found
     return [_opaque(tensor) if tensor.dtype.is_floating else tensor for tensor in found]
 
@@ -40,7 +39,7 @@ def fire_alike(node: Node, inputs: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     """The outputs of an op in XLA, which may merge it with others if no digit is lost."""
     formula = _FORMULAS.get(node.op)
     found = formula(node, *inputs) if formula else fire(node, inputs, has_gradient=False)
-    return list(map(_opaque, found)) if node.op in _OVERFLOWING else found
+    return list(map(_opaque, found)) if has(node.op, Is.OVERFLOWING) else found
 
 
 def _opaque(tensor: tf.Tensor) -> tf.Tensor:
@@ -194,9 +193,7 @@ def _cast_out_of_range(source: tf.DType, target: tf.DType) -> list[int]:
 
 
 def _gather(node: Node, table: tf.Tensor, indices: tf.Tensor, axis: tf.Tensor) -> list[tf.Tensor]:
-    (operation,) = operations([node])
-    is_of_rows = tf.get_static_value(operation.inputs[2]) == 0
-    if is_of_rows and not operation.get_attr("batch_dims"):
+    if gathers_rows(*operations([node])):
         table = not_empty(table)
     return fire(node, [table, indices, axis])
 

@@ -23,8 +23,8 @@ from kerasrec._src.frames.rows_xla.ops import obstacles as compiled_obstacles
 from kerasrec._src.frames.rows_xla.values import Bounds
 from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.graph.values import Value
+from kerasrec._src.ops.table import Is, has
 from kerasrec._src.scalar.scalar_run import ScalarRun, gradient_obstacles, obstacles
-from kerasrec._src.schedule.passes.branches_apart import PRODUCTS
 from kerasrec._src.schedule.schedule import Schedule
 
 InBlocks: TypeAlias = Callable[[TaggedGraph], tuple[Schedule, Schedule | None]]
@@ -259,7 +259,7 @@ def _largest_weight(graph: TaggedGraph) -> int:
         value.type.tensor_shape().num_elements() or 0
         for body in graph.bodies.values()
         for node in body.nodes
-        if node.op in PRODUCTS
+        if has(node.op, Is.PRODUCT)
         for value in node.inputs
         if value.is_shared
     ]

@@ -12,6 +12,7 @@ from kerasrec._src.graph.fire import copy_of, fire, read_shared
 from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.graph.nodes import Primitive, Shared, SumCotangent
 from kerasrec._src.graph.values import Node, Value
+from kerasrec._src.ops.table import is_constant, is_given, reads_variable
 from kerasrec._src.private import has_own_gradient
 from kerasrec._src.trace.custom_gradient import Differentiated, custom_gradient
 from kerasrec._src.transform.primitives import scratch_graph
@@ -74,14 +75,14 @@ def _compute_shared(
     found = dict(known)
     for node in nodes:
         is_done = node.output() in found if node.outputs else has_run
-        if isinstance(node, SumCotangent) or is_done or node.op == "Const":
+        if isinstance(node, SumCotangent) or is_done or node.is_constant:
             continue
         variable = _variable_read_by(node)
         if isinstance(node, Shared):
             found[node.output()] = read_shared(node)
         elif variable is not None:
             found[node.output()] = variable.read_value()
-        elif all(value in found or value.node.op == "Const" for value in node.inputs):
+        elif all(value in found or value.node.is_constant for value in node.inputs):
             inputs = [tensor_of(value, found) for value in node.inputs]
             if isinstance(node, Primitive) and has_own_gradient(node.operation):
                 outputs = _fire_with_own_gradient(node, inputs, found)
@@ -93,7 +94,7 @@ def _compute_shared(
 
 def _variable_read_by(node: Node) -> Any:
     """The variable that a node reads; None if it reads none."""
-    handle = node.inputs[0].node if node.op == "ReadVariableOp" else None
+    handle = node.inputs[0].node if reads_variable(node.op) else None
     return handle.variable if isinstance(handle, Shared) else None
 
 
@@ -155,13 +156,13 @@ def _copied_gradient(
         results = [item if item is None else tf.convert_to_tensor(item) for item in results]
         added = scratch.graph.get_operations()[start:]
     for outer, inner in scratch.graph.captures:
-        is_constant = tf.is_symbolic_tensor(outer) and outer.op.type == "Const"
-        copy = copy_of(outer.op, []).outputs[0] if is_constant else copies[outer.ref()]
+        is_known = tf.is_symbolic_tensor(outer) and is_constant(outer.op.type)
+        copy = copy_of(outer.op, []).outputs[0] if is_known else copies[outer.ref()]
         copies[inner.ref()] = copy
     read = zip((*sources, *given), (*inputs, *cotangents), strict=True)
     copies.update((old.ref(), new) for old, new in read)
     for item in added:
-        if item.type == "Placeholder":
+        if is_given(item):
             continue  # It stands for a captured tensor.
         copy = copy_of(item, [copies[tensor.ref()] for tensor in item.inputs])
         copies.update((old.ref(), new) for old, new in zip(item.outputs, copy.outputs, strict=True))

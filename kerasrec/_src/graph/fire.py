@@ -12,12 +12,9 @@ from kerasrec._src.errors import GraphError, scope_of_line
 from kerasrec._src.graph.nodes import Computed, Effect, Primitive, Shared
 from kerasrec._src.graph.types import Kind, Type
 from kerasrec._src.graph.values import Node
-from kerasrec._src.half_precision import adds_halves, in_float32
+from kerasrec._src.half_precision import in_float32
+from kerasrec._src.ops.table import OUTSIDE, Holds, adds_halves, facts_of
 from kerasrec._src.private import OF_GRADIENTS
-
-# Ops that fail if an index is outside of a tensor.
-_TAKE_INDICES = {"GatherV2", "GatherNd", "ResourceGather", "ResourceGatherNd"}
-_TAKE_INDICES |= {"ScatterNd", *(f"TensorScatter{way}" for way in ("Update", "Add", "Max", "Min"))}
 
 
 def fire(node: Node, inputs: Sequence[tf.Tensor], has_gradient: bool = True) -> list[tf.Tensor]:
@@ -79,7 +76,7 @@ def _run_if_any(
     handles = {
         place: inputs[place]
         for place, item in enumerate(node.types)
-        if item.dtype == tf.resource and node.op == "While"
+        if item.dtype == tf.resource and facts_of(node.op).holds is Holds.TURN
     }
     types = [item for place, item in enumerate(node.types) if place not in handles]
     if not tokens or not all(map(_is_known_of_none, types)):
@@ -121,7 +118,7 @@ def on_device_of(node: Computed | Effect) -> contextlib.AbstractContextManager[o
 
 def _scope_of_line(node: Computed | Effect) -> contextlib.AbstractContextManager[object]:
     """Returns a name scope with the line of an op that may fail, for TensorFlow's error."""
-    may_fail = node.function is not None or node.op in _TAKE_INDICES
+    may_fail = node.function is not None or facts_of(node.op).fails in OUTSIDE
     if not may_fail or node.source is None:
         return contextlib.nullcontext()
     return tf.name_scope(scope_of_line(str(node.source)))

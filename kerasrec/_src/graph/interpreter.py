@@ -71,7 +71,7 @@ class Kernels:
                 return run_node(
                     node,
                     [
-                        fire(value.node, ())[0] if value.node.op == "Const" else tensor
+                        fire(value.node, ())[0] if value.node.is_constant else tensor
                         for value, tensor in pairs
                     ],
                 )

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from kerasrec._src.errors import GraphError
 from kerasrec._src.graph.types import Kind, Type
+from kerasrec._src.ops.table import is_constant
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,11 @@ class Node:
         return f"({', '.join(map(name, self.inputs))})" if self.inputs else ""
 
     @property
+    def is_constant(self) -> bool:
+        """Whether it gives a constant."""
+        return is_constant(self.op)
+
+    @property
     def named(self) -> dict[str, Value]:
         """The values that it refers to besides its inputs, by attribute."""
         return {name: value for name, value in vars(self).items() if isinstance(value, Value)}
@@ -115,6 +121,12 @@ class Value:
     def is_shared(self) -> bool:
         """Whether it is one value for all tokens."""
         return self.type.kind is Kind.SHARED
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether it has a row, or several, for each token or entry of rows, as far as is known."""
+        shape, kind = self.type.shape, self.type.kind
+        return kind is Kind.TOKEN or (kind is Kind.WAVE and (shape is None or shape[:1] == (None,)))
 
     @property
     def region(self) -> Region | None:

@@ -24,7 +24,6 @@ _NODES = {
     "ENTER": f"shape=house {_CHOICE}",
     "LEAVE": f"shape=invhouse {_CHOICE}",
     "SHARED": "shape=note",
-    "Const": "shape=plaintext",
     "ARGUMENT": "shape=plaintext",
     "PARAMETER": "shape=plaintext",
 }
@@ -98,6 +97,8 @@ def _edge(value: Value, node: Node, scopes: dict[Node, Scope]) -> str:
 
 
 def _shape(node: Node) -> str:
+    if node.is_constant:
+        return "shape=plaintext"
     # Two kinds of nodes print as ENTER: those into loops, and those into rows.
     return _CALL if isinstance(node, Call | Return) else _NODES.get(node.op, "shape=box")
 

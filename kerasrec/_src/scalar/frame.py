@@ -208,7 +208,7 @@ class ScalarFrame:
 
     def get(self, value: Value) -> tf.Tensor:
         """The tensor of a value."""
-        if value.is_shared and value.node.op != "Const":
+        if value.is_shared and not value.node.is_constant:
             return self._shared[value]
         if value not in self._values:
             outputs = self._outputs(value.node)

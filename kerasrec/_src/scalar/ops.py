@@ -6,14 +6,12 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from kerasrec._src.emit.xla_ops import DIVISIONS, DTYPES, INTEGERS, OPS
 from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.graph.nodes import Check, Computed, Effect, operations
 from kerasrec._src.graph.types import Type
 from kerasrec._src.graph.values import Each, Node
-
-# For other dtypes, TensorFlow's casts of numbers out of range depend on their place in a tensor.
-_CAST_OF_FLOATS = DTYPES - INTEGERS | {tf.int32, tf.int64}
+from kerasrec._src.ops.table import DTYPES, Fails, Is, Xla, facts_of, has
+from kerasrec._src.ops.views import gathers_rows
 
 
 def obstacles(graph: TaggedGraph) -> list[str]:
@@ -57,9 +55,9 @@ def gradient_obstacles(graph: TaggedGraph) -> list[str]:
 
 def may_fail(node: Node) -> bool:
     """Whether TensorFlow's kernel of an op fails on some inputs where XLA goes on."""
-    if node.op == "GatherV2":
-        return True
-    return node.op in DIVISIONS | {"Pow"} and node.types[0].dtype.is_integer
+    fails = facts_of(node.op).fails
+    is_of_integers = fails in (Fails.ZERO_DIVISOR, Fails.NEGATIVE_EXPONENT)
+    return node.types[0].dtype.is_integer if is_of_integers else fails is not None
 
 
 def fault_of(node: Node, inputs: Sequence[tf.Tensor]) -> tuple[str, tf.Tensor]:
@@ -69,13 +67,14 @@ def fault_of(node: Node, inputs: Sequence[tf.Tensor]) -> tuple[str, tf.Tensor]:
         node: A node of a body.
         inputs: The tensors for its inputs.
     """
-    if node.op == "GatherV2":
+    fails_if = facts_of(node.op).fails
+    if fails_if is Fails.ROW_OUTSIDE:
         size = tf.shape(inputs[0], inputs[1].dtype)[0]
         fails = (inputs[1] < 0) | (inputs[1] >= size)
         (rows, *_) = node.inputs[0].type.shape or (None,)
         known = "" if rows is None else f"[0, {rows}), the rows of "
         message = f"an index is outside {known}the table that tf.gather reads"
-    elif node.op == "Pow":
+    elif fails_if is Fails.NEGATIVE_EXPONENT:
         message, fails = "an integer to a negative power", inputs[1] < 0
     else:
         message, fails = "integer division by zero", tf.equal(inputs[1], 0)
@@ -88,17 +87,14 @@ def _is_number(item: Type) -> bool:
 
 def _is_sound(node: Node) -> bool:
     """Whether XLA's result is known to be that of TensorFlow's own kernel."""
-    if node.op not in OPS or not _dtypes(node) <= DTYPES:
+    if facts_of(node.op).xla is not Xla.EVERYWHERE or not _dtypes(node) <= DTYPES:
         return False
-    if node.op == "Cast" and node.inputs[0].type.dtype.is_floating:
-        return node.types[0].dtype in _CAST_OF_FLOATS
-    if node.op == "Erf":  # Its float64 kernel gives NaN for infinity.
-        return node.types[0].dtype == tf.float32
-    if node.op == "Round":  # tf.round uses no kernel for integers.
-        return node.types[0].dtype.is_floating
-    if node.op == "GatherV2":  # Bounds can be checked for a table that all tokens share.
-        axis = tf.get_static_value(operations([node])[0].inputs[2])
-        return node.inputs[0].is_shared and axis == 0
+    facts = facts_of(node.op)
+    casts_others = has(node.op, Is.CASTING) and not node.inputs[0].type.dtype.is_floating
+    if facts.dtypes and node.types[0].dtype not in facts.dtypes and not casts_others:
+        return False
+    if facts.fails is Fails.ROW_OUTSIDE:  # Bounds can be checked for a table that all tokens share.
+        return node.inputs[0].is_shared and gathers_rows(*operations([node]))
     return True
 
 
@@ -111,4 +107,4 @@ def _title(node: Node) -> str:
     read = dict.fromkeys(value.type.dtype.name for value in node.inputs)
     made = dict.fromkeys(item.dtype.name for item in node.types)
     of = f" of {', '.join(read)}" if read else ""
-    return f"{node.op}{of}" + (f" to {', '.join(made)}" if node.op == "Cast" else "")
+    return f"{node.op}{of}" + (f" to {', '.join(made)}" if has(node.op, Is.CASTING) else "")

@@ -12,6 +12,7 @@ from kerasrec._src.graph.graph import CallSite, present
 from kerasrec._src.graph.nodes import Accumulate, Collect
 from kerasrec._src.graph.types import Kind
 from kerasrec._src.graph.values import Region, Value
+from kerasrec._src.ops.table import Is, has
 from kerasrec._src.schedule.instructions import (
     Divide,
     Fetch,
@@ -269,7 +270,7 @@ def parts_stay_together(schedule: Schedule) -> Iterator[str]:
 
 def _adds_sums(fire: Fire) -> bool:
     """Whether an op adds up sums over tokens."""
-    return fire.node.op == "AddN" and all(value.type.kind is Kind.WAVE for value in fire.inputs)
+    return has(fire.node.op, Is.SUM) and all(value.type.kind is Kind.WAVE for value in fire.inputs)
 
 
 def shared_values_are_known(schedule: Schedule) -> Iterator[str]:
@@ -277,7 +278,7 @@ def shared_values_are_known(schedule: Schedule) -> Iterator[str]:
     known = {value for node in schedule.graph.shared for value in node.outputs}
     for fire in (*schedule.prepared, *(fire for _, _, fire in schedule.of(Fire))):
         for value in fire.inputs:
-            if value.is_shared and value not in known and value.node.op != "Const":
+            if value.is_shared and value not in known and not value.node.is_constant:
                 yield f"{fire.title} reads {value}, which is not prepared"
         if all(value.is_shared for value in fire.outputs):
             known.update(fire.outputs)

@@ -12,6 +12,7 @@ import tensorflow as tf
 from kerasrec._src.graph.nodes import Primitive, operations
 from kerasrec._src.graph.types import Kind, Type
 from kerasrec._src.graph.values import Node, Value
+from kerasrec._src.ops.table import is_constant
 from kerasrec._src.schedule.hoist import hoisted
 from kerasrec._src.schedule.instructions import Effect, Fire, Instruction, Item, Reduce, Save
 from kerasrec._src.schedule.schedule import Schedule
@@ -131,6 +132,6 @@ def _traced(
         known.update(
             (tensor.name, value) for tensor, value in zip(operation.outputs, written, strict=True)
         )
-        if operation.type != "Const":
+        if not is_constant(operation.type):
             found.append(Fire(node, read, written, by=by, at_use=kind is Kind.WAVE))
     return found, [known[tensor.name] for tensor in results]

@@ -46,6 +46,7 @@ instructions that pass values read which frames, or entries of rows, the tokens 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -66,6 +67,8 @@ from kerasrec._src.graph.nodes import Effect as EffectNode
 from kerasrec._src.graph.printer import Names, type_text
 from kerasrec._src.graph.types import Type
 from kerasrec._src.graph.values import Each, Node, Region, Source, Value
+from kerasrec._src.ops.table import reads_variable
+from kerasrec._src.ops.views import transposes
 
 
 @dataclass(frozen=True)
@@ -121,7 +124,7 @@ class ItemNames(Names):
 
     def of(self, value: Value) -> str:
         """Returns the name of a value; for a constant, the constant itself."""
-        if isinstance(value.node, Primitive) and value.node.op == "Const":
+        if isinstance(value.node, Primitive) and value.node.is_constant:
             return value.node.constant
         return super().of(value)
 
@@ -556,10 +559,9 @@ class Fire(Instruction, reads="inputs", writes="outputs", by_frame="is_masked"):
         return f"Fire {self.node.op}"
 
     def text(self, names: ItemNames) -> str:
-        transposes: Iterable[str] = ()
-        if isinstance(self.node, Primitive) and self.node.op == "MatMul":
-            transposes = filter(self.node.operation.get_attr, ("transpose_a", "transpose_b"))
-        inputs = ", ".join([*filter(None, [names.all(self.inputs)]), *transposes])
+        turned = transposes(self.node.operation) if isinstance(self.node, Primitive) else None
+        attributes = [f"transpose_{side}" for side in itertools.compress("ab", turned or ())]
+        inputs = ", ".join([*filter(None, [names.all(self.inputs)]), *attributes])
         device = f" on {self.node.device}" if self.node.device else ""
         return f"{self.node.op}({inputs}){device}"
 
@@ -756,7 +758,7 @@ def _origin(value: Value) -> str:
             seen[node] = None
             waiting += [read.node for read in reversed(node.inputs)]
     names = [node.name for node in seen if isinstance(node, Named) and _has_gradient(node)]
-    is_itself = isinstance(value.node, Named) or value.node.op == "ReadVariableOp"
+    is_itself = isinstance(value.node, Named) or reads_variable(value.node.op)
     made_of = "" if is_itself else "made of "
     return f", {made_of}{' and '.join(names)}" if names else ""
 

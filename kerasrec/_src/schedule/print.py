@@ -116,7 +116,7 @@ class _Printer:
         read = {value for instruction in instructions for value in instruction.reads_shared}
         nodes: list[Node] = []
         for node in reversed(self._graph.shared):
-            if node.op != "Const" and read.intersection(node.outputs):
+            if not node.is_constant and read.intersection(node.outputs):
                 read.update(node.inputs)
                 nodes.insert(0, node)
         lines = ["", "shared, the same for all tokens"] if nodes else []

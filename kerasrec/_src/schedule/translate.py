@@ -21,6 +21,7 @@ from kerasrec._src.graph.nodes import (
 )
 from kerasrec._src.graph.types import Kind
 from kerasrec._src.graph.values import Each, Node, Region, branches
+from kerasrec._src.ops.table import Is, has
 from kerasrec._src.schedule.instructions import (
     Broadcast,
     Count,
@@ -99,7 +100,7 @@ def _of_one_output(body: str, node: Node) -> Instruction:
 def counts_tokens(node: Node) -> bool:
     """Whether a node computes a shape of tokens in which only their number is open."""
     return (
-        node.op == "Shape"
+        has(node.op, Is.SHAPE)
         and node.inputs[0].type.kind is Kind.TOKEN
         and node.inputs[0].type.is_static
     )

@@ -19,6 +19,7 @@ from kerasrec._src.graph import nodes
 from kerasrec._src.graph.graph import FunctionGraph, Traced, needed
 from kerasrec._src.graph.types import Kind, Type
 from kerasrec._src.graph.values import Node, Region, Value, branches
+from kerasrec._src.ops.table import Is, has, is_given
 from kerasrec._src.trace import refusals
 from kerasrec._src.trace.carrying import Carrying
 from kerasrec._src.trace.draws import drawn, hold_draws, is_draw_of_tokens, seed_of
@@ -33,7 +34,7 @@ from kerasrec._src.trace.effects import (
     watched_by,
 )
 from kerasrec._src.trace.function_state import FunctionState
-from kerasrec._src.trace.functions import CALLS, inlined
+from kerasrec._src.trace.functions import inlined, is_call
 from kerasrec._src.trace.loop import Loop
 from kerasrec._src.trace.op_nodes import OpNodes
 from kerasrec._src.trace.products import as_einsum
@@ -120,7 +121,7 @@ class Builder:
         assertion = assertion_of(operation)
         if operation.name in self.made_by:
             self.made_by[operation.name]()
-        elif operation.type.startswith("Assign"):
+        elif has(operation.type, Is.ASSIGNING):
             self.ops.assign(operation)
         elif assertion:
             self._check(operation, assertion)
@@ -138,9 +139,9 @@ class Builder:
                 self.values[operation.outputs[0].name] = known
             elif reduction:
                 self._instead(operation, reduction)
-            elif operation.type == "Placeholder" or self.ops.is_inlined(operation):
+            elif is_given(operation) or self.ops.is_inlined(operation):
                 self.ops.shared(operation)
-            elif operation.type in ("ResourceGather", "ResourceGatherNd"):
+            elif has(operation.type, Is.OF_VARIABLE):
                 self.ops.gather(operation)
             elif (watched := watched_by(operation)) is not None:
                 self._watch(operation, watched)
@@ -168,7 +169,7 @@ class Builder:
         self.values[operation.outputs[0].name] = self.ops.value(made)
 
     def _may_inline(self, operation: tf.Operation) -> bool:
-        is_wanted = self.facts.for_blocks and operation.type in CALLS
+        is_wanted = self.facts.for_blocks and is_call(operation.type)
         draws = self.facts.draws and hold_draws([operation])
         return is_wanted or draws or calls_an_effect(operation)
 
@@ -207,7 +208,7 @@ class Builder:
 
     def _each_holds(self, condition: tf.Tensor) -> tf.Tensor:
         """Reduces a condition to one bool for each token, `[tokens]`, or to one for all, 0-d."""
-        before = condition.op.inputs[0] if condition.op.type == "All" else condition
+        before = condition.op.inputs[0] if has(condition.op.type, Is.CONJUNCTION) else condition
         if self.tracer.kind(before) is Kind.TOKEN and before.shape.rank is not None:
             return tf.reduce_all(before, list(range(1, before.shape.rank)))
         return tf.reduce_all(condition)
@@ -229,7 +230,7 @@ class Builder:
         Later ops read the checked tensor, so that its gradient is checked, too. What ops compute of
         tensors from outside is checked, not the tensors: they may have rows for padding.
         """
-        if tensor.op.type == "Placeholder":
+        if is_given(tensor.op):
             return
         source = self.ops.source_of(tensor.op)
         message = f"output {tensor.value_index} of {tensor.op.type} at {source}"

@@ -20,7 +20,8 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 
 from kerasrec._src.graph.types import Kind
-from kerasrec._src.trace.functions import CALLS, with_held
+from kerasrec._src.ops.table import Draw, Is, draws_from_seed, facts_of, has
+from kerasrec._src.trace.functions import is_call, with_held
 from kerasrec._src.trace.token_count import begins_with_count
 
 _GAMMA = 0x9E3779B97F4A7C15
@@ -30,8 +31,8 @@ _BITS = {tf.float16: 11, tf.bfloat16: 8, tf.float32: 24, tf.float64: 53}
 
 def hold_draws(operations: Sequence[tf.Operation]) -> bool:
     """Whether an op of a graph calls a `tf.function` that draws in a way listed here."""
-    calls = [operation for operation in operations if operation.type in CALLS]
-    return bool(calls) and any(node.op in _DRAWS for node in with_held(calls))
+    calls = [operation for operation in operations if is_call(operation.type)]
+    return bool(calls) and any(facts_of(node.op).draw for node in with_held(calls))
 
 
 def repeats_draw(operation: tf.Operation) -> bool:
@@ -39,8 +40,8 @@ def repeats_draw(operation: tf.Operation) -> bool:
 
     A gradient may have such an op to draw again what the value has drawn.
     """
-    found = with_held([operation]) if operation.type in CALLS else [operation.node_def]
-    return any(node.op in _DRAWS and node.op.startswith("Stateless") for node in found)
+    found = with_held([operation]) if is_call(operation.type) else [operation.node_def]
+    return any(facts_of(node.op).draw and draws_from_seed(node.op) for node in found)
 
 
 def is_draw_of_tokens(operation: tf.Operation, kind: Callable[[tf.Tensor], Kind]) -> bool:
@@ -53,7 +54,7 @@ def is_draw_of_tokens(operation: tf.Operation, kind: Callable[[tf.Tensor], Kind]
         operation: Any op.
         kind: Returns the kind of a tensor.
     """
-    if operation.type not in _DRAWS:
+    if facts_of(operation.type).draw is None:
         return False
     (output,) = operation.outputs
     shape, *others = operation.inputs
@@ -67,7 +68,7 @@ def is_draw_of_tokens(operation: tf.Operation, kind: Callable[[tf.Tensor], Kind]
 
 def seed_of(operation: tf.Operation) -> tf.Tensor:
     """Returns the seed of a draw, uint64 `[]`: it reads no token, and is new in each run."""
-    if not operation.type.startswith("Stateless"):
+    if not draws_from_seed(operation.type):
         seeds = {name: operation.get_attr(name) for name in ("seed", "seed2")}
         low, high = (tf.constant(number, tf.int64) for number in (-(2**63), 2**63 - 1))
         shape = tf.constant([], tf.int32)
@@ -76,7 +77,7 @@ def seed_of(operation: tf.Operation) -> tf.Tensor:
     # After the shape, there is a seed; or a key and a counter, which XLA makes of a seed in a way
     # of its own.
     parts = operation.inputs[1:3] if operation.type.endswith("V2") else operation.inputs[1:2]
-    if parts[0].op.type == "StatelessRandomGetKeyCounter":
+    if has(parts[0].op.type, Is.KEY):
         parts = parts[0].op.inputs
     words = tf.concat([tf.reshape(tf.cast(part, tf.uint64), [-1]) for part in parts], 0)
     mixed = _splitmix(words + _steps(tf.size(words)))
@@ -102,7 +103,7 @@ def drawn(operation: tf.Operation, seed: tf.Tensor, key: tf.Tensor) -> tf.Tensor
         steps = tf.reshape(_steps(size, block * size), shape)
         return _splitmix(tf.reshape(state, [-1] + [1] * len(shape)) + steps)
 
-    return _DRAWS[operation.type](words, operation)
+    return _DRAWS[facts_of(operation.type).draw](words, operation)
 
 
 _Words = Callable[[int], tf.Tensor]
@@ -138,16 +139,10 @@ def _has_known_bounds(operation: tf.Operation) -> bool:
     return is_int and all(item is not None for item in bounds) and bool(bounds[0] < bounds[1])
 
 
-_DRAWS: dict[str, Callable[[_Words, tf.Operation], tf.Tensor]] = {
-    "RandomUniform": _uniform,
-    "StatelessRandomUniform": _uniform,
-    "StatelessRandomUniformV2": _uniform,
-    "RandomStandardNormal": _normal,
-    "StatelessRandomNormal": _normal,
-    "StatelessRandomNormalV2": _normal,
-    "RandomUniformInt": _integers,
-    "StatelessRandomUniformInt": _integers,
-    "StatelessRandomUniformIntV2": _integers,
+_DRAWS: dict[Draw | None, Callable[[_Words, tf.Operation], tf.Tensor]] = {
+    Draw.UNIFORM: _uniform,
+    Draw.NORMAL: _normal,
+    Draw.INTEGERS: _integers,
 }
 
 

@@ -2,7 +2,7 @@
 
 An op that only computes may be left out if its outputs are not read, and may run for tokens in any
 order. An op that checks or shows something runs for the tokens that reach it. An op that changes
-something cannot be in a graph whose tokens have no order. The lists below say what is allowed; any
+something cannot be in a graph whose tokens have no order. `ops/table.py` says what is allowed; any
 other op with a state, a resource or no outputs is refused.
 
 Two kinds of allowed ops may change something. A random draw changes the state of its generator.
@@ -13,38 +13,18 @@ What a Python function does cannot be known; it is treated as an op that shows s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from kerasrec._src.trace.functions import definitions, function_bodies
+from kerasrec._src.ops.table import Effect, Holds, Is, does_nothing, facts_of, has
+from kerasrec._src.trace.functions import definitions, function_bodies, is_call
 
-_READS = frozenset(
-    {"ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "VarIsInitializedOp"}
-    | {"LookupTableFindV2", "LookupTableSizeV2", "LookupTableExportV2", "NoOp"}
-)
-_DRAWS = frozenset(
-    {"RandomUniform", "RandomUniformInt", "RandomStandardNormal", "TruncatedNormal"}
-    | {"RandomGamma", "RandomPoissonV2", "RandomShuffle", "Multinomial"}
-    | {"ParameterizedTruncatedNormal", "StatefulRandomBinomial", "RngReadAndSkip"}
-    | {"AllCandidateSampler", "FixedUnigramCandidateSampler", "LearnedUnigramCandidateSampler"}
-    | {"LogUniformCandidateSampler", "UniformCandidateSampler"}
-    | {"SampleDistortedBoundingBox", "SampleDistortedBoundingBoxV2"}
-    | {"CudnnRNN", "CudnnRNNV2", "CudnnRNNV3"}
-)
-_CALLS = frozenset({"StatefulPartitionedCall"})
-_HOLDERS = _CALLS | {"If", "While", "Case"}
-_NUMERICS = frozenset({"CheckNumerics", "CheckNumericsV2"})
-# `tf.debugging.experimental.enable_dump_debug_info` puts it beside each op, to write to a file.
-_DUMP = "DebugIdentityV2"
-_SHOWS = frozenset({"PrintV2", "Print", "PyFunc", "EagerPyFunc", _DUMP})
-_EFFECTS = _NUMERICS | _SHOWS | {"Assert"}
-_ALLOWED = _READS | _DRAWS | _HOLDERS | _EFFECTS
-# Ops that may occur with the Assert in the branches that functions of tf.debugging make.
-_BESIDE_ASSERT = frozenset({"Assert", "Const", "Identity", "NoOp"})
+_ASSERTIONS = frozenset({Effect.ASSERTS, Effect.CHECKS_NUMBERS})
+_EFFECTS = _ASSERTIONS | {Effect.SHOWS, Effect.DUMPS}
 
 
 @dataclass(frozen=True)
@@ -74,27 +54,27 @@ def has_effect(operation: tf.Operation) -> bool:
 
 def calls_an_effect(operation: tf.Operation) -> bool:
     """Whether an op calls a `tf.function` that checks or shows something."""
-    return operation.type in _CALLS and has_effect(operation)
+    return _is_stateful_call(operation) and has_effect(operation)
 
 
 def asserts_something(operations: Sequence[tf.Operation]) -> bool:
     """Whether an op is an assertion whose error names the token, or calls such an assertion."""
     return any(
-        operation.type in _NUMERICS
+        checks_numerics(operation)
         or assertion_of(operation) is not None
-        or (operation.type in _CALLS and _is_or_holds(operation, _NUMERICS | {"Assert"}))
+        or (_is_stateful_call(operation) and _is_or_holds(operation, _ASSERTIONS))
         for operation in operations
     )
 
 
 def checks_numerics(operation: tf.Operation) -> bool:
     """Whether an op fails for a NaN or an infinity in its input."""
-    return operation.type in _NUMERICS
+    return facts_of(operation.type).effect is Effect.CHECKS_NUMBERS
 
 
 def dumps(operation: tf.Operation) -> bool:
     """Whether a debugging tool of TensorFlow has put an op here that writes its input to a file."""
-    return operation.type == _DUMP
+    return facts_of(operation.type).effect is Effect.DUMPS
 
 
 def watched_by(operation: tf.Operation) -> tf.Tensor | None:
@@ -102,7 +82,7 @@ def watched_by(operation: tf.Operation) -> tf.Tensor | None:
 
     The op checks a summary of the tensor.
     """
-    if operation.type not in _NUMERICS or operation.inputs[0].op.type != "DebugNumericSummaryV2":
+    if not checks_numerics(operation) or not has(operation.inputs[0].op.type, Is.SUMMARY):
         return None
     return operation.inputs[0].op.inputs[0]
 
@@ -113,19 +93,19 @@ def assertion_of(operation: tf.Operation) -> Assertion | None:
     The functions of tf.debugging make an Assert if all data are strings and integers. Otherwise
     they make a conditional with the Assert in the branch for False.
     """
-    if operation.type == "Assert":
+    if _asserts(operation.type):
         condition, *data = operation.inputs
         return Assertion(condition, data, operation.get_attr("summarize"))
-    if operation.type != "If":
+    facts = facts_of(operation.type)
+    if facts.holds is not Holds.TWO_BRANCHES or not operation.op_def.is_stateful:
         return None
     bodies = function_bodies(operation)
     branch = bodies[operation.get_attr("else_branch").name]
     others = bodies[operation.get_attr("then_branch").name]
     nodes = {node.name: node for node in branch.node_def}
-    asserts = [node for node in nodes.values() if node.op == "Assert"]
-    if len(asserts) != 1 or {item.op for item in [*branch.node_def, *others.node_def]} - (
-        _BESIDE_ASSERT
-    ):
+    asserts = [node for node in nodes.values() if _asserts(node.op)]
+    beside = [node for node in [*branch.node_def, *others.node_def] if not _asserts(node.op)]
+    if len(asserts) != 1 or not all(does_nothing(node.op) for node in beside):
         return None
     inside, outside = branch.signature.input_arg, operation.inputs[1:]
     known = dict(zip([item.name for item in inside], outside, strict=True))
@@ -143,8 +123,18 @@ def is_state_of_a_seed(variable: tf.Variable | None) -> bool:
     return variable is not None and "seed_generator_state" in variable.name
 
 
-def _is_or_holds(operation: tf.Operation, types: frozenset[str]) -> bool:
-    return any(definition.name in types for definition in _definitions(operation))
+def _asserts(name: str) -> bool:
+    return facts_of(name).effect is Effect.ASSERTS
+
+
+def _is_stateful_call(operation: tf.Operation) -> bool:
+    return is_call(operation.type) and operation.op_def.is_stateful
+
+
+def _is_or_holds(operation: tf.Operation, effects: Collection[Effect]) -> bool:
+    return any(
+        facts_of(definition.name).effect in effects for definition in _definitions(operation)
+    )
 
 
 def _definitions(operation: tf.Operation) -> list[tf.compat.v1.OpDef]:
@@ -160,4 +150,5 @@ def _allows(definition: tf.compat.v1.OpDef) -> bool:
         and len(definition.output_arg) > 0
         and all(item.type != tf.resource.as_datatype_enum for item in definition.input_arg)
     )
-    return is_plain or definition.name in _ALLOWED
+    facts = facts_of(definition.name)
+    return is_plain or facts.effect is not None or facts.holds is not None

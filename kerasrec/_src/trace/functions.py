@@ -18,6 +18,7 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec._src.graph.fire import copy_of
+from kerasrec._src.ops.table import Holds, Is, draws_from_seed, facts_of, has, is_given
 from kerasrec._src.private import (
     copy_gradient,
     copy_held_function,
@@ -26,19 +27,20 @@ from kerasrec._src.private import (
 )
 from kerasrec._src.trace.custom_gradient import Differentiated, custom_gradient
 
-CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
-LOOPS = frozenset({"While", "StatelessWhile"})
-CONTROL_FLOW = LOOPS | {"If", "StatelessIf", "Case", "StatelessCase"}
-# Ops that may run again although they have state: they read it, assert, print or dump, or hold
-# functions, which are searched as well.
-_REPEATABLE_OPS = frozenset(
-    {"ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape", "Assert", "PrintV2"}
-    | {"While", "If", "Case", "StatefulPartitionedCall", "CheckNumerics", "CheckNumericsV2"}
-    | {"DebugIdentityV2"}
-)
 
-# What these ops draw depends on the shape, and so on which tokens share a tensor.
-STATELESS_RANDOM = ("StatelessRandom", "StatelessTruncated", "StatelessMultinomial")
+def is_call(name: str) -> bool:
+    """Whether an op calls a function."""
+    return facts_of(name).holds is Holds.CALLEE
+
+
+def is_loop(name: str) -> bool:
+    """Whether an op is a loop."""
+    return facts_of(name).holds is Holds.TURN
+
+
+def is_control_flow(name: str) -> bool:
+    """Whether an op is a loop or a conditional."""
+    return facts_of(name).holds not in (None, Holds.CALLEE)
 
 
 def held_functions(node_def: tf.compat.v1.NodeDef) -> set[str]:
@@ -78,7 +80,7 @@ def as_function(
 
     def run(*inputs: tf.Tensor) -> list[tf.Tensor]:
         copy = copy_with_held(operation, inputs)
-        if operation.type in LOOPS:
+        if is_loop(operation.type):
             return _with_known_handles(copy.outputs, inputs, variables)
         return list(copy.outputs)
 
@@ -151,13 +153,13 @@ def inlined(call: tf.Operation, takes_loops: bool) -> Inlined | None:
     originals = [
         original
         for original in body.get_operations()
-        if not (original.type == "Placeholder" and original.outputs[0].ref() in found)
+        if not (is_given(original) and original.outputs[0].ref() in found)
     ]
     if any(
         has_own_gradient(source) and not held_functions(source.node_def) for source in originals
     ):
         return None
-    if not takes_loops and any(original.type in CONTROL_FLOW for original in originals):
+    if not takes_loops and any(is_control_flow(original.type) for original in originals):
         return None
     copies = []
     with call.graph.as_default():
@@ -200,7 +202,7 @@ def unrepeatable_op(operations: Sequence[tf.Operation]) -> str | None:
         operations: The ops of one graph; the functions that they hold are searched, too.
     """
     for definition in definitions(operations):
-        if definition.is_stateful and definition.name not in _REPEATABLE_OPS:
+        if definition.is_stateful and not has(definition.name, Is.REPEATABLE):
             return definition.name
     return None
 
@@ -229,7 +231,7 @@ def random_op(operations: Sequence[tf.Operation]) -> str | None:
     Args:
         operations: The ops of one graph; the functions that they hold are searched, too.
     """
-    of_seed = (node.op for node in with_held(operations) if node.op.startswith(STATELESS_RANDOM))
+    of_seed = (node.op for node in with_held(operations) if draws_from_seed(node.op))
     return next(of_seed, None) or unrepeatable_op(operations)
 
 
@@ -239,14 +241,14 @@ def hides_a_variable(operation: tf.Operation) -> bool:
     TensorFlow makes the inner op again from its definition, which does not say which variables its
     handles belong to. It then takes the variable's gradient to be zero.
     """
-    return operation.type in CONTROL_FLOW and any(
-        node.op in CONTROL_FLOW and tf.resource.as_datatype_enum in _input_dtypes(node)
+    return is_control_flow(operation.type) and any(
+        is_control_flow(node.op) and tf.resource.as_datatype_enum in _input_dtypes(node)
         for node in with_held([operation])[1:]
     )
 
 
 def _input_dtypes(node: tf.compat.v1.NodeDef) -> Sequence[int]:
-    return node.attr["T" if node.op in LOOPS else "Tin"].list.type
+    return node.attr["T" if is_loop(node.op) else "Tin"].list.type
 
 
 def with_held(operations: Sequence[tf.Operation]) -> list[tf.compat.v1.NodeDef]:

@@ -12,15 +12,9 @@ from dataclasses import replace
 
 import tensorflow as tf
 
+from kerasrec._src.ops.table import Holds, facts_of
 from kerasrec._src.private import graph_held
-from kerasrec._src.trace.functions import CALLS, LOOPS
 from kerasrec._src.trace.known import Known
-
-_BRANCHES = {"If": ("then_branch", "else_branch"), "Case": ("branches",)}
-_BRANCHES |= {f"Stateless{kind}": names for kind, names in _BRANCHES.items()}
-# The ops whose functions are looked into.
-HOLDING = CALLS | LOOPS | _BRANCHES.keys()
-
 
 Find = Callable[[tf.Graph, Sequence[Known], int], Sequence[Known]]
 """A function that says what is known of the first outputs of a function's graph.
@@ -34,26 +28,26 @@ def outputs_of_held(operation: tf.Operation, given: Sequence[Known], find: Find)
     """Returns what is known of an op's outputs, from the functions that the op holds.
 
     Args:
-        operation: An op of a type in `HOLDING`.
+        operation: An op that holds functions.
         given: What is known of its inputs.
         find: Follows tokens through a function.
     """
-    kind = operation.type
-    if kind in CALLS:
-        (graph,) = graph_held(operation, "f")
-        return find(graph, given, len(operation.outputs))
-    if kind in _BRANCHES:
-        chooser, *others = given
-        graphs = [one for name in _BRANCHES[kind] for one in graph_held(operation, name)]
-        found = [find(graph, others, len(operation.outputs)) for graph in graphs]
-        return _chosen_by(chooser, [_either(items) for items in zip(*found, strict=True)])
-    return _outputs_of_loop(operation, given, find)
+    holds = facts_of(operation.type).holds
+    if holds is Holds.TURN:
+        return _outputs_of_loop(operation, given, find)
+    names = holds.value if holds else ()
+    graphs = [graph for name in names for graph in graph_held(operation, name)]
+    if holds is Holds.CALLEE:
+        return find(graphs[0], given, len(operation.outputs))
+    chooser, *others = given
+    found = [find(graph, others, len(operation.outputs)) for graph in graphs]
+    return _chosen_by(chooser, [_either(items) for items in zip(*found, strict=True)])
 
 
 def _outputs_of_loop(
     operation: tf.Operation, given: Sequence[Known], find: Find
 ) -> Sequence[Known]:
-    (body,), (condition,) = (graph_held(operation, name) for name in ("body", "cond"))
+    (body,), (condition,) = (graph_held(operation, name) for name in Holds.TURN.value)
     known, before, num_turns = list(given), None, 0
     while known != before:
         before, num_turns = known, num_turns + 1

@@ -15,15 +15,23 @@ import tensorflow as tf
 
 from kerasrec._src.errors import TraceError
 from kerasrec._src.graph.types import Kind
-from kerasrec._src.trace.functions import LOOPS
-from kerasrec._src.trace.held_kinds import HOLDING, outputs_of_held
-from kerasrec._src.trace.known import Entries, Known, Size, has_open_rows
+from kerasrec._src.ops.axes import Place, each, reshaped
+from kerasrec._src.ops.shapes import entries_of
+from kerasrec._src.ops.table import facts_of, is_given, places_after
+from kerasrec._src.ops.views import has_open_rows
+from kerasrec._src.trace.functions import is_loop
+from kerasrec._src.trace.held_kinds import outputs_of_held
+from kerasrec._src.trace.known import Entries, Known, Size
 from kerasrec._src.trace.row_mixing import entries_after
 from kerasrec._src.trace.rows import RowsFinder
 from kerasrec._src.trace.source import source_of
-from kerasrec._src.trace.token_axis import MIXED, axes_after, loses_tokens
-from kerasrec._src.trace.token_count import has_count_as_value, sizes_after, sizes_in
-from kerasrec._src.trace.token_mixing import is_of_one_token, is_of_single_tokens, mixes_tokens
+from kerasrec._src.trace.token_count import has_count_as_value, sizes_after
+from kerasrec._src.trace.token_mixing import (
+    is_of_one_token,
+    is_of_single_tokens,
+    loses_tokens,
+    mixes_tokens,
+)
 
 
 class _NotFollowedError(Exception):
@@ -99,7 +107,7 @@ class KindFinder:
     def _outputs_of(self, operation: tf.Operation) -> Sequence[Known]:
         """Returns what is known of the outputs of an op."""
         self._refuse_changed_loops(operation)
-        if operation.type == "Placeholder":
+        if is_given(operation):
             (output,) = operation.outputs
             outside = [outer for outer, inner in self.graph.captures if inner is output]
             kind = self.kind_outside(*outside) if outside else Kind.SHARED
@@ -118,22 +126,24 @@ class KindFinder:
         """Returns what is known of the outputs of an op by the op's type."""
         if not operation.outputs:
             return []
-        if operation.type == "Reshape" and self.rows.begins_with_count(operation.inputs[1]):
+        rule = facts_of(operation.type).axes
+        if rule is reshaped and self.rows.begins_with_count(operation.inputs[1]):
             inputs = [inputs[0], Known(Kind.WAVE, size=Size(is_count=True))]
         leads_back = self.rows.leads_back(operation)
         sizes = sizes_after(operation, inputs)
-        places: Sequence[int | None] = [None] * len(operation.outputs)
+        places: Sequence[Place] = [None] * len(operation.outputs)
         entries: Sequence[Entries | None] = [None] * len(operation.outputs)
         if leads_back:
             is_mixed = any(item.entries.is_of_other_rows for item in inputs if item.entries)
             if is_mixed:
                 entries = [Entries(is_total=True)] * len(operation.outputs)
         else:
-            places = axes_after(operation, [item.axis for item in inputs], self.is_trial)
-            is_mixed = (
-                MIXED in places
-                or mixes_tokens(operation, inputs)
-                or has_count_as_value(operation, inputs, sizes[0])
+            axes = [item.axis for item in inputs]
+            # While return types are tried, ranks may be wrong.
+            if not (self.is_trial and rule in (each, reshaped) and not any(axes)):
+                places = places_after(operation, axes)
+            is_mixed = mixes_tokens(operation, inputs, places) or has_count_as_value(
+                operation, inputs, sizes[0]
             )
             if not self.is_trial:
                 entries = entries_after(operation, inputs)
@@ -141,7 +151,7 @@ class KindFinder:
         outputs = zip(operation.outputs, places, sizes, entries, strict=True)
         for output, place, size, of_entries in outputs:
             rows = Fraction(1) if leads_back else _rows_after(operation, inputs, output)
-            is_moved = place is not None and place > 0
+            is_moved = isinstance(place, int) and place > 0
             is_open = has_open_rows(output)
             is_of_all = is_mixed or (
                 not (leads_back or is_open or is_moved or self.is_trial)
@@ -157,7 +167,7 @@ class KindFinder:
             found.append(
                 Known(
                     Kind.TOKEN if is_token else Kind.WAVE,
-                    axis=place if is_moved else first,
+                    axis=place if isinstance(place, int) and place > 0 else first,
                     rows=rows,
                     is_mixed=is_of_all,
                     is_single=is_of_single_tokens(operation, inputs),
@@ -177,7 +187,7 @@ class KindFinder:
 
         Entries of ragged rows are not followed into such functions.
         """
-        if operation.type not in HOLDING:
+        if facts_of(operation.type).holds is None:
             return None
         if not all(map(_is_followed, operation.inputs, inputs)):
             return None
@@ -207,7 +217,7 @@ class KindFinder:
         unknown = [source.op for source in operation.inputs if source.name not in self._known]
         if not unknown:
             return
-        loop = operation if operation.type in LOOPS else unknown[0]
+        loop = operation if is_loop(operation.type) else unknown[0]
         source = source_of(loop.traceback or ())
         raise _ChangedLoopError(
             f"The gradient of a loop{f' at {source}' if source else ''} (tf.while_loop, tf.map_fn, "
@@ -219,11 +229,12 @@ class KindFinder:
 
 def _rows_after(operation: tf.Operation, inputs: Sequence[Known], output: tf.Tensor) -> Fraction:
     """Returns how many rows each token has in an output with an open leading axis."""
-    if operation.type == "Reshape":
+    if facts_of(operation.type).axes is reshaped:
         before, after = _size_of_row(operation.inputs[0]), _size_of_row(output)
         if after is None and has_open_rows(output):
-            sizes = (sizes_in(operation.inputs[1]) or [None, None])[1:]
-            after = None if None in sizes else math.prod(size or 0 for size in sizes)
+            sizes = entries_of(operation.inputs[1])[1:]
+            is_known = sizes and all(isinstance(size, int) for size in sizes)
+            after = math.prod(size for size in sizes if isinstance(size, int)) if is_known else None
         if before and after:
             return inputs[0].rows * before / after
     return max(item.rows for item in inputs)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-import tensorflow as tf
-
 from kerasrec._src.graph.types import Kind
 
 
@@ -111,9 +109,3 @@ def _either(one: Entries | None, other: Entries | None) -> Entries | None:
         is_total=one.is_total or other.is_total,
         is_size=one.is_size and other.is_size,
     )
-
-
-def has_open_rows(tensor: tf.Tensor) -> bool:
-    """Whether the size of the first axis is unknown while tracing, as that of tokens is."""
-    shape = tensor.shape
-    return shape.rank is None or (shape.rank >= 1 and shape[0] is None)

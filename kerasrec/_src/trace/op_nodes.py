@@ -133,7 +133,7 @@ class OpNodes:
         def gather() -> tf.Tensor:
             read = tf.raw_ops.ReadVariableOp(resource=handle, dtype=operation.outputs[0].dtype)
             read = tf.ensure_shape(read, self._variables[id(self._captured[handle.op.name])].shape)
-            if operation.type == "ResourceGatherNd":
+            if "batch_dims" not in operation.node_def.attr:
                 return tf.gather_nd(read, indices)
             return tf.gather(read, indices, batch_dims=operation.get_attr("batch_dims"))
 

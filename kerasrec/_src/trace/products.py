@@ -16,6 +16,9 @@ import numpy as np
 import tensorflow as tf
 
 from kerasrec._src.graph.types import Kind
+from kerasrec._src.ops.axes import einsum, reshaped, transposed
+from kerasrec._src.ops.table import facts_of
+from kerasrec._src.ops.views import labels_of, transposes
 from kerasrec._src.trace.tracer import Tracer
 
 
@@ -30,7 +33,7 @@ def as_einsum(operation: tf.Operation, tracer: Tracer) -> Callable[[], tf.Tensor
         None unless the op is an einsum with an ellipsis, or the last step of a product of flattened
         rows by a matrix that is the same for all tokens.
     """
-    if operation.type == "Einsum":
+    if facts_of(operation.type).axes is einsum:
         return _without_ellipsis(operation)
     found = _rows_and_matrix(operation)
     if found is None or [tracer.kind(tensor) for tensor in found] != [Kind.TOKEN, Kind.SHARED]:
@@ -41,14 +44,14 @@ def as_einsum(operation: tf.Operation, tracer: Tracer) -> Callable[[], tf.Tensor
 
 def _without_ellipsis(operation: tf.Operation) -> Callable[[], tf.Tensor] | None:
     """Returns a function that makes the same einsum with a label for each axis."""
-    equation = operation.get_attr("equation").decode()
+    inputs, output = labels_of(operation)
+    equation = "".join([*inputs, output])
     ranks = [tensor.shape.rank for tensor in operation.inputs]
     if "..." not in equation or None in ranks:
         return None
-    inputs, output = equation.split("->")
     free = [label for label in string.ascii_letters if label not in equation]
     parts, longest = [], ""
-    for labels, rank in zip(inputs.split(","), ranks, strict=True):
+    for labels, rank in zip(inputs, ranks, strict=True):
         count = rank - len(labels.replace("...", ""))
         # Axes of several inputs are aligned at the last one.
         others = "".join(free[:count][::-1]) if "..." in labels else ""
@@ -64,12 +67,13 @@ def _rows_and_matrix(operation: tf.Operation) -> tuple[tf.Tensor, tf.Tensor] | N
     The rows were flattened to `[..., n]`, and the result has the sizes of the rows but the last
     one. Reshapes keep the order of the entries, so it does not matter how many rows there were.
     """
-    if operation.type != "Reshape" or operation.inputs[0].op.type != "MatMul":
+    if facts_of(operation.type).axes is not reshaped:
         return None
     product = operation.inputs[0].op
+    if transposes(product) != (False, False):
+        return None
     flat, matrix = product.inputs
-    turns = any(product.get_attr(name) for name in ("transpose_a", "transpose_b"))
-    if turns or flat.op.type != "Reshape" or not matrix.shape.is_fully_defined():
+    if facts_of(flat.op.type).axes is not reshaped or not matrix.shape.is_fully_defined():
         return None
     rows = _source(flat.op.inputs[0])
     if not (rows.shape.rank or 0) > 2 or not rows.shape[1:].is_fully_defined():
@@ -82,7 +86,7 @@ def _rows_and_matrix(operation: tf.Operation) -> tuple[tf.Tensor, tf.Tensor] | N
 
 def _source(tensor: tf.Tensor) -> tf.Tensor:
     """The tensor before a transposition that moves nothing."""
-    if tensor.op.type != "Transpose":
+    if facts_of(tensor.op.type).axes is not transposed:
         return tensor
     axes = tf.get_static_value(tensor.op.inputs[1])
     moves = axes is None or np.any(axes != np.arange(len(axes)))

@@ -9,8 +9,9 @@ import tensorflow as tf
 from kerasrec._src.errors import TraceError
 from kerasrec._src.graph.nodes import Primitive
 from kerasrec._src.graph.values import Node, Source
+from kerasrec._src.ops.table import Is, draws_from_seed, has
 from kerasrec._src.trace.effects import has_effect
-from kerasrec._src.trace.functions import STATELESS_RANDOM, held_functions, unrepeatable_op
+from kerasrec._src.trace.functions import held_functions, unrepeatable_op
 
 
 def changes_something(name: str, operation: tf.Operation, source: Source | None) -> TraceError:
@@ -35,11 +36,11 @@ def assigns(name: str, source: Source | None) -> TraceError:
 def check_repeatable(name: str, operation: tf.Operation, source: Source | None) -> None:
     """Raises TraceError if a WAVE value, which is computed again at each use, could change."""
     found = None
-    if operation.type == "RngReadAndSkip":
-        return  # It only makes the key of a draw; the draw itself is checked.
+    if has(operation.type, Is.KEY):
+        return  # The draw itself is checked.
     if held_functions(operation.node_def) or operation.op_def.is_stateful:
         found = unrepeatable_op([operation])
-    elif operation.type.startswith(STATELESS_RANDOM):
+    elif draws_from_seed(operation.type):
         found = operation.type
     if found:
         raise TraceError(

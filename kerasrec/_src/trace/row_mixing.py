@@ -15,9 +15,11 @@ from dataclasses import replace
 import tensorflow as tf
 
 from kerasrec._src.graph.types import Kind
-from kerasrec._src.trace.known import Entries, Known, has_open_rows
-from kerasrec._src.trace.token_axis import ELEMENTWISE, MIXED, SIZES, Axes, axes_after, loses_tokens
-from kerasrec._src.trace.token_mixing import works_along_first_axis
+from kerasrec._src.ops.axes import Axes, Lost, Place, sizes
+from kerasrec._src.ops.table import facts_of, places_after
+from kerasrec._src.ops.views import has_open_rows
+from kerasrec._src.trace.known import Entries, Known
+from kerasrec._src.trace.token_mixing import loses_tokens
 
 # Ops that select or join entries, which makes new rows. That is allowed.
 _CHOICES = frozenset({"ConcatV2", "Where"})
@@ -49,10 +51,10 @@ def entries_after(operation: tf.Operation, inputs: Sequence[Known]) -> Sequence[
         return [Entries(is_total=True)] * len(outputs)
     if not any(given):
         return [None] * len(outputs)
-    if operation.type in SIZES:
+    if facts_of(operation.type).axes is sizes:
         return [item and Entries(is_size=True) for item in given]
     # Other inputs are places and sizes, which may depend on all entries.
-    read = given if operation.type in ELEMENTWISE else given[:1]
+    read = given if facts_of(operation.type).is_elementwise else given[:1]
     is_total = any(item.is_total for item in read if item)
     if any(item.kind is not Kind.SHARED and not item.entries for item in inputs):
         return [Entries(is_total=True) if is_total else None] * len(outputs)
@@ -64,15 +66,20 @@ def entries_after(operation: tf.Operation, inputs: Sequence[Known]) -> Sequence[
 def _of_entries(operation: tf.Operation, given: Sequence[Entries | None]) -> Iterator[Entries]:
     """Yields what is known of outputs that are computed only from entries and shared values."""
     axes = [item.axis if item else None for item in given]
-    places = axes_after(operation, axes)
+    places = places_after(operation, axes)
     crosses = _crosses_rows(operation, axes, places)
     known = [item for item in given if item]
+    is_elementwise = facts_of(operation.type).is_elementwise
     for output, place in zip(operation.outputs, places, strict=True):
-        is_moved = place is not None and place > 0
+        is_moved = isinstance(place, int) and place > 0
         has_axis = is_moved or _has_open_axis(output)
-        has_size = operation.type in ELEMENTWISE and has_axis and any(one.is_size for one in known)
+        has_size = is_elementwise and has_axis and any(one.is_size for one in known)
         yield Entries(
-            axis=place if is_moved else 0 if has_open_rows(output) else None,
+            axis=place
+            if isinstance(place, int) and place > 0
+            else 0
+            if has_open_rows(output)
+            else None,
             crosses_rows=crosses or has_size or any(one.crosses_rows for one in known),
             is_total=crosses and (operation.type in _SHARES or not has_axis),
             is_size=all(one.is_size for one in known) and not has_axis,
@@ -95,12 +102,12 @@ def _has_open_axis(tensor: tf.Tensor) -> bool:
     return tensor.shape.rank is None or None in tensor.shape
 
 
-def _crosses_rows(operation: tf.Operation, axes: Axes, places: Axes) -> bool:
+def _crosses_rows(operation: tf.Operation, axes: Axes, places: Sequence[Place]) -> bool:
     """Whether an op computes along the axis of entries."""
     kind = operation.type
     if kind in _CHOICES or kind in _EXTREMES or (kind == "GatherV2" and axes[1] is not None):
         return False
-    if MIXED in places or works_along_first_axis(operation, axes):
+    if any(isinstance(place, Lost) for place in places):
         return True
     is_lost = not any(map(_has_open_axis, operation.outputs))
     return is_lost and 0 in axes and any(loses_tokens(operation, one) for one in operation.outputs)

@@ -36,7 +36,7 @@ from kerasrec._src.trace.row_traces import (
     of_meeting,
     of_splits,
 )
-from kerasrec._src.trace.token_count import is_count
+from kerasrec._src.trace.token_count import begins_with_count
 
 _PADDING_OP = "RaggedTensorToTensor"
 # Makes a list of rows, over which a loop such as tf.map_fn runs.
@@ -146,7 +146,7 @@ class RowsFinder:
         """
         if operation.type == CHOICE_OP:
             self._learn_meeting(operation, known)
-        elif operation.type in SEGMENT_OPS and is_count(
+        elif operation.type in SEGMENT_OPS and begins_with_count(
             operation.inputs[2], lambda tensor: known[tensor.name].kind
         ):
             number = self._numbering.number(operation.inputs[2])

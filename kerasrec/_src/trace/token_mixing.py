@@ -1,8 +1,8 @@
 """Finds ops that compute one value from several tokens.
 
 TensorFlow's shape inference leaves the size of the token axis open. It cannot say whether an op
-cut, joined or reduced that axis. The tables below say so if it is the first axis, and
-`token_axis.py` if it is another one.
+cut, joined or reduced that axis; the rules of `ops/axes.py` say so. This file has what they cannot
+know: which rows an op takes by the tokens' own numbers, what is padded, and what lists hold.
 """
 
 from __future__ import annotations
@@ -13,55 +13,34 @@ import numpy as np
 import tensorflow as tf
 
 from kerasrec._src.graph.types import Kind
-from kerasrec._src.trace.known import Known, has_open_rows
-from kerasrec._src.trace.token_axis import AXIS_OPS, ELEMENTWISE, REDUCTIONS, Axes, static_value
-
-# Ops whose outputs have a leading axis of open size that depends on the values of tokens.
-_COUNTING_OPS = frozenset({
-    "BroadcastGradientArgs", "Where", "Unique", "UniqueV2", "UniqueWithCounts",
-    "UniqueWithCountsV2", "RaggedGather", "RaggedRange", "Range",
-})  # fmt: skip
-# Ops that add up rows, or change their order.
-_ROW_OPS = frozenset({
-    "RandomShuffle", "StatelessShuffle", "SegmentSum", "SegmentMean", "SegmentMax", "SegmentMin",
-    "SegmentProd", "UnsortedSegmentSum", "UnsortedSegmentMax", "UnsortedSegmentMin",
-    "UnsortedSegmentProd", "SparseSegmentSum", "SparseSegmentMean", "SparseSegmentSqrtN",
-    "Gather", "Diag", "DiagPart",
-})  # fmt: skip
-# Ops along the last axis, which is the token axis if there is no other.
-_LAST_AXIS_OPS = frozenset({
-    "Softmax", "LogSoftmax", "TopKV2", "LowerBound", "UpperBound", "IsotonicRegression",
-    "DenseBincount", "MatrixDiag", "MatrixDiagV2", "MatrixDiagV3",
-})  # fmt: skip
-# Ops that put rows back at the places of their tokens, or take them from there, by the tokens'
-# numbers. For each, how many of its first inputs are values of tokens: if one of these is mixed, so
-# is the result, whatever the numbers are.
-# fmt: off
-_SCATTERS = {"DynamicStitch": 0, "ScatterNd": 0, "CropAndResize": 2} | dict.fromkeys((
-    "TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub", "TensorScatterMax",
-    "TensorScatterMin", "GatherNd", "TensorListGather",
-), 1)
-# fmt: on
-# Ops that take the range of numbers from their whole input, unless they are given a range.
-_QUANTIZERS = frozenset(f"QuantizeAndDequantizeV{version}" for version in (2, 3, 4))
-# Ops that leave the first axis unchanged if their second input begins with this number.
-_WHOLE = {"Tile": 1, "Pad": 0, "PadV2": 0, "MirrorPad": 0, "Slice": 0}
+from kerasrec._src.ops.axes import Lost, Place
+from kerasrec._src.ops.table import Is, facts_of, has, is_given
+from kerasrec._src.ops.views import has_open_rows, static_value
+from kerasrec._src.trace.functions import held_functions
+from kerasrec._src.trace.known import Known
 
 
-def mixes_tokens(operation: tf.Operation, inputs: Sequence[Known]) -> bool:
-    """Whether an op computes from several tokens, or from a value that is mixed already."""
-    if operation.type in _SCATTERS:
-        values = inputs[: _SCATTERS[operation.type]]
-        return any(item.is_mixed for item in values) or _scatters_by_values(operation, inputs)
+def mixes_tokens(operation: tf.Operation, inputs: Sequence[Known], places: Sequence[Place]) -> bool:
+    """Whether an op computes from several tokens, or from a value that is mixed already.
+
+    Args:
+        operation: The op.
+        inputs: What is known of its inputs.
+        places: The places of the token axis in its outputs, by the op's rule.
+    """
+    if any(isinstance(place, Lost) for place in places):
+        return True
+    by_number = facts_of(operation.type).by_number
+    if by_number:
+        is_mixed = any(item.is_mixed for item in inputs[: by_number.num_values])
+        return is_mixed or _goes_by_other_numbers(operation, inputs, by_number.numbers)
     if any(item.is_mixed for item in inputs):
         return True
-    if operation.type == "TensorListSetItem" and inputs[2].is_single:
+    if has(operation.type, Is.SETTING) and inputs[2].is_single:
         return _hands_on(operation)
     if averages_open_axis(operation):
-        is_padded = inputs[0].kind is Kind.WAVE or _is_padded(operation.inputs[0])
-        if is_padded:
-            return True
-    return works_along_first_axis(operation, [item.axis for item in inputs])
+        return inputs[0].kind is Kind.WAVE or _is_padded(operation.inputs[0])
+    return False
 
 
 def _hands_on(operation: tf.Operation) -> bool:
@@ -72,62 +51,34 @@ def _hands_on(operation: tf.Operation) -> bool:
     """
     if tf.get_static_value(operation.inputs[1]) is None:
         return False
-    made_by = operation.inputs[0].op
-    while made_by.type in ("TensorListSetItem", "TensorListResize", "Identity"):
+    made_by = operation
+    while made_by.inputs and made_by.inputs[0].dtype == tf.variant:
         made_by = made_by.inputs[0].op
-    return bool(made_by.type == "Placeholder")
+    return is_given(made_by)
 
 
-def _scatters_by_values(operation: tf.Operation, inputs: Sequence[Known]) -> bool:
+def _goes_by_other_numbers(
+    operation: tf.Operation, inputs: Sequence[Known], numbers: int | None
+) -> bool:
     """Whether an op finds tokens by numbers other than their own.
 
     A token's own number is computed from all tokens, by `tf.range(tf.shape(x)[0])` or `tf.where`.
+
+    Args:
+        operation: An op that puts rows at places, or takes them from there.
+        inputs: What is known of its inputs.
+        numbers: Its input with the numbers of rows; None if the first half of them has these.
     """
-    kind, axes = operation.type, [item.axis for item in inputs]
-    if kind == "DynamicStitch":
+    if numbers is None:
         half = len(inputs) // 2
-        return 0 in axes[half:] and not all(item.is_mixed for item in inputs[:half])
-    if kind == "ScatterNd":
-        return has_open_rows(operation.outputs[0]) and not inputs[0].is_mixed
-    if kind == "CropAndResize":
-        return axes[0] == 0 and not inputs[2].is_mixed
-    if kind == "TensorListGather":
-        return inputs[0].is_single and not inputs[1].is_mixed
-    return axes[0] == 0 and not inputs[1].is_mixed
-
-
-def works_along_first_axis(operation: tf.Operation, axes: Axes) -> bool:
-    """Whether an op cuts, joins, reorders or reduces the token axis, if it is the first."""
-    if operation.type in _COUNTING_OPS:
-        return True
-    if operation.type == "ConcatV2" and 0 in axes:
-        return tf.get_static_value(operation.inputs[-1]) == 0
-    if axes[0] != 0:
+        is_of_tokens = any(item.axis == 0 for item in inputs[half:])
+        return is_of_tokens and not all(item.is_mixed for item in inputs[:half])
+    if inputs[numbers].is_mixed:
         return False
-    if operation.type in _ROW_OPS:
-        return True
-    if operation.type.startswith("FusedBatchNorm"):
-        return operation.get_attr("is_training")
-    if operation.type in _QUANTIZERS:
-        return not operation.get_attr("range_given") and operation.get_attr("axis") != 0
-    if operation.type in _WHOLE:
-        return _begins_with_another(operation.inputs[1], _WHOLE[operation.type])
-    if operation.type == "ReverseSequence":
-        return operation.get_attr("seq_dim") == 0
-    if operation.type in REDUCTIONS:
-        return not has_open_rows(operation.outputs[0])
-    if operation.type == "GatherV2":
-        axis = tf.get_static_value(operation.inputs[2])
-        return axis == 0 and operation.get_attr("batch_dims") == 0
-    if operation.type == "StridedSlice":
-        return _cuts_first_axis(operation)
-    if operation.type in _LAST_AXIS_OPS:
-        shape = operation.inputs[0].shape
-        return shape.rank is not None and shape[-1] is None
-    if operation.type in AXIS_OPS:
-        along, rank = static_value(operation.inputs[-1]), operation.inputs[0].shape.rank
-        return along is None or rank is None or 0 in np.atleast_1d(along) % rank
-    return False
+    if numbers == 0:
+        return has_open_rows(operation.outputs[0])
+    is_list = operation.inputs[0].dtype == tf.variant
+    return inputs[0].is_single if is_list else inputs[0].axis == 0
 
 
 def averages_open_axis(operation: tf.Operation) -> bool:
@@ -136,7 +87,7 @@ def averages_open_axis(operation: tf.Operation) -> bool:
     Padded rows have such an axis. It is as long as the longest row of the tokens that run together,
     so the result depends on them, whatever rows are padded with. A sum does not if it is zeros.
     """
-    if operation.type not in ("Mean", "Prod"):
+    if not has(operation.type, Is.AVERAGE):
         return False
     axes, shape = static_value(operation.inputs[1]), operation.inputs[0].shape
     if axes is None or shape.rank is None:
@@ -149,12 +100,25 @@ def _is_padded(tensor: tf.Tensor) -> bool:
     pending, seen = [tensor.op], set()
     while pending:
         operation = pending.pop()
-        if operation.type == "RaggedTensorToTensor":
+        if has(operation.type, Is.PADDING):
             return True
-        if operation.type in ELEMENTWISE and operation not in seen:
+        if facts_of(operation.type).is_elementwise and operation not in seen:
             seen.add(operation)
             pending += [source.op for source in operation.inputs]
     return False
+
+
+def loses_tokens(operation: tf.Operation, output: tf.Tensor) -> bool:
+    """Whether an output without a token axis is computed from the values of all tokens.
+
+    Args:
+        operation: An op with an input in which the token axis is the first.
+        output: An output of the op, with a first axis of known size, or without axes.
+    """
+    is_value = output.dtype not in (tf.variant, tf.resource)  # Not a list that a loop fills, say.
+    if not is_value or has(operation.type, Is.TOKENLESS):
+        return False
+    return not held_functions(operation.node_def)
 
 
 def is_of_single_tokens(operation: tf.Operation, inputs: Sequence[Known]) -> bool:
@@ -162,41 +126,14 @@ def is_of_single_tokens(operation: tf.Operation, inputs: Sequence[Known]) -> boo
 
     Single entries of rows count, too.
     """
-    if operation.type == "TensorListFromTensor":
+    if has(operation.type, Is.UNSTACKING):
         (item,) = inputs[:1]
         return 0 in (item.axis, item.entries and item.entries.axis)
-    return operation.type != "TensorListStack" and any(item.is_single for item in inputs)
+    return not has(operation.type, Is.STACKING) and any(item.is_single for item in inputs)
 
 
 def is_of_one_token(operation: tf.Operation, inputs: Sequence[Known]) -> bool:
     """Whether an op computes only from elements for one token, and not from a list of elements."""
-    if operation.type.startswith("TensorList") or not any(item.is_single for item in inputs):
+    if facts_of(operation.type).is_of_list or not any(item.is_single for item in inputs):
         return False
     return all(item.is_single or item.kind is Kind.SHARED for item in inputs)
-
-
-def _begins_with_another(tensor: tf.Tensor, number: int) -> bool:
-    """Whether the first entry of a list differs from a number; False if it cannot be read.
-
-    A list that a user writes has an entry for each axis, and some of these may be computed. The
-    lists that TensorFlow computes for gradients are not made of single entries.
-    """
-    entries, operation = static_value(tensor), tensor.op
-    if entries is not None:
-        return bool(np.any(entries[:1] != number))
-    if operation.type == "Cast" or (
-        operation.type == "ConcatV2" and tf.get_static_value(operation.inputs[-1]) == 0
-    ):
-        return _begins_with_another(operation.inputs[0], number)
-    if operation.type == "Pack" and operation.get_attr("axis") == 0:
-        first = static_value(operation.inputs[0])
-        return first is None or bool(np.any(first != number))
-    return False
-
-
-def _cuts_first_axis(operation: tf.Operation) -> bool:
-    if operation.get_attr("ellipsis_mask") & 1 or operation.get_attr("new_axis_mask") & 1:
-        return False
-    is_whole = operation.get_attr("begin_mask") & operation.get_attr("end_mask") & 1
-    strides = tf.get_static_value(operation.inputs[3])
-    return not is_whole or strides is None or strides[0] != 1

@@ -16,6 +16,7 @@ import tensorflow as tf
 from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.graph.nodes import Argument, RowsOfRoots, Shared, SumCotangent
 from kerasrec._src.graph.values import Value
+from kerasrec._src.ops.table import Is, has
 
 _Item = TypeVar("_Item")
 
@@ -54,7 +55,7 @@ def connected_results(graph: TaggedGraph) -> dict[Value, frozenset[str]]:
 def passes_cotangents(value: Value) -> bool:
     """Whether cotangents flow from a value to the inputs of its op."""
     is_list = value.type.dtype in (tf.resource, tf.variant)
-    return (value.type.is_differentiable or is_list) and value.node.op != "StopGradient"
+    return (value.type.is_differentiable or is_list) and not has(value.node.op, Is.STOPPING)
 
 
 def wanted_values(graph: TaggedGraph) -> set[Value]:

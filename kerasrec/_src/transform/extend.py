@@ -36,6 +36,8 @@ from kerasrec._src.graph.graph import (
 from kerasrec._src.graph.types import Kind, Type
 from kerasrec._src.graph.values import Branch, Node, Region, Value, branches
 from kerasrec._src.graph.writer import GraphWriter
+from kerasrec._src.ops.axes import averages, joined, sums
+from kerasrec._src.ops.table import Is, facts_of, has
 from kerasrec._src.transform.dependence import connected_results, grown, wanted_values
 from kerasrec._src.transform.linkage import call_from_outside, new_linkage, set_linkage
 from kerasrec._src.transform.primitives import Cotangent, PrimitiveWriter, UnknownDrawError
@@ -225,11 +227,12 @@ class _BodyGradient:
             RULES[type(node)](self, node)
 
     def _primitive(self, node: nodes.Primitive) -> None:
-        if node.op == "UnsortedSegmentSum" and isinstance(node.inputs[1].node, nodes.Rows):
+        facts = facts_of(node.op)
+        if has(node.op, Is.SEGMENT_SUM) and isinstance(node.inputs[1].node, nodes.Rows):
             self._sum_over_rows(node)
-        elif node.op == "ConcatV2" and _joins_columns(node):
+        elif facts.axes is joined and _joins_columns(node):
             self._columns(node)
-        elif node.op in ("Mean", "Sum") and _axes_of_each(node):
+        elif facts.axes in (averages, sums) and _axes_of_each(node):
             self._reduction(node)
         else:
             self._by_registry(node)
@@ -239,7 +242,7 @@ class _BodyGradient:
         inputs = [value for value in node.inputs if value in self.wanted]
         if not cotangents or not inputs:
             return
-        if node.op == "EagerPyFunc":
+        if has(node.op, Is.IN_PYTHON):
             reason = "TensorFlow computes it only in the graph that calls the Python function"
             self._obstacle(f"tf.py_function at {node.source}", reason)
             return
@@ -416,7 +419,11 @@ class _BodyGradient:
             return
         axes, shape = _axes_of_each(node), value.type.shape or ()
         kept = [1 if axis in axes else dim for axis, dim in enumerate(shape, start=1)]
-        count = math.prod(shape[axis - 1] or 0 for axis in axes) if node.op == "Mean" else 1
+        count = (
+            math.prod(shape[axis - 1] or 0 for axis in axes)
+            if facts_of(node.op).axes is averages
+            else 1
+        )
 
         def with_axes(tensor: tf.Tensor) -> tf.Tensor:
             found = tf.reshape(tensor, [-1, *kept])
@@ -600,7 +607,7 @@ def _or_zero(is_read: tf.Tensor, cotangent: tf.Tensor) -> tf.Tensor:
 
 def _static(value: Value) -> int | None:
     """The number that a constant holds; None for other values."""
-    if not isinstance(value.node, nodes.Primitive) or value.node.op != "Const":
+    if not (isinstance(value.node, nodes.Primitive) and value.node.is_constant):
         return None
     return int(tf.get_static_value(value.node.operation.outputs[0]))
 

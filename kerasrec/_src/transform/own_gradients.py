@@ -10,15 +10,13 @@ from kerasrec._src.errors import TraceError
 from kerasrec._src.graph.nodes import Primitive
 from kerasrec._src.graph.types import Kind
 from kerasrec._src.graph.values import Value
+from kerasrec._src.ops.table import Is, has, is_given
 from kerasrec._src.trace.functions import with_held
 from kerasrec._src.trace.kinds import KindFinder
 from kerasrec._src.trace.rows import RowsFinder
 from kerasrec._src.trace.source import at
 
-_OWN_GRADIENT = "IdentityN"  # TensorFlow applies it to the results of a `tf.custom_gradient`.
-# The gradients of TensorFlow's ops sum over axes that this op computes at run time, so the axes are
-# not known here. The names of ops that a gradient tape adds contain the second string.
-_BROADCASTS, _OF_TAPES = "BroadcastGradientArgs", "gradient_tape/"
+_OF_TAPES = "gradient_tape/"  # The names of ops that a gradient tape adds contain it.
 
 
 def check_own_gradient(
@@ -42,12 +40,15 @@ def check_own_gradient(
     """
     operations = graph.get_operations()
     added = operations[start:]
-    if node.op != _OWN_GRADIENT or not added:
+    # TensorFlow passes on the results of a `tf.custom_gradient` by an op of its own.
+    if not has(node.op, Is.PASSING) or not added:
         return
     held = with_held(added)
-    if any(one.op == _BROADCASTS or one.name.startswith(_OF_TAPES) for one in held):
+    # The gradients of TensorFlow's ops sum over axes that are computed at run time, so the axes are
+    # not known here.
+    if any(has(op.op, Is.BROADCAST_AXES) or op.name.startswith(_OF_TAPES) for op in held):
         return
-    given = [*operations[:start], *(one for one in added if one.type == "Placeholder")]
+    given = [*operations[:start], *(one for one in added if is_given(one))]
     tensors = [tensor for operation in given for tensor in operation.outputs]
     known = {one.name: values[one.name].type.kind for one in tensors if one.name in values}
     if any(known.get(one.name) is Kind.WAVE for operation in added for one in operation.inputs):

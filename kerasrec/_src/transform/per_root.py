@@ -22,6 +22,8 @@ from kerasrec._src.graph.nodes import Merge, Parameter, Primitive, Repeat, Switc
 from kerasrec._src.graph.types import Kind, Type
 from kerasrec._src.graph.values import Node, Region, Source, Value
 from kerasrec._src.graph.writer import GraphWriter
+from kerasrec._src.ops.axes import gathered
+from kerasrec._src.ops.table import Is, facts_of, has
 from kerasrec._src.trace.source import at
 from kerasrec._src.transform.primitives import PrimitiveWriter
 
@@ -80,7 +82,7 @@ def _parameter_of(value: Value) -> Parameter | None:
     if isinstance(node, Merge):
         found = {_parameter_of(item) for item in node.inputs}
         return found.pop() if len(found) == 1 else None
-    if isinstance(node, Switch | Repeat) or node.op == "Identity":
+    if isinstance(node, Switch | Repeat) or has(node.op, Is.PASSING):
         return _parameter_of(node.inputs[0])
     return node if isinstance(node, Parameter) else None
 
@@ -137,7 +139,7 @@ class TableRows:
         """Returns the indices of a node's outputs in the table; None if it computes anything."""
         if isinstance(node, Switch | Repeat):
             return self.indices
-        if not isinstance(node, Primitive) or node.op != "GatherV2":
+        if not isinstance(node, Primitive) or facts_of(node.op).axes is not gathered:
             return None
         _, index, axis = node.inputs
         is_entry = node.operation.get_attr("batch_dims") == 1 and index.type.shape == ()
@@ -163,7 +165,7 @@ class TableRows:
 
 def _constant(value: Value) -> int | None:
     node = value.node
-    if not isinstance(node, Primitive) or node.op != "Const":
+    if not (isinstance(node, Primitive) and node.is_constant):
         return None
     return int(tf.make_ndarray(node.operation.get_attr("value")))
 

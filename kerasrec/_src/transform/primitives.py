@@ -16,13 +16,13 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from kerasrec._src.graph.elementwise import ELEMENTWISE
 from kerasrec._src.graph.fire import copy_of, on_device_of
 from kerasrec._src.graph.graph import Traced
 from kerasrec._src.graph.nodes import Computed, Primitive, Recomputed, Shared, operations
 from kerasrec._src.graph.types import Kind, Shape, Type, shape_of
 from kerasrec._src.graph.values import Node, Region, Source, Value, each_of
 from kerasrec._src.graph.writer import GraphWriter
+from kerasrec._src.ops.table import facts_of, is_given
 from kerasrec._src.trace.draws import drawn, is_draw_of_tokens, repeats_draw, seed_of
 from kerasrec._src.transform.derivative import (
     Derivative,
@@ -224,7 +224,7 @@ class PrimitiveWriter:
         gets a placeholder.
         """
         if value not in self._tensors:
-            if isinstance(value.node, Primitive) and value.node.op == "Const":
+            if isinstance(value.node, Primitive) and value.node.is_constant:
                 tensor = copy_of(value.node.operation, []).outputs[0]
             else:
                 tensor = tf.compat.v1.placeholder(value.type.dtype, value.type.tensor_shape())
@@ -281,7 +281,7 @@ class PrimitiveWriter:
         The caller knows the kind of the result and sets it.
         """
         for operation in self._graph.get_operations()[start:]:
-            is_input = operation.type == "Placeholder"  # For a value, or for a captured tensor.
+            is_input = is_given(operation)  # For a value, or for a captured tensor.
             if is_input or not operation.outputs or operation.outputs[0].name in self._values:
                 continue
             values = [self._value(tensor) for tensor in operation.inputs]
@@ -348,7 +348,7 @@ class PrimitiveWriter:
 
 def _shape_of_each(operation: tf.Operation, inputs: Sequence[Value]) -> Shape:
     """The shape of an op's result for one token; None if it is not certain."""
-    return broadcast_of(inputs) if operation.type in ELEMENTWISE else None
+    return broadcast_of(inputs) if facts_of(operation.type).is_elementwise else None
 
 
 def scratch_graph() -> tf.types.experimental.ConcreteFunction:
@@ -381,7 +381,7 @@ def _question(
     read = []
     for value in values:
         constant = None
-        if isinstance(value.node, Primitive) and value.node.op == "Const":
+        if isinstance(value.node, Primitive) and value.node.is_constant:
             constant = definition_of(value.node.operation)
             if constant is None:
                 return None

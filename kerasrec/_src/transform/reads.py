@@ -23,6 +23,7 @@ from kerasrec._src.graph.nodes import Argument, Computed, Entrance
 from kerasrec._src.graph.types import Kind, Type
 from kerasrec._src.graph.values import Branch, Node, Region, Value
 from kerasrec._src.graph.writer import GraphWriter
+from kerasrec._src.ops.table import Is, has
 from kerasrec._src.transform.dependence import grown, passes_cotangents
 from kerasrec._src.transform.primitives import PrimitiveWriter
 from kerasrec._src.transform.recompute import Group, in_groups
@@ -32,18 +33,12 @@ Output = tuple[str, int]
 Readers = frozenset[Output | None]
 """The outputs of a body that depend on a value; None means a table, which every call keeps."""
 
-# Their derivatives are no larger than 1, so a cotangent of zero gives zeros.
-_ADD_OR_MOVE = {
-    *("Add", "AddN", "AddV2", "BiasAdd", "Neg", "Sub", "Sum"),
-    *("Cast", "ConcatV2", "ExpandDims", "GatherV2", "Identity", "Pack", "Reshape", "Slice"),
-    *("Split", "Squeeze", "StridedSlice", "Transpose", "Unpack"),
-}
 _BOOL = Type(tf.bool, ())
 
 
 def only_adds_or_moves(nodes: Iterable[Node]) -> bool:
     """Whether the gradients of all these ops map a cotangent of zero to zeros for certain."""
-    return all(node.op in _ADD_OR_MOVE for node in nodes)
+    return all(has(node.op, Is.SLOPE_ONE) for node in nodes)
 
 
 class Reads:

@@ -33,8 +33,8 @@ from kerasrec._src.graph.nodes import (
     operations,
 )
 from kerasrec._src.graph.values import Node, Value
+from kerasrec._src.ops.table import draws_from_seed, is_constant, reads_variable
 from kerasrec._src.trace.functions import (
-    STATELESS_RANDOM,
     definitions_held,
     held_functions,
     hides_a_variable,
@@ -168,14 +168,14 @@ def _draws_by_count(node: Node) -> bool:
     (operation,) = operations([node])
     if held_functions(operation.node_def):
         return any(map(_draws_in, definitions_held([operation])))
-    return operation.type.startswith(STATELESS_RANDOM)
+    return draws_from_seed(operation.type)
 
 
 def _draws_in(function: Any) -> bool:
     """Whether a function's definition draws numbers of a shape that is not constant."""
-    constants = {node.name for node in function.node_def if node.op == "Const"}
+    constants = {node.name for node in function.node_def if is_constant(node.op)}
     return any(
-        node.op.startswith(STATELESS_RANDOM) and node.input[0].split(":")[0] not in constants
+        draws_from_seed(node.op) and node.input[0].split(":")[0] not in constants
         for node in function.node_def
     )
 
@@ -211,7 +211,7 @@ def _runs_again(node: Node) -> bool:
     return (
         node.function is not None
         or any(_is_list(value) for value in (*node.inputs, *node.outputs))
-        or (node.op != "ReadVariableOp" and any(map(is_handle, node.inputs)))
+        or (not reads_variable(node.op) and any(map(is_handle, node.inputs)))
     )
 
 
@@ -281,7 +281,7 @@ def _with_shared(nodes: Sequence[Node]) -> list[Node]:
             value.node
             for value in node.inputs
             if value.is_shared and isinstance(value.node, Computed)
-            if value.node.op == "Const" or _is_list(value)
+            if value.node.is_constant or _is_list(value)
         ]
         found += [*_with_shared(shared), node]
     return found

@@ -14,17 +14,19 @@ import tensorflow as tf
 
 from kerasrec._src.graph.types import Kind, Shape
 from kerasrec._src.graph.values import Node, Value
+from kerasrec._src.ops.axes import reshaped, sums
+from kerasrec._src.ops.table import Is, facts_of, has
 
 
 def simpler(node: Node) -> list[Value] | None:
     """Returns existing values that are equal to the node's outputs; None if there are none."""
-    if node.op in ("Identity", "IdentityN"):
+    if has(node.op, Is.PASSING):
         return list(node.inputs)
-    if node.op == "Reshape":
+    if facts_of(node.op).axes is reshaped:
         value, shape = node.inputs
-        is_same = shape.node.op == "Shape" and _same(shape.node.inputs[0], value)
+        is_same = has(shape.node.op, Is.SHAPE) and _same(shape.node.inputs[0], value)
         return [value] if is_same else None
-    if node.op == "Sum" and _are_no_axes(node.inputs[1]):
+    if _is_sum(node) and _are_no_axes(node.inputs[1]):
         return [node.inputs[0]]
     return None
 
@@ -36,21 +38,25 @@ def sum_of_broadcast(node: Node) -> tuple[Value, list[int]] | None:
         A value, and the axes over which to sum it; these axes are kept with size 1. None if the
         node does something else, or if shapes are not known.
     """
-    if node.op != "Reshape" or node.inputs[0].node.op != "Sum":
+    if facts_of(node.op).axes is not reshaped or not _is_sum(node.inputs[0].node):
         return None
     value, axes = node.inputs[0].node.inputs
-    if axes.node.op != "BroadcastGradientArgs":
+    if not has(axes.node.op, Is.BROADCAST_AXES):
         return None
-    shapes = [one.node for one in (*axes.node.inputs, node.inputs[1])]
-    if not all(one.op == "Shape" for one in shapes):
+    shapes = [size.node for size in (*axes.node.inputs, node.inputs[1])]
+    if not all(has(node.op, Is.SHAPE) for node in shapes):
         return None
-    *operands, like = (one.inputs[0] for one in shapes)
+    *operands, like = (shape.inputs[0] for shape in shapes)
     own, shape = operands[axes.index], broadcast_of(operands)
     is_broadcast = value.type.kind is Kind.TOKEN and value.type.shape == shape
     if shape is None or not (is_broadcast and _same(own, like)):
         return None
     pairs = enumerate(zip(own.type.shape or (), shape, strict=True), start=1)
     return value, [axis for axis, (mine, all_of_it) in pairs if mine != all_of_it]
+
+
+def _is_sum(node: Node) -> bool:
+    return facts_of(node.op).axes is sums
 
 
 def broadcast_of(values: Sequence[Value]) -> Shape:
@@ -77,10 +83,10 @@ def broadcast_of(values: Sequence[Value]) -> Shape:
 
 def _are_no_axes(axes: Value) -> bool:
     """Whether there are no axes to sum over, since both shapes that they come from are equal."""
-    if axes.node.op != "BroadcastGradientArgs":
+    if not has(axes.node.op, Is.BROADCAST_AXES):
         return False
     shapes = [value.node for value in axes.node.inputs]
-    if not all(shape.op == "Shape" for shape in shapes):
+    if not all(has(shape.op, Is.SHAPE) for shape in shapes):
         return False
     one, two = (shape.inputs[0] for shape in shapes)
     return two.type.kind is Kind.TOKEN and _same(one, two)

@@ -18,17 +18,20 @@ from kerasrec._src.emit.results import Tensors
 from kerasrec._src.emit.xla_formulas import fire_alike
 from kerasrec._src.frames.block import Block
 from kerasrec._src.frames.layout import Column
-from kerasrec._src.frames.rows_xla.entries import RAGGED_GATHER, filled_like, is_of_entries
+from kerasrec._src.frames.rows_xla.entries import filled_like, is_of_entries, looks_up_ragged
 from kerasrec._src.frames.rows_xla.entry_rows import EntryRows, entry_rows, look_up, num_fitting
 from kerasrec._src.frames.rows_xla.layout import MaskedLayout
 from kerasrec._src.frames.rows_xla.ops import failing
-from kerasrec._src.frames.rows_xla.reductions import axes_of, is_reduction
+from kerasrec._src.frames.rows_xla.reductions import is_reduction
 from kerasrec._src.frames.rows_xla.rows import MaskedRows, beside, put
 from kerasrec._src.graph.fire import branch_chosen
 from kerasrec._src.graph.graph import CallSite
 from kerasrec._src.graph.nodes import Collect, Leave
 from kerasrec._src.graph.values import Each, Region, Value, each_of
 from kerasrec._src.half_precision import in_float32
+from kerasrec._src.ops.axes import gathered, sums
+from kerasrec._src.ops.shapes import named_axes
+from kerasrec._src.ops.table import facts_of
 from kerasrec._src.schedule.instructions import (
     Fetch,
     Fire,
@@ -433,11 +436,12 @@ class MaskedBlock(Block):
     @_run.register
     def _(self, one: Fire) -> None:
         inputs = self.all(one.inputs)
-        axes = axes_of(one.node) if one.node.op == "Sum" else None
+        is_sum = facts_of(one.node.op).axes is sums
+        axes = named_axes(one.node.operation.inputs[1]) if is_sum else None  # type: ignore[attr-defined]
         if axes is not None:  # A gradient that broadcasts computes them; XLA must know them.
             inputs[1] = tf.constant(axes, inputs[1].dtype)
         if is_reduction(one.node):
-            summed = one.inputs[:1] if one.node.op == "Sum" else one.inputs
+            summed = one.inputs[:1] if is_sum else one.inputs
             for place, value in enumerate(summed):
                 if not value.is_shared:
                     inputs[place] = self._without_dead(inputs[place], value)
@@ -445,7 +449,7 @@ class MaskedBlock(Block):
         if fails is not None:
             of_rows = [value for value in one.inputs if value in self._of_entries]
             self.fail(fails, one.node.region, of_rows[0] if of_rows else None)
-        if one.node.op == RAGGED_GATHER:
+        if looks_up_ragged(one.node):
             assert self.rows.sizes.entries is not None and fails is not None
             # Frames of other branches may look up a row in the table's padding, which is none.
             live, size = self.live & ~fails, self.rows.sizes.entries
@@ -460,7 +464,7 @@ class MaskedBlock(Block):
 
     def _fire(self, one: Fire, inputs: Tensors) -> Tensors:
         """The outputs of an op; records which of them are rows of entries."""
-        if one.node.op == "GatherV2" and not one.inputs[0].is_shared:
+        if facts_of(one.node.op).axes is gathered and not one.inputs[0].is_shared:
             inputs[1] = tf.maximum(inputs[1], 0)  # Dead rows of entries have no frame: -1.
         for value in (*one.inputs, filled_like(one.node)):
             if value in self._of_entries:

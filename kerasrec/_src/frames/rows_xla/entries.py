@@ -18,12 +18,10 @@ from kerasrec._src.graph.graph import Body
 from kerasrec._src.graph.nodes import Accumulate, Computed, Enter, Leave, Primitive, Rows, Switch
 from kerasrec._src.graph.types import Kind
 from kerasrec._src.graph.values import Each, Node, Region, Value, each_of
+from kerasrec._src.ops.axes import broadcast, gathered, reshaped, sliced
+from kerasrec._src.ops.table import Fails, Is, facts_of, has
+from kerasrec._src.ops.views import cut_of_rows
 from kerasrec._src.trace.row_reductions import SEGMENT_OPS
-
-RAGGED_GATHER = "RaggedGather"
-_SAME_NUMBERS = frozenset({"Cast", "Identity", "EnsureShape"})
-_SAME_IDS = frozenset({"Cast", "Maximum", "Reshape"})
-_SHAPES = frozenset({"Shape", "ShapeN", "Size"})
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,7 @@ class Lookup:
 def lookup_of(each: Each) -> Lookup | None:
     """The lookup from which the entries of a region come; None if they come from elsewhere."""
     lengths = _source(each.selector).node
-    if lengths.op != "Sub":
+    if not has(lengths.op, Is.DIFFERENCE):
         return None
     ends, starts = (_source(value).node for value in lengths.inputs)
     if not (_cuts(ends, 1, None) and _cuts(starts, None, -1)):
@@ -62,27 +60,35 @@ def is_of_entries(value: Value) -> bool:
     node, shape = value.node, value.type.shape
     if value.type.kind is not Kind.WAVE or not shape or shape[0] is not None:
         return False
-    if isinstance(node, Leave | Rows) or node.op == RAGGED_GATHER:
-        return node.op != RAGGED_GATHER or value.index == 1
+    if isinstance(node, Leave | Rows):
+        return True
+    if looks_up_ragged(node):
+        return value.index == 1
     like = filled_like(node)
     if like is not None:
         return is_of_entries(like)
-    return node.op not in SEGMENT_OPS | _SHAPES and any(map(is_of_entries, node.inputs))
+    is_known = node.op in SEGMENT_OPS or has(node.op, Is.SIZES)
+    return not is_known and any(map(is_of_entries, node.inputs))
 
 
 def filled_like(node: Node) -> Value | None:
     """The value whose shape an op fills with a number, as `tf.ones_like` does; None for others."""
-    shape = node.inputs[0].node if node.op == "Fill" else None
-    return shape.inputs[0] if shape is not None and shape.op == "Shape" else None
+    shape = node.inputs[0].node if has(node.op, Is.FILLING) else None
+    return shape.inputs[0] if shape is not None and has(shape.op, Is.SHAPE) else None
+
+
+def looks_up_ragged(node: Node) -> bool:
+    """Whether an op looks up rows of a table of ragged rows."""
+    return facts_of(node.op).fails is Fails.RAGGED_ROW_OUTSIDE
 
 
 def _is_of_rows(node: Node) -> bool:
     regions = [node.region, *(value.region for value in node.outputs)]
-    return isinstance(node, Rows) or node.op == RAGGED_GATHER or any(map(each_of, regions))
+    return isinstance(node, Rows) or looks_up_ragged(node) or any(map(each_of, regions))
 
 
 def _lookup_at(node: Node) -> Lookup | None:
-    if node.op != RAGGED_GATHER or len(node.inputs) != 3:
+    if not looks_up_ragged(node) or len(node.inputs) != 3:
         return None
     splits, values, index = node.inputs
     if not (splits.is_shared and values.is_shared) or index.type.kind is not Kind.TOKEN:
@@ -92,24 +98,15 @@ def _lookup_at(node: Node) -> Lookup | None:
 
 def _source(value: Value) -> Value:
     """The value that was cast, selected or passed on to give this one, for the same tokens."""
-    while value.node.op in _SAME_NUMBERS or isinstance(value.node, Switch):
+    while has(value.node.op, Is.SAME_NUMBERS) or isinstance(value.node, Switch):
         value = value.node.inputs[0]
     return value
 
 
 def _cuts(node: Node, begin: int | None, end: int | None) -> bool:
     """Whether an op cuts the first axis from `begin` to `end`; None means no cut on that side."""
-    if node.op != "StridedSlice" or not isinstance(node, Primitive):
-        return False
-    given = [tf.get_static_value(tensor) for tensor in node.operation.inputs[1:]]
-    if any(item is None or item.size != 1 for item in given) or given[2][0] != 1:
-        return False
-    for which, wanted, found in (("begin", begin, given[0][0]), ("end", end, given[1][0])):
-        is_open = node.operation.get_attr(f"{which}_mask") & 1 or (which == "begin" and found == 0)
-        if bool(is_open) != (wanted is None) or (wanted is not None and found != wanted):
-            return False
-    others = ("ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
-    return not any(node.operation.get_attr(name) for name in others)
+    is_slice = isinstance(node, Primitive) and facts_of(node.op).axes is sliced
+    return is_slice and cut_of_rows(node.operation) == slice(begin, end, 1)  # type: ignore[attr-defined]
 
 
 class Entries:
@@ -179,7 +176,7 @@ class Entries:
         return None
 
     def _refusal_of_op(self, node: Computed) -> str | None:
-        if node.op == RAGGED_GATHER:
+        if looks_up_ragged(node):
             found = _lookup_at(node)
             if found is None:
                 return "looks up rows that tokens do not share, or with another index than a number"
@@ -193,7 +190,7 @@ class Entries:
             return None if is_part else f"computes {node.op} of where rows begin"
         if node.op in SEGMENT_OPS:
             return self._refusal_of_segments(node)
-        if node.op == "GatherV2" and node.inputs[1] in self._ids:
+        if facts_of(node.op).axes is gathered and node.inputs[1] in self._ids:
             self._put(node, self._lookups[node.inputs[1]])
             self.special.add(node)
             axis = tf.get_static_value(node.operation.inputs[2])  # type: ignore[attr-defined]
@@ -206,7 +203,7 @@ class Entries:
         if not self._reads(node):
             return None
         self.known.add(node)
-        if node.op in _SHAPES or self._is_reduction(node):
+        if has(node.op, Is.SIZES) or self._is_reduction(node):
             return None
         lookups = {self._lookups[value] for value in node.inputs if value in self._lookups}
         others = [
@@ -221,7 +218,7 @@ class Entries:
             return f"computes {node.op} of entries of rows, outside of kerasrec.map_fn"
         for index in range(len(node.types)):
             self._put(node, next(iter(lookups)), index)
-        if node.op in _SAME_IDS and any(value in self._ids for value in node.inputs):
+        if has(node.op, Is.SAME_IDS) and any(value in self._ids for value in node.inputs):
             self._ids.update(node.outputs)
         return None
 
@@ -240,7 +237,7 @@ class Entries:
 
     def _has_same_rows(self, node: Node) -> bool:
         """Whether an op keeps the rows of its input, without cutting or joining any."""
-        if node.op != "Reshape":
+        if facts_of(node.op).axes is not reshaped:
             return True
         before, after = node.inputs[0].type.shape, node.types[0].shape
         if not before or not after or after[0] is not None:
@@ -250,12 +247,13 @@ class Entries:
 
     def _is_of_known_rows(self, node: Node) -> bool:
         """Whether an op gives entries the shape of others; a gradient that of its value."""
-        if node.op not in ("Reshape", "BroadcastTo"):
+        facts = facts_of(node.op)
+        if facts.axes not in (reshaped, broadcast):
             return False
         value, shape = node.inputs
-        wanted = self._lookups.get(shape.node.inputs[0]) if shape.node.op == "Shape" else None
+        wanted = self._lookups.get(shape.node.inputs[0]) if has(shape.node.op, Is.SHAPE) else None
         adds_axes = len(value.type.shape or ()) != len(node.types[0].shape or ())
-        if wanted is None or (node.op == "BroadcastTo" and adds_axes):
+        if wanted is None or (facts.axes is broadcast and adds_axes):
             return False
         return self._lookups.get(value) == wanted
 

@@ -24,8 +24,8 @@ from kerasrec._src.frames.layout import CALLS, RETURNS, BufferSpec, Column, Layo
 from kerasrec._src.frames.rows_xla.joined_buffers import JoinedBuffers
 from kerasrec._src.graph.types import Type
 from kerasrec._src.graph.values import Value
+from kerasrec._src.ops.table import Is, has
 from kerasrec._src.schedule.instructions import Broadcast, Fire, Return, Save
-from kerasrec._src.schedule.passes.keep_less import MOVES
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import Component, Place, Section
 from kerasrec._src.schedule.turns import fed_by
@@ -101,7 +101,8 @@ class MaskedLayout(Layout):
         segments = (self.segment(body, sweep, place) for sweep in self.queues)
         ops = [one for item in segments for one in item.instructions if isinstance(one, Fire)]
         return all(
-            one.node.op in MOVES or not any(value.type.dtype.is_floating for value in one.outputs)
+            has(one.node.op, Is.MOVING)
+            or not any(value.type.dtype.is_floating for value in one.outputs)
             for one in ops
         )
 

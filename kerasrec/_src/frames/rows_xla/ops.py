@@ -6,24 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import tensorflow as tf
 
-from kerasrec._src.emit.xla_ops import DIVISIONS, DTYPES, OPS
-from kerasrec._src.frames.rows_xla.entries import RAGGED_GATHER, Entries, has_entries
+from kerasrec._src.frames.rows_xla.entries import Entries, has_entries
 from kerasrec._src.frames.rows_xla.reductions import is_reduction, keeps_rows, unknown_sums
 from kerasrec._src.graph.graph import Body, TaggedGraph
 from kerasrec._src.graph.nodes import Check, Collect, Computed, Effect, Primitive
 from kerasrec._src.graph.types import Kind
 from kerasrec._src.graph.values import Value
+from kerasrec._src.ops.axes import gathered
+from kerasrec._src.ops.table import DTYPES, Fails, Is, Xla, facts_of, has
+from kerasrec._src.ops.views import gathers_rows, static_value
 from kerasrec._src.schedule.instructions import Fire
 
-# No random ops: XLA does not have TensorFlow's seeds. Also, a run that begins again for lack of
-# room would draw anew, so that draws that need much room would be too rare.
-_PRODUCTS = "BatchMatMulV2 BiasAdd BiasAddGrad Einsum MatMul"
-_ROWS = """
-    ArgMax ArgMin ConcatOffset Cumsum DynamicStitch GatherNd IdentityN InvertPermutation L2Loss
-    LeakyRelu LeakyReluGrad LogSoftmax Mean OneHot Pad PadV2 Range ReverseV2 Roll ScatterNd Slice
-    Softmax SparseSoftmaxCrossEntropyWithLogits Split SplitV StridedSliceGrad Transpose
-"""
-_OPS = OPS | frozenset((_PRODUCTS + _ROWS).split())
 _DTYPES = DTYPES | {tf.float16, tf.bfloat16}
 
 
@@ -66,19 +59,17 @@ def _obstacles_of(body: Body) -> Iterator[str]:
 
 
 def _is_known(node: Computed) -> bool:
-    if node.op not in _OPS or not isinstance(node, Primitive):
+    facts = facts_of(node.op)
+    if facts.xla is Xla.NOWHERE or not isinstance(node, Primitive):
         return False
-    if node.op == "GatherV2":  # Bounds can be checked for a table that all tokens share.
-        axis = tf.get_static_value(node.operation.inputs[2])
-        is_plain = axis == 0 and not node.operation.get_attr("batch_dims")
-        return node.inputs[0].is_shared and is_plain
-    if node.op == "GatherNd":
+    if facts.axes is gathered and not gathers_rows(node.operation):
+        return False
+    if has(node.op, Is.LOOKUP):  # Bounds can be checked for a table that all tokens share.
         return node.inputs[0].is_shared
-    if node.op == "ScatterNd":  # The gradient of GatherNd.
+    if has(node.op, Is.SCATTERING):  # The gradient of GatherNd.
         return node.inputs[2].is_shared
-    if node.op == "Slice":  # XLA moves a slice that begins outside.
-        bounds = node.operation.inputs[1:]
-        return all(tf.get_static_value(tensor) is not None for tensor in bounds)
+    if has(node.op, Is.CLAMPED):
+        return all(static_value(tensor) is not None for tensor in node.operation.inputs[1:])
     return True
 
 
@@ -92,31 +83,33 @@ def failing(
         inputs: The tensors for its inputs.
         sizes_of_tables: The number of rows of each SHARED value that has been padded.
     """
-    node = one.node
-    if node.op == "GatherV2":
+    node, fails = one.node, facts_of(one.node.op).fails
+    if fails is Fails.ROW_OUTSIDE:
         if not one.inputs[0].is_shared:
             return None
         size = sizes_of_tables.get(one.inputs[0], tf.shape(inputs[0])[0])
         is_outside = (inputs[1] < 0) | (inputs[1] >= tf.cast(size, inputs[1].dtype))
         return _any_of_row(is_outside, one.inputs[1])
-    if node.op == RAGGED_GATHER:
+    if fails is Fails.RAGGED_ROW_OUTSIDE:
         size = sizes_of_tables.get(one.inputs[0], tf.shape(inputs[0])[0]) - 1
         return (inputs[2] < 0) | (inputs[2] >= tf.cast(size, inputs[2].dtype))
-    if node.op == "GatherNd":
+    if fails is Fails.PLACE_OUTSIDE:
         table, places = inputs
         sizes = tf.shape(table, places.dtype)[: places.shape[-1]]
         if one.inputs[0] in sizes_of_tables:
             first = tf.cast(sizes_of_tables[one.inputs[0]], places.dtype)
             sizes = tf.concat([[first], sizes[1:]], 0)
         return _any_of_row((places < 0) | (places >= sizes), one.inputs[1])
-    if node.op == "SparseSoftmaxCrossEntropyWithLogits":
+    if fails is Fails.LABEL_OUTSIDE:
         logits, labels = inputs
         return (labels < 0) | (labels >= tf.cast(tf.shape(logits)[1], labels.dtype))
     if not node.types[0].dtype.is_integer:
         return None
-    if node.op in DIVISIONS:
+    if fails is Fails.ZERO_DIVISOR:
         return _any_of_row(tf.equal(inputs[1], 0), one.inputs[1])
-    return _any_of_row(inputs[1] < 0, one.inputs[1]) if node.op == "Pow" else None
+    if fails is Fails.NEGATIVE_EXPONENT:
+        return _any_of_row(inputs[1] < 0, one.inputs[1])
+    return None
 
 
 def _any_of_row(fails: tf.Tensor, value: Value) -> tf.Tensor:

@@ -9,10 +9,11 @@ import tensorflow as tf
 
 from kerasrec._src.emit.prepared import with_prepared
 from kerasrec._src.emit.results import Tensors
-from kerasrec._src.frames.rows_xla.entries import RAGGED_GATHER
+from kerasrec._src.frames.rows_xla.entries import looks_up_ragged
 from kerasrec._src.frames.rows_xla.padding import bucket, bucket_beside, padded
 from kerasrec._src.graph.nodes import Accumulate, Collect
 from kerasrec._src.graph.values import Value
+from kerasrec._src.ops.table import Is, has
 from kerasrec._src.schedule.instructions import Broadcast, Fire, Instruction, Reduce
 from kerasrec._src.schedule.schedule import Schedule
 
@@ -43,13 +44,15 @@ class SharedInputs:
         ]
         read += [value for one in self._prepared for value in one.inputs]
         self.values = [
-            value for value in dict.fromkeys(read) if value.node.op != "Const" and value not in made
+            value
+            for value in dict.fromkeys(read)
+            if not value.node.is_constant and value not in made
         ]
         self.read_by_rows = [value for value in self.values if self._is_read_by_rows(value)]
         # For tables of ragged rows, maps the entries to the splits (the places where rows begin).
         self._splits: dict[Value, Value] = {}
         for _, _, one in self.schedule.instructions():
-            if isinstance(one, Fire) and one.node.op == RAGGED_GATHER:
+            if isinstance(one, Fire) and looks_up_ragged(one.node):
                 splits, values = one.inputs[:2]
                 self._splits[values] = splits
         self.tables = [value for value in self.read_by_rows if value.type.tensor_shape()[0] is None]
@@ -61,20 +64,21 @@ class SharedInputs:
     def _reads_rows(self, one: Instruction, value: Value) -> bool:
         """Whether an instruction reads rows of a value, or sums up a gradient of its size."""
         if isinstance(one, Fire):
-            indices = one.inputs[-1:] if one.node.op == RAGGED_GATHER else one.inputs[1:]
+            indices = one.inputs[-1:] if looks_up_ragged(one.node) else one.inputs[1:]
             is_table = value not in indices and one not in self._prepared
-            return is_table and one.node.op in ("GatherV2", "GatherNd", RAGGED_GATHER)
+            return is_table and has(one.node.op, Is.LOOKUP)
         gradient = one.node.inputs[0].node if isinstance(one, Reduce) else None
         return bool(
             gradient
-            and gradient.op == "ScatterNd"
+            and has(gradient.op, Is.SCATTERING)
             and self._is_size_of_gradient(gradient.inputs[2])
         )
 
     def _is_size_of_gradient(self, value: Value) -> bool:
         """Whether a value is a shape that is read only for the size of a gradient."""
-        return value.node.op == "Shape" and all(
-            isinstance(one, Fire) and one.node.op == "ScatterNd" for one in self._readers(value)
+        return has(value.node.op, Is.SHAPE) and all(
+            isinstance(one, Fire) and has(one.node.op, Is.SCATTERING)
+            for one in self._readers(value)
         )
 
     def _readers(self, value: Value) -> list[Instruction]:

@@ -11,14 +11,15 @@ import tensorflow as tf
 from kerasrec._src.graph.nodes import Primitive
 from kerasrec._src.graph.types import Kind
 from kerasrec._src.graph.values import Value
+from kerasrec._src.ops.axes import gathered, reshaped
+from kerasrec._src.ops.table import facts_of
+from kerasrec._src.ops.views import transposes
 from kerasrec._src.schedule.edit import edited, fires, readers_of
 from kerasrec._src.schedule.instructions import Divide, Fire, Instruction, Item, Join, Parts
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import Segment
 
 NAME = "among_instances"
-# These may read or write rows by their positions among all tokens.
-_BY_POSITION = ("GatherNd", "ScatterNd", "TensorScatter", "Segment", "DynamicStitch", "Range")
 
 
 def among_instances(schedule: Schedule, devices: Sequence[str]) -> Schedule:
@@ -59,19 +60,19 @@ def among_instances(schedule: Schedule, devices: Sequence[str]) -> Schedule:
 
 def can_divide(fire: Fire) -> bool:
     """Whether an op gives the same on parts of its tokens as on all, or the parts of a sum."""
-    node = fire.node
+    node, facts = fire.node, facts_of(fire.node.op)
     if not isinstance(node, Primitive) or node.function or node.device or fire.is_masked:
         return False
     if node.operation.op_def.is_stateful or not any(_is_of_tokens(item) for item in fire.inputs):
         return False
     if any(item.type.kind is Kind.WAVE or _is_handle(item) for item in fire.inputs):
         return False
-    if any(name in node.op for name in _BY_POSITION) or _looks_up(fire):
+    if facts.works_by_position or _looks_up(fire):
         return False
     values = [item for item in (*fire.inputs, *fire.outputs) if not item.is_shared]
     if not all(item.type.is_static for item in values):
         return False  # It may have several rows for a token.
-    if node.op == "Reshape" and fire.inputs[0].type.num_bytes != fire.outputs[0].type.num_bytes:
+    if facts.axes is reshaped and fire.inputs[0].type.num_bytes != fire.outputs[0].type.num_bytes:
         return False  # It makes one row of several, or several of one.
     if not all(item.type.is_differentiable for item in fire.outputs):
         return False
@@ -81,7 +82,7 @@ def can_divide(fire: Fire) -> bool:
 def _looks_up(fire: Fire) -> bool:
     """Whether an op takes rows of a shared table, which would be copied, or of other tokens."""
     node = fire.node
-    if node.op != "GatherV2" or not isinstance(node, Primitive):
+    if facts_of(node.op).axes is not gathered or not isinstance(node, Primitive):
         return False
     return fire.inputs[0].is_shared or node.operation.get_attr("batch_dims") == 0
 
@@ -96,9 +97,9 @@ def _is_handle(value: Value) -> bool:
 
 def _is_sum(fire: Fire) -> bool:
     """Whether an op is a product that sums over tokens, for the gradient of a weight."""
-    if fire.node.op != "MatMul" or not all(map(_is_of_tokens, fire.inputs)):
+    if not isinstance(fire.node, Primitive) or not all(map(_is_of_tokens, fire.inputs)):
         return False
-    return bool(fire.node.operation.get_attr("transpose_a"))  # type: ignore[attr-defined]
+    return transposes(fire.node.operation) == (True, False)
 
 
 def _groups(segment: Segment, candidates: set[Fire]) -> list[list[Fire]]:

@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from kerasrec._src.graph.values import Region
+from kerasrec._src.ops.table import Is, has
 from kerasrec._src.schedule.instructions import Fire, Return, Wait
 from kerasrec._src.schedule.loads_and_saves import linked
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import Direction, Queues, Segment
 from kerasrec._src.schedule.turns import turns
-
-PRODUCTS = frozenset({"BatchMatMulV2", "Einsum", "MatMul"})
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ def _parts(section: Queues) -> Iterator[_Part]:
 
 def _multiplies(segment: Segment, region: Region) -> bool:
     return any(
-        isinstance(fire, Fire) and fire.node.op in PRODUCTS and region in fire.path
+        isinstance(fire, Fire) and has(fire.node.op, Is.PRODUCT) and region in fire.path
         for fire in segment.placed
     )
 

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 
 from kerasrec._src.graph.types import Kind
 from kerasrec._src.graph.values import Value
+from kerasrec._src.ops.axes import joined, unstacked
+from kerasrec._src.ops.table import Is, facts_of, has
+from kerasrec._src.ops.views import place_of_cut
 from kerasrec._src.schedule.edit import edited
 from kerasrec._src.schedule.instructions import (
     Fire,
@@ -16,8 +19,6 @@ from kerasrec._src.schedule.instructions import (
     Separate,
 )
 from kerasrec._src.schedule.schedule import Schedule
-
-CUTS = frozenset({"Split", "SplitV", "Unpack"})
 
 
 def side_by_side(schedule: Schedule) -> Schedule:
@@ -33,7 +34,7 @@ def side_by_side(schedule: Schedule) -> Schedule:
     for _, _, fire in schedule.of(Fire):
         cuts.update(dict.fromkeys(fire.outputs, fire))
         columns = fire.inputs[:-1]
-        joint = joints.get(columns) if fire.node.op == "ConcatV2" else None
+        joint = joints.get(columns) if facts_of(fire.node.op).axes is joined else None
         if joint and all(len(value.type.shape or ()) == 1 for value in columns):
             output = fire.outputs[0]
             edits[fire] = [Reshape(output, (joint.value,), by=name, at_use=fire.at_use)]
@@ -46,8 +47,8 @@ def side_by_side(schedule: Schedule) -> Schedule:
 
 
 def cut_value(fire: Fire) -> Value:
-    """What an op of `CUTS` cuts into pieces."""
-    return fire.inputs[1 if fire.node.op == "Split" else 0]
+    """What an op that cuts a value into pieces cuts."""
+    return fire.inputs[place_of_cut(fire.node.op)]
 
 
 def widths(columns: Sequence[Value]) -> list[int]:
@@ -57,12 +58,12 @@ def widths(columns: Sequence[Value]) -> list[int]:
 
 def _cuts_into(fire: Fire, items: Sequence[Item]) -> bool:
     """Whether an op cuts the row of a token into these values, from left to right, all alike."""
-    if fire.node.op not in CUTS or items != fire.outputs:
+    if not has(fire.node.op, Is.CUTTING) or items != fire.outputs:
         return False
     (piece, *others) = {value.type for value in fire.outputs}
     whole = cut_value(fire).type
     if others or not piece.is_static or piece.kind is not Kind.TOKEN:
         return False
-    if fire.node.op == "Unpack":
+    if facts_of(fire.node.op).axes is unstacked:
         return whole.shape == (len(items), *(piece.shape or ()))
     return len(piece.shape or ()) == 1

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from kerasrec._src.graph.values import Value
+from kerasrec._src.ops.table import Is, has
 from kerasrec._src.schedule.edit import can_repeat, edited
 from kerasrec._src.schedule.instructions import (
     Fire,
@@ -17,13 +18,9 @@ from kerasrec._src.schedule.instructions import (
     Save,
 )
 from kerasrec._src.schedule.loads_and_saves import at_use_of, items_read
-from kerasrec._src.schedule.passes.columns import CUTS, cut_value
+from kerasrec._src.schedule.passes.columns import cut_value
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import Loop, Queues, Section
-
-# Ops that only move numbers.
-MOVES = frozenset({"ConcatV2", "ExpandDims", "GatherV2", "Identity", "Pack", "Reshape", "Slice"})
-MOVES |= {"Split", "SplitV", "Squeeze", "StridedSlice", "Transpose", "Unpack"}
 
 
 def cut_again(schedule: Schedule) -> Schedule:
@@ -34,7 +31,7 @@ def cut_again(schedule: Schedule) -> Schedule:
     saved = _saved(schedule)
     edits: dict[Instruction, list[Instruction]] = {}
     for section, _, fire in schedule.of(Fire):
-        if isinstance(section, Loop) and fire.node.op in CUTS:
+        if isinstance(section, Loop) and has(fire.node.op, Is.CUTTING):
             are_saved = [value in saved for value in fire.outputs]
             if all(are_saved) or (any(are_saved) and cut_value(fire) in saved):
                 edits[fire] = [replace(fire, at_use=True, by=cut_again.__name__)]
@@ -51,7 +48,7 @@ def move_again(schedule: Schedule) -> Schedule:
     at_use = at_use_of(schedule)
     edits: dict[Instruction, list[Instruction]] = {}
     for _, _, fire in schedule.of(Fire):
-        if fire.at_use or fire.node.op not in MOVES:
+        if fire.at_use or not has(fire.node.op, Is.MOVING):
             continue
         kept = [value for value in fire.outputs if value in saved]
         read = [item for item in items_read(fire, at_use) if item not in at_use]

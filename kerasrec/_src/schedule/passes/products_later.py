@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kerasrec._src.graph.values import Region
+from kerasrec._src.ops.table import Is, has
 from kerasrec._src.schedule.instructions import Fire, Instruction, Item
 from kerasrec._src.schedule.loads_and_saves import at_use_of, items_read, linked
-from kerasrec._src.schedule.passes.branches_apart import PRODUCTS
 from kerasrec._src.schedule.passes.hoist_by_place import settled_places
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import Segment
@@ -65,5 +65,5 @@ def _moved(
         read = {item for other in rest for item in items_read(other, at_use)}
         left = [fire for fire in moved if read.isdisjoint(fire.writes)]
         if len(left) == len(moved):
-            return moved if any(fire.node.op in PRODUCTS for fire in moved) else []
+            return moved if any(has(fire.node.op, Is.PRODUCT) for fire in moved) else []
         moved = left

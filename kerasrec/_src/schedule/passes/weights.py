@@ -11,6 +11,9 @@ import tensorflow as tf
 
 from kerasrec._src.graph.nodes import Primitive
 from kerasrec._src.graph.values import Value
+from kerasrec._src.ops.axes import bias_added, divided, joined, sums
+from kerasrec._src.ops.table import Is, facts_of, has
+from kerasrec._src.ops.views import transposes
 from kerasrec._src.schedule.edit import Edits, edited, fires, places_of, prepared, readers_of
 from kerasrec._src.schedule.instructions import Fire, Item
 from kerasrec._src.schedule.passes.columns import cut_value, widths
@@ -76,12 +79,12 @@ class _Splitter:
 
         Empty where there is none, or where the user says on which device one of them is to run.
         """
-        if cut.node.op not in ("Split", "SplitV"):
+        if facts_of(cut.node.op).axes is not divided:
             return []
         chain = [cut]
         last = self.makers.get(cut_value(cut))
         bias: list[Value] = []
-        if last and last.node.op in ("AddV2", "BiasAdd") and last.inputs[1].is_shared:
+        if last and _adds_two(last) and last.inputs[1].is_shared:
             chain.insert(0, last)
             bias = [last.inputs[1]]
             last = self.makers.get(last.inputs[0])
@@ -163,10 +166,12 @@ def _is_product(fire: Fire, transpose_b: bool) -> bool:
 
 def _transposes(fire: Fire) -> tuple[bool, bool] | None:
     """Whether a MatMul transposes its factors; None for other ops."""
-    if not isinstance(fire.node, Primitive) or fire.node.op != "MatMul":
-        return None
-    get = fire.node.operation.get_attr
-    return get("transpose_a"), get("transpose_b")
+    return transposes(fire.node.operation) if isinstance(fire.node, Primitive) else None
+
+
+def _adds_two(fire: Fire) -> bool:
+    is_sum = has(fire.node.op, Is.SUM) or facts_of(fire.node.op).axes is bias_added
+    return is_sum and len(fire.inputs) == 2
 
 
 def _num_elements(weight: Value) -> float:
@@ -187,18 +192,18 @@ def _is_gradient_of_weight(fire: Fire, cotangent: Value) -> bool:
 
 def _is_gradient_of_bias(fire: Fire) -> bool:
     """Whether an op sums over all tokens, and leaves one row."""
-    if not isinstance(fire.node, Primitive) or fire.node.op != "Sum":
+    if not isinstance(fire.node, Primitive) or facts_of(fire.node.op).axes is not sums:
         return False
     axes = fire.inputs[1].node
     if not fire.node.operation.get_attr("keep_dims") or not isinstance(axes, Primitive):
         return False
-    is_known = axes.op == "Const"
+    is_known = axes.is_constant
     return is_known and list(tf.get_static_value(axes.operation.outputs[0])) == [0]
 
 
 def _joined_columns(fire: Fire | None) -> Sequence[Value]:
     """The columns that an op joins for each token; empty if it does something else."""
-    columns = fire.inputs[:-1] if fire and fire.node.op == "ConcatV2" else ()
+    columns = fire.inputs[:-1] if fire and facts_of(fire.node.op).axes is joined else ()
     is_shared = any(value.is_shared for value in columns)
     return columns if _are_rows(columns) and not is_shared else ()
 

@@ -1,0 +1,491 @@
+"""One row for each TensorFlow op that a stage asks about; ops with the same facts share a row.
+
+A new op gets a row here, and a rule in `axes.py` if it moves axes in its own way. Any other op
+counts as one that may leave the first axis in place, mixes tokens along others, and is not run by
+XLA.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+from kerasrec._src.half_precision import is_half
+from kerasrec._src.ops import axes
+from kerasrec._src.ops.axes import MIXED, SUMMED, Axes, Place, Rule, each
+
+# The dtypes that XLA computes as TensorFlow's own kernels do. In half precision, it omits roundings
+# between ops.
+INTEGERS = frozenset(
+    {tf.int8, tf.int16, tf.int32, tf.int64, tf.uint8, tf.uint16, tf.uint32, tf.uint64}
+)
+DTYPES = INTEGERS | {tf.bool, tf.float32, tf.float64}
+
+
+class Is(enum.Flag):
+    """Facts that hold for some ops.
+
+    Args:
+        SLOPE_ONE: It adds numbers up or passes them on: its derivatives are 0, 1 and -1.
+        MOVING: It only moves numbers.
+        CUTTING: It cuts a tensor into pieces.
+        RESHAPING: It gives the numbers of its first input another shape, or repeats them.
+        SHAPE: It gives the shape of a tensor.
+        SIZES: It gives the shapes, or the number of entries, of tensors.
+        SEGMENT_SUM: It adds up rows by their numbers.
+        IN_PYTHON: TensorFlow computes its gradient only in the graph that calls a Python function.
+        SAME_NUMBERS: It gives the numbers that it reads, for the same tokens.
+        SAME_IDS: It gives the row numbers of entries that it reads.
+        CASTING: It gives numbers another dtype.
+        PASSING: It passes its inputs on.
+        BROADCAST_AXES: It finds the axes along which two shapes are broadcast.
+        LOOKUP: It takes rows of a table by their places.
+        SCATTERING: It adds rows up at their places in a tensor of zeros.
+        CLAMPED: XLA moves what it takes if it begins outside of its input.
+        PRODUCT: It multiplies matrices.
+        QUOTIENT: It divides; a quotient of two counts is how many there are for each token.
+        SUM: It adds its inputs.
+        DIFFERENCE: It subtracts one input from another.
+        FILLING: It fills a shape with a number.
+        STOPPING: No gradient passes it.
+        AVERAGE: Its result depends on how many zeros there are.
+        PADDING: It pads ragged rows.
+        OF_VARIABLE: It takes rows of a variable by their places.
+        SETTING: It puts an item into a list.
+        STACKING: It makes a tensor of a list.
+        UNSTACKING: It makes a list of the rows of a tensor.
+        WIDENED: If it adds up rows in half precision, it is computed in float32.
+        OVERFLOWING: XLA merges it with other ops so that nothing overflows in between.
+        TOKENLESS: Its result may have no axis of tokens and still not be computed from all tokens.
+        ASSIGNING: It assigns to a variable.
+        CONJUNCTION: It gives whether all of some values are true.
+        REPEATABLE: It has state, and may run again.
+        KEY: It only makes the key of a random draw.
+        SUMMARY: It makes the summary of a tensor that `enable_check_numerics` checks.
+    """
+
+    NOTHING = 0
+    SLOPE_ONE = enum.auto()
+    MOVING = enum.auto()
+    CUTTING = enum.auto()
+    RESHAPING = enum.auto()
+    SHAPE = enum.auto()
+    SIZES = enum.auto()
+    PASSING = enum.auto()
+    CASTING = enum.auto()
+    SAME_NUMBERS = enum.auto()
+    SAME_IDS = enum.auto()
+    SEGMENT_SUM = enum.auto()
+    IN_PYTHON = enum.auto()
+    BROADCAST_AXES = enum.auto()
+    LOOKUP = enum.auto()
+    SCATTERING = enum.auto()
+    CLAMPED = enum.auto()
+    PRODUCT = enum.auto()
+    QUOTIENT = enum.auto()
+    SUM = enum.auto()
+    DIFFERENCE = enum.auto()
+    FILLING = enum.auto()
+    STOPPING = enum.auto()
+    AVERAGE = enum.auto()
+    PADDING = enum.auto()
+    OF_VARIABLE = enum.auto()
+    SETTING = enum.auto()
+    STACKING = enum.auto()
+    UNSTACKING = enum.auto()
+    WIDENED = enum.auto()
+    OVERFLOWING = enum.auto()
+    TOKENLESS = enum.auto()
+    REPEATABLE = enum.auto()
+    ASSIGNING = enum.auto()
+    CONJUNCTION = enum.auto()
+    KEY = enum.auto()
+    SUMMARY = enum.auto()
+
+
+class Xla(enum.Enum):
+    """Where XLA gives the results of TensorFlow's own kernels, with the formulas of `xla_formulas`.
+
+    XLA compiles far more ops. These have the same results for each token, even for infinities and
+    NaN. They also terminate on any numbers: programs for XLA compute all branches and choose one,
+    so ops also run on the numbers of a branch that was not chosen.
+
+    Random ops are not among them: XLA does not have TensorFlow's seeds. Also, a run that begins
+    again for lack of room would draw anew, so that draws that need much room would be too rare.
+    """
+
+    NOWHERE = enum.auto()
+    IN_BLOCKS = enum.auto()
+    EVERYWHERE = enum.auto()
+
+
+class Fails(enum.Enum):
+    """When TensorFlow's own kernel raises an error where XLA goes on."""
+
+    ZERO_DIVISOR = enum.auto()  # Of integers.
+    NEGATIVE_EXPONENT = enum.auto()  # Of integers.
+    ROW_OUTSIDE = enum.auto()  # By the second input, of the first.
+    PLACE_OUTSIDE = enum.auto()  # The same, with an index for each of several axes.
+    RAGGED_ROW_OUTSIDE = enum.auto()
+    OTHER_OUTSIDE = enum.auto()
+    LABEL_OUTSIDE = enum.auto()
+
+
+class Effect(enum.Enum):
+    """What an op with state, a resource or no outputs does; a recursive function may have these."""
+
+    READS = enum.auto()
+    DRAWS = enum.auto()
+    ASSERTS = enum.auto()
+    CHECKS_NUMBERS = enum.auto()
+    SHOWS = enum.auto()
+    DUMPS = enum.auto()  # `tf.debugging.experimental.enable_dump_debug_info` puts it beside an op.
+
+
+class Holds(enum.Enum):
+    """The attributes in which an op holds functions."""
+
+    CALLEE = ("f",)
+    TURN = ("body", "cond")
+    TWO_BRANCHES = ("then_branch", "else_branch")
+    BRANCHES = ("branches",)
+
+
+class Draw(enum.Enum):
+    """A distribution for which each token draws by itself."""
+
+    UNIFORM = enum.auto()
+    NORMAL = enum.auto()
+    INTEGERS = enum.auto()
+
+
+@dataclass(frozen=True)
+class ByNumber:
+    """How an op puts rows at places, or takes them from there, by their numbers.
+
+    Args:
+        num_values: How many of the first inputs are values. If one is mixed, so is the result,
+            whatever the numbers are.
+        numbers: The input with the numbers; None if the first half of the inputs has them.
+    """
+
+    num_values: int
+    numbers: int | None
+
+
+@dataclass(frozen=True)
+class Op:
+    """What is known of an op.
+
+    Args:
+        axes: The rule for the axis of tokens; None if there is none.
+        facts: Facts that hold for it.
+        xla: Where XLA may run it.
+        fails: When its kernel fails.
+        by_number: How it puts rows at places, or takes them from there, by their numbers.
+        effect: What it does besides computing outputs.
+        holds: The functions that it holds.
+        draw: What each token may draw by itself instead.
+        dtypes: If XLA gives the same results only in some dtypes, these; for a cast, of floats.
+    """
+
+    axes: Rule | None = None
+    facts: Is = Is.NOTHING
+    xla: Xla = Xla.NOWHERE
+    fails: Fails | None = None
+    by_number: ByNumber | None = None
+    effect: Effect | None = None
+    holds: Holds | None = None
+    draw: Draw | None = None
+    dtypes: frozenset[tf.DType] | None = None
+
+    @property
+    def is_elementwise(self) -> bool:
+        """Whether each entry of the result is computed from the same entries of its inputs."""
+        return self.axes is each
+
+    @property
+    def is_of_list(self) -> bool:
+        """Whether it works on a list of tensors."""
+        return self.axes is axes.of_list
+
+    @property
+    def works_by_position(self) -> bool:
+        """Whether it may read or write rows by their positions among all rows."""
+        return self.axes in (axes.along_first, axes.counts) or self.by_number is not None
+
+
+_ALL, _BLOCKS = Xla.EVERYWHERE, Xla.IN_BLOCKS
+# For other dtypes, TensorFlow's casts of numbers out of range depend on their place in a tensor.
+_CAST_FROM_FLOATS = DTYPES - INTEGERS | {tf.int32, tf.int64}
+_CASTS = Is.SLOPE_ONE | Is.CASTING | Is.SAME_NUMBERS | Is.SAME_IDS
+_MOVED = Is.MOVING | Is.SLOPE_ONE
+# fmt: off
+_ROWS: dict[str, Op] = {
+    # Elementwise.
+    "Abs BitwiseAnd BitwiseOr BitwiseXor Ceil Floor Invert MulNoNan Rint Sign":
+        Op(each, xla=_ALL),
+    "LeftShift Minimum Mul RightShift Square SquaredDifference": Op(each, xla=_ALL),
+    "Acos Asin Atan Atan2 Cos Cosh Elu Erfc Expm1 Log1p Relu Relu6 Selu Sigmoid Sin Sinh":
+        Op(each, xla=_ALL),
+    "OnesLike PreventGradient Softplus Softsign Tan Tanh Xdivy Xlogy ZerosLike":
+        Op(each, xla=_ALL),
+    "Round": Op(each, xla=_ALL, dtypes=DTYPES - INTEGERS),  # tf.round uses no kernel for integers.
+    # Its float64 kernel gives NaN for infinity.
+    "Erf": Op(each, xla=_ALL, dtypes=frozenset({tf.float32})),
+    "StopGradient": Op(each, Is.STOPPING, _ALL),
+    "Equal Greater GreaterEqual IsFinite IsInf IsNan Less LessEqual LogicalAnd LogicalNot":
+        Op(each, xla=_ALL),
+    "LogicalOr NotEqual SelectV2": Op(each, xla=_ALL),
+    "EluGrad ReciprocalGrad Relu6Grad ReluGrad RsqrtGrad SeluGrad SigmoidGrad SoftplusGrad":
+        Op(each, xla=_ALL),
+    "SoftsignGrad SqrtGrad TanhGrad": Op(each, xla=_ALL),
+    "Maximum": Op(each, Is.SAME_IDS, _ALL),
+    "Add AddN AddV2": Op(each, Is.SLOPE_ONE | Is.SUM, _ALL),
+    "Cast": Op(each, _CASTS, _ALL, dtypes=_CAST_FROM_FLOATS),
+    "Neg": Op(each, Is.SLOPE_ONE, _ALL),
+    "Sub": Op(each, Is.SLOPE_ONE | Is.DIFFERENCE, _ALL),
+    "Identity": Op(each, _MOVED | Is.PASSING | Is.SAME_NUMBERS, _ALL),
+    "Exp Log Reciprocal Rsqrt Sqrt": Op(each, Is.OVERFLOWING, _ALL),
+    "RealDiv": Op(each, Is.OVERFLOWING | Is.QUOTIENT, _ALL),
+    "Div": Op(each, Is.OVERFLOWING | Is.QUOTIENT, _ALL, Fails.ZERO_DIVISOR),
+    "DivNoNan": Op(each, Is.QUOTIENT, _ALL),
+    "FloorDiv TruncateDiv": Op(each, Is.QUOTIENT, _ALL, Fails.ZERO_DIVISOR),
+    "FloorMod Mod TruncateMod": Op(each, xla=_ALL, fails=Fails.ZERO_DIVISOR),
+    "Pow": Op(each, xla=_ALL, fails=Fails.NEGATIVE_EXPONENT),
+    "LeakyRelu LeakyReluGrad": Op(each, xla=_BLOCKS),
+    "Acosh Angle Asinh Atanh Betainc Complex ComplexAbs Conj Digamma Erfinv Igamma Igammac Imag":
+        Op(each),
+    "Inv Lgamma Ndtri NextAfter Polygamma Real Xlog1py Zeta": Op(each),
+
+    # Along axes that an input names, or along the last ones.
+    "All": Op(axes.reduces(MIXED), Is.CONJUNCTION, _ALL),
+    "Any Max Min": Op(axes.reduces(MIXED), xla=_ALL),
+    "Prod": Op(axes.reduces(MIXED), Is.AVERAGE, _ALL),
+    "Sum": Op(axes.sums, Is.SLOPE_ONE | Is.WIDENED, _ALL),
+    "Mean": Op(axes.averages, Is.AVERAGE, _BLOCKS),
+    "ArgMax ArgMin": Op(axes.reduces(MIXED), xla=_BLOCKS),
+    "EuclideanNorm ReduceJoin": Op(axes.reduces(MIXED)),
+    "Cumsum ReverseV2 Roll": Op(axes.along, xla=_BLOCKS),
+    "Cumprod CumulativeLogsumexp": Op(axes.along),
+    "LogSoftmax Softmax": Op(axes.last(1), xla=_BLOCKS),
+    "DenseBincount FFT IFFT IRFFT IsotonicRegression LowerBound MatrixDiag MatrixDiagV2":
+        Op(axes.last(1)),
+    "MatrixDiagV3 RFFT TopKV2 UpperBound": Op(axes.last(1)),
+    "Cholesky Eig FFT2D IFFT2D IRFFT2D LogMatrixDeterminant Lu MatrixBandPart MatrixDeterminant":
+        Op(axes.last(2)),
+    "MatrixDiagPart MatrixDiagPartV2 MatrixDiagPartV3 MatrixExponential MatrixInverse":
+        Op(axes.last(2)),
+    "MatrixLogarithm MatrixSetDiag MatrixSetDiagV2 MatrixSetDiagV3 MatrixSolve MatrixSolveLs":
+        Op(axes.last(2)),
+    "MatrixSquareRoot MatrixTriangularSolve Qr RFFT2D SelfAdjointEigV2 Svd TridiagonalMatMul":
+        Op(axes.last(2)),
+    "TridiagonalSolve": Op(axes.last(2)),
+    "AdjustContrastv2": Op(axes.last(3)),
+    "BiasAdd": Op(axes.bias_added, Is.SLOPE_ONE, _BLOCKS),
+    "BiasAddGrad": Op(axes.bias_gradient, Is.WIDENED, _BLOCKS),
+    "ReverseSequence": Op(axes.reversed_sequences),
+    "FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3": Op(axes.normalized),
+    "QuantizeAndDequantizeV2 QuantizeAndDequantizeV3 QuantizeAndDequantizeV4": Op(axes.quantized),
+
+    # Products of matrices.
+    "MatMul BatchMatMulV2": Op(axes.product, Is.PRODUCT, _BLOCKS),
+    "BatchMatMul BatchMatMulV3": Op(axes.product, Is.PRODUCT),
+    "Einsum": Op(axes.einsum, Is.PRODUCT | Is.WIDENED, _BLOCKS),
+
+    # Move numbers.
+    "Transpose": Op(axes.transposed, _MOVED, _BLOCKS),
+    "ExpandDims": Op(axes.expanded, _MOVED | Is.RESHAPING, _ALL),
+    "Squeeze": Op(axes.squeezed, _MOVED | Is.RESHAPING, _ALL),
+    "Reshape": Op(axes.reshaped, _MOVED | Is.RESHAPING | Is.SAME_IDS, _ALL),
+    "StridedSlice": Op(axes.sliced, _MOVED | Is.RESHAPING, _ALL),
+    "Slice": Op(axes.whole(0), _MOVED | Is.CLAMPED, _BLOCKS),
+    "Pack": Op(axes.stacked, _MOVED, _ALL),
+    "Unpack": Op(axes.unstacked, _MOVED | Is.CUTTING, _ALL),
+    "ConcatV2": Op(axes.joined, _MOVED, _ALL),
+    "Split SplitV": Op(axes.divided, _MOVED | Is.CUTTING, _BLOCKS),
+    "GatherV2": Op(axes.gathered, _MOVED | Is.LOOKUP, _ALL, Fails.ROW_OUTSIDE),
+    "BroadcastTo": Op(axes.broadcast, Is.RESHAPING | Is.TOKENLESS, xla=_ALL),
+    "Tile": Op(axes.whole(1), Is.RESHAPING, _ALL),
+    "Pad PadV2": Op(axes.whole(0), xla=_BLOCKS),
+    "MirrorPad": Op(axes.whole(0)),
+    "OneHot": Op(axes.one_hot, xla=_BLOCKS),
+    "EnsureShape": Op(facts=Is.SAME_NUMBERS, xla=_ALL),
+    "Select": Op(axes.chosen_rows, xla=_ALL),
+    "IdentityN": Op(facts=Is.PASSING, xla=_BLOCKS),
+    "InvertPermutation StridedSliceGrad": Op(xla=_BLOCKS),
+    "SparseSoftmaxCrossEntropyWithLogits": Op(xla=_BLOCKS, fails=Fails.LABEL_OUTSIDE),
+
+    # Sizes, and ops whose sizes depend on values.
+    "Shape": Op(axes.sizes, Is.SHAPE | Is.SIZES | Is.TOKENLESS, _ALL),
+    "Size": Op(axes.sizes, Is.SIZES | Is.TOKENLESS, _ALL),
+    "ShapeN": Op(axes.sizes, Is.SIZES | Is.TOKENLESS),
+    "Rank": Op(axes.sizes, Is.TOKENLESS),
+    "Const": Op(xla=_ALL),
+    "Fill": Op(facts=Is.FILLING, xla=_ALL),
+    "ConcatOffset L2Loss": Op(xla=_BLOCKS),
+    "BroadcastGradientArgs": Op(axes.counts, Is.BROADCAST_AXES, _ALL),
+    "Range": Op(axes.counts, xla=_BLOCKS),
+    "RaggedRange Unique UniqueV2 UniqueWithCounts UniqueWithCountsV2 Where": Op(axes.counts),
+    "RaggedGather": Op(axes.counts, Is.LOOKUP, fails=Fails.RAGGED_ROW_OUTSIDE),
+
+    # By the positions of rows.
+    "Diag DiagPart Gather SegmentMax SegmentMean SegmentMin SegmentProd":
+        Op(axes.along_first),
+    "SparseSegmentMean SparseSegmentSqrtN SparseSegmentSum StatelessShuffle": Op(axes.along_first),
+    "UnsortedSegmentMax UnsortedSegmentMin UnsortedSegmentProd": Op(axes.along_first),
+    "SegmentSum": Op(axes.along_first, Is.WIDENED),
+    "UnsortedSegmentSum": Op(axes.along_first, Is.WIDENED | Is.SEGMENT_SUM),
+    "DynamicStitch": Op(xla=_BLOCKS, by_number=ByNumber(0, None)),
+    "ScatterNd": Op(None, Is.WIDENED | Is.SCATTERING, _BLOCKS, Fails.OTHER_OUTSIDE, ByNumber(0, 0)),
+    "CropAndResize": Op(by_number=ByNumber(2, 2)),
+    "GatherNd": Op(None, Is.LOOKUP, _BLOCKS, Fails.PLACE_OUTSIDE, ByNumber(1, 1)),
+    "TensorScatterAdd TensorScatterMax TensorScatterMin TensorScatterUpdate":
+        Op(fails=Fails.OTHER_OUTSIDE, by_number=ByNumber(1, 1)),
+    "TensorScatterSub": Op(by_number=ByNumber(1, 1)),
+    "RaggedTensorToTensor": Op(facts=Is.PADDING),
+
+    # Lists of tensors.
+    "TensorListConcat TensorListConcatLists TensorListConcatV2 TensorListElementShape":
+        Op(axes.of_list),
+    "TensorListGetItem TensorListLength TensorListPopBack TensorListPushBack": Op(axes.of_list),
+    "TensorListPushBackBatch TensorListReserve TensorListResize TensorListScatter":
+        Op(axes.of_list),
+    "TensorListScatterIntoExistingList TensorListScatterV2 TensorListSplit": Op(axes.of_list),
+    "TensorListSetItem": Op(axes.of_list, Is.SETTING),
+    "TensorListFromTensor": Op(axes.of_list, Is.UNSTACKING),
+    "TensorListStack": Op(axes.of_list, Is.STACKING),
+    "TensorListGather": Op(axes.of_list, by_number=ByNumber(1, 1)),
+
+    # With state, a resource or no outputs.
+    "NoOp LookupTableExportV2 LookupTableFindV2 LookupTableSizeV2 VarIsInitializedOp":
+        Op(effect=Effect.READS),
+    "Assign AssignAdd AssignAddVariableOp AssignSub AssignSubVariableOp AssignVariableOp":
+        Op(facts=Is.ASSIGNING),
+    "ReadVariableOp VariableShape": Op(facts=Is.REPEATABLE, effect=Effect.READS),
+    "ResourceGather ResourceGatherNd":
+        Op(None, Is.REPEATABLE | Is.OF_VARIABLE, fails=Fails.OTHER_OUTSIDE, effect=Effect.READS),
+    "CudnnRNN CudnnRNNV2 CudnnRNNV3 Multinomial ParameterizedTruncatedNormal RandomGamma":
+        Op(effect=Effect.DRAWS),
+    "RandomPoissonV2 SampleDistortedBoundingBox SampleDistortedBoundingBoxV2":
+        Op(effect=Effect.DRAWS),
+    "StatefulRandomBinomial TruncatedNormal": Op(effect=Effect.DRAWS),
+    "RngReadAndSkip": Op(facts=Is.KEY, effect=Effect.DRAWS),
+    "StatelessRandomGetKeyCounter": Op(facts=Is.KEY),
+    "RandomShuffle": Op(axes.along_first, effect=Effect.DRAWS),
+    "AllCandidateSampler FixedUnigramCandidateSampler LearnedUnigramCandidateSampler":
+        Op(facts=Is.TOKENLESS, effect=Effect.DRAWS),
+    "LogUniformCandidateSampler UniformCandidateSampler":
+        Op(facts=Is.TOKENLESS, effect=Effect.DRAWS),
+    "RandomUniform": Op(effect=Effect.DRAWS, draw=Draw.UNIFORM),
+    "RandomStandardNormal": Op(effect=Effect.DRAWS, draw=Draw.NORMAL),
+    "RandomUniformInt": Op(effect=Effect.DRAWS, draw=Draw.INTEGERS),
+    "StatelessRandomUniform StatelessRandomUniformV2": Op(draw=Draw.UNIFORM),
+    "StatelessRandomNormal StatelessRandomNormalV2": Op(draw=Draw.NORMAL),
+    "StatelessRandomUniformInt StatelessRandomUniformIntV2": Op(draw=Draw.INTEGERS),
+    "Assert": Op(facts=Is.REPEATABLE, effect=Effect.ASSERTS),
+    "CheckNumerics CheckNumericsV2": Op(facts=Is.REPEATABLE, effect=Effect.CHECKS_NUMBERS),
+    "Print": Op(effect=Effect.SHOWS),
+    "PrintV2": Op(facts=Is.REPEATABLE, effect=Effect.SHOWS),
+    "EagerPyFunc": Op(facts=Is.TOKENLESS | Is.IN_PYTHON, effect=Effect.SHOWS),
+    "PyFunc": Op(facts=Is.TOKENLESS, effect=Effect.SHOWS),
+    "PyFuncStateless": Op(facts=Is.TOKENLESS),
+    "DebugNumericSummaryV2": Op(facts=Is.SUMMARY),
+    "DebugIdentityV2": Op(facts=Is.REPEATABLE, effect=Effect.DUMPS),
+
+    # That hold functions.
+    "PartitionedCall": Op(holds=Holds.CALLEE),
+    "StatefulPartitionedCall": Op(facts=Is.REPEATABLE, holds=Holds.CALLEE),
+    "While": Op(facts=Is.REPEATABLE, holds=Holds.TURN),
+    "StatelessWhile": Op(holds=Holds.TURN),
+    "If": Op(facts=Is.REPEATABLE, holds=Holds.TWO_BRANCHES),
+    "StatelessIf": Op(holds=Holds.TWO_BRANCHES),
+    "Case": Op(facts=Is.REPEATABLE, holds=Holds.BRANCHES),
+    "StatelessCase": Op(holds=Holds.BRANCHES),
+}
+# fmt: on
+OPS = {name: op for names, op in _ROWS.items() for name in names.split()}
+_UNKNOWN = Op()
+# These fail with an error that does not say where in the program the index comes from.
+OUTSIDE = frozenset({Fails.ROW_OUTSIDE, Fails.PLACE_OUTSIDE, Fails.OTHER_OUTSIDE})
+# What these draw depends on the shape, and so on which tokens share a tensor.
+_FROM_SEED = ("StatelessRandom", "StatelessTruncated", "StatelessMultinomial")
+
+
+def facts_of(name: str) -> Op:
+    """Returns what is known of an op of this name; of a node of another kind, nothing is."""
+    return OPS.get(name, _UNKNOWN)
+
+
+def has(name: str, fact: Is) -> bool:
+    """Whether one of some facts holds for an op."""
+    return bool(facts_of(name).facts & fact)
+
+
+CALL = "PartitionedCall"
+"""The name of an op that calls a function without effects."""
+
+
+def is_constant(name: str) -> bool:
+    """Whether an op gives a constant."""
+    return name == "Const"
+
+
+def reads_variable(name: str) -> bool:
+    """Whether an op reads a whole variable."""
+    return name == "ReadVariableOp"
+
+
+def is_given(operation: tf.Operation) -> bool:
+    """Whether an op gives a tensor from outside of its graph."""
+    return operation.type == "Placeholder"
+
+
+def does_nothing(name: str) -> bool:
+    """Whether an op only passes values on, or gives a constant, as ops beside an assertion do."""
+    return name in ("Const", "Identity", "NoOp")
+
+
+def draws_from_seed(name: str) -> bool:
+    """Whether an op draws random numbers from a given seed."""
+    return name.startswith(_FROM_SEED)
+
+
+def places_after(operation: tf.Operation, given: Axes) -> Sequence[Place]:
+    """Returns the places of the axis of tokens in the outputs of an op, as far as they are known.
+
+    Args:
+        operation: An op.
+        given: The places of the axis in its inputs.
+    """
+    rule, count = facts_of(operation.type).axes, len(operation.outputs)
+    if rule is axes.counts:
+        return [MIXED] * count
+    if all(axis is None for axis in given):
+        return [None] * count
+    if rule is None:
+        return [MIXED if any(given) else None] * count
+    place = rule(operation, given)
+    if operation.type == "TensorListPopBack" and isinstance(place, int) and place:
+        return [place, place - 1]
+    return [place] * count
+
+
+def adds_halves(operation: tf.Operation) -> bool:
+    """Whether an op sums half-precision numbers along the first axis, that of tokens or rows.
+
+    An einsum does if this axis is that of all its inputs, and not of its output.
+    """
+    if not operation.outputs or not is_half(operation.outputs[0]):
+        return False
+    if not has(operation.type, Is.WIDENED):
+        return False
+    rule = facts_of(operation.type).axes
+    if rule is None or rule is axes.along_first:
+        return True
+    place = rule(operation, [0] * len(operation.inputs))
+    # If it is not known which axes a sum is over, the first may be among them.
+    return place is SUMMED or (rule is not axes.einsum and not isinstance(place, int))
