@@ -12,6 +12,14 @@ from kerasrec._src.engine.instances import checked_instances
 from kerasrec._src.errors import TraceError
 
 MemoOption: TypeAlias = Literal[True, False, "batch"]
+# The least value of an option, and what a message adds to it; some may be tensors or None instead.
+LEAST = {
+    "parallel_tokens": (1, ", or None for all"),
+    "xla_calls": (1, ", for the call from outside, or None"),
+    "xla_row_length": (1, ", or None"),
+    "xla_entries": (1, ", or None"),
+    "max_xla_sizes": (0, ", where waves run all sizes"),
+}
 
 
 @dataclass(kw_only=True, eq=False)
@@ -44,28 +52,13 @@ class Options(EngineOptions):
                     f"{(1 << num_bits) - 1}{or_none}."
                 )
             setattr(self, name, int(number))
-        if self.parallel_tokens is not None and self.parallel_tokens < 1:
-            raise TraceError(
-                f"parallel_tokens is {self.parallel_tokens}; it must be at least 1, or None for "
-                "all."
-            )
-        if isinstance(self.xla_calls, int) and self.xla_calls < 1:
-            raise TraceError(
-                f"xla_calls is {self.xla_calls}; it must be at least 1, for the call from outside, "
-                "or None."
-            )
-        for name in ("xla_row_length", "xla_entries"):
+        for name, (least, reason) in LEAST.items():
             number = getattr(self, name)
-            if isinstance(number, int) and number < 1:
-                raise TraceError(f"{name} is {number}; it must be at least 1, or None.")
+            if isinstance(number, int | float | np.number) and number < least:
+                raise TraceError(f"{name} is {number}; it must be at least {least}{reason}.")
         self.instances = checked_instances(self.instances)
         if self.instances:
             self._check_that_waves_run()
-        if self.max_xla_sizes < 0:
-            raise TraceError(
-                f"max_xla_sizes is {self.max_xla_sizes}; it must be at least 0, where waves run "
-                "all sizes."
-            )
 
     def of_engines(self) -> EngineOptions:
         """Returns a copy of those that matter when an engine is chosen.

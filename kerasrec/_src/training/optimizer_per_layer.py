@@ -1,4 +1,8 @@
-"""An optimizer that uses separate optimizers for some layers."""
+"""An optimizer that uses separate optimizers for some layers.
+
+`keras.optimizers.MultiOptimizer` of new versions of Keras has no learning rate, so callbacks cannot
+change it, and no moving average; nor does it say that a name fits no layer.
+"""
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
