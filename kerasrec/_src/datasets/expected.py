@@ -131,6 +131,16 @@ def expect_several(name: str, trees: Any) -> None:
         raise ValueError(f"{name} is one nltk.Tree; expected a list of trees. Pass [tree].")
 
 
+def has_floats(values: ArrayLike) -> bool:
+    """Whether numbers are floats, not integers."""
+    return bool(np.issubdtype(np.asarray(values).dtype, np.floating))
+
+
+def as_stored(numbers: ArrayLike) -> np.ndarray:
+    """Numbers as batches have them: float32 if they are floats, and otherwise int32."""
+    return np.asarray(numbers, np.float32 if has_floats(numbers) else np.int32)
+
+
 def is_too_large(numbers: ArrayLike) -> np.ndarray:
     """Whether float32 has infinity for a finite number; bool, in the shape of the numbers.
 

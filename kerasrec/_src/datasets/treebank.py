@@ -238,7 +238,7 @@ def load_treebank(
     places = _places(directory)
     form, gather = format_of(num_classes), functools.partial(gather_trees, num_classes)
     problems: list[str] = []
-    train, dev, test = (gather_files(one, gather, form, problems, verbose) for one in places)
+    train, dev, test = (gather_files(place, gather, form, problems, verbose) for place in places)
     hints = [other_reader(place, form, problems) for place in places]
     report(problems, form.expected + next(filter(None, hints), ""), strict)
     return treebank_of(

@@ -21,6 +21,7 @@ from kerasrec._src.datasets.batch.tree_store import TreeStore
 from kerasrec._src.datasets.encode.checking import check_alike, check_nth_tree
 from kerasrec._src.datasets.encode.sentences import EncodedTree, TreeArrays
 from kerasrec._src.datasets.expected import (
+    as_stored,
     expect_several,
     is_no_int32,
     is_too_large,
@@ -221,8 +222,7 @@ def tree_pair_batches(
         check_trees(trees, arity)
     stores = [TreeStore(trees, arity, ragged) for trees in (left, right)]
     with tf.device("CPU:0"):
-        is_float = np.issubdtype(given.dtype, np.floating)
-        all_labels = tf.constant(given.astype(np.float32 if is_float else np.int32))
+        all_labels = tf.constant(as_stored(given))
 
     def pair(pairs: tf.Tensor) -> tuple[tuple[Any, ...], tf.Tensor]:
         (first, _), (second, _) = (store.batch(pairs) for store in stores)

@@ -43,12 +43,12 @@ def few_shapes(batches: tf.data.Dataset, min_nodes: int = 1) -> tf.data.Dataset:
         if len(inputs) > 3:  # Those of pairs; one tree has at most ids, features and children.
             half = len(inputs) // 2
             trees = inputs[:half], inputs[half:]
-            left, right = (_padded_trees(of, _more(of[-1], min_nodes)) for of in trees)
+            left, right = (_padded_trees(tree, _more(tree[-1], min_nodes)) for tree in trees)
             return (*left, *right), *others
         more = _more(inputs[-1], min_nodes)
         pairs = zip(others, (-1, 0), strict=False)  # Labels, and weights.
-        found = [_padded_nodes(other, inputs[-1], more, value) for other, value in pairs]
-        return _padded_trees(inputs, more), *found
+        longer = [_padded_nodes(values, inputs[-1], more, value) for values, value in pairs]
+        return _padded_trees(inputs, more), *longer
 
     return batches.map(padded, num_parallel_calls=tf.data.AUTOTUNE)
 
@@ -62,7 +62,7 @@ def _check(batches: Any) -> None:
         )
     spec = batches.element_spec
     inputs = spec[0] if isinstance(spec, tuple) and spec else None
-    if any(isinstance(one, tf.RaggedTensorSpec) for one in tf.nest.flatten(spec)):
+    if any(isinstance(tensor_spec, tf.RaggedTensorSpec) for tensor_spec in tf.nest.flatten(spec)):
         raise ValueError(
             "few_shapes pads batches, and these are ragged. XLA needs static shapes: make the "
             "batches without ragged=True."
@@ -76,18 +76,18 @@ def _check(batches: Any) -> None:
 
 def _padded_trees(inputs: tuple[tf.Tensor, ...], more: tf.Tensor) -> tuple[tf.Tensor, ...]:
     *columns, children = inputs
-    return *(_pad(of, more, 0) for of in columns), _pad(children, more, -1)
+    return *(_pad(column, more, 0) for column in columns), _pad(children, more, -1)
 
 
 def _padded_nodes(values: Any, children: tf.Tensor, more: tf.Tensor, value: int) -> Any:
     """Pads what a nest has for each tree node, and not what it has for each tree."""
 
-    def pad(of: tf.Tensor) -> tf.Tensor:
-        is_of_trees = len(of.shape) < 2 or (of.shape[1] and children.shape[1] is None)
+    def pad(tensor: tf.Tensor) -> tf.Tensor:
+        is_of_trees = len(tensor.shape) < 2 or (tensor.shape[1] and children.shape[1] is None)
         if is_of_trees:
-            return of
-        is_of_nodes = tf.equal(tf.shape(of)[1], tf.shape(children)[1])
-        return _pad(of, tf.where(is_of_nodes, more, 0), value)
+            return tensor
+        is_of_nodes = tf.equal(tf.shape(tensor)[1], tf.shape(children)[1])
+        return _pad(tensor, tf.where(is_of_nodes, more, 0), value)
 
     return tf.nest.map_structure(pad, values)
 
@@ -99,8 +99,8 @@ def _more(children: tf.Tensor, min_nodes: int) -> tf.Tensor:
     return powers[tf.searchsorted(powers, [tf.maximum(nodes, min_nodes)])[0]] - nodes
 
 
-def _pad(of: tf.Tensor, more: tf.Tensor, value: int) -> tf.Tensor:
-    paddings = [[0, 0], [0, more], *[[0, 0]] * (len(of.shape) - 2)]
+def _pad(tensor: tf.Tensor, more: tf.Tensor, value: int) -> tf.Tensor:
+    paddings = [[0, 0], [0, more], *[[0, 0]] * (len(tensor.shape) - 2)]
     # Labels that are floats have NaN for none.
-    none = tf.constant(float("nan") if value and of.dtype.is_floating else value, of.dtype)
-    return tf.pad(of, paddings, constant_values=none)
+    none = tf.constant(float("nan") if value and tensor.dtype.is_floating else value, tensor.dtype)
+    return tf.pad(tensor, paddings, constant_values=none)

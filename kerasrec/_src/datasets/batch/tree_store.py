@@ -11,6 +11,7 @@ import tensorflow as tf
 from kerasrec._src.datasets.encode.checking import as_floats, inputs_of
 from kerasrec._src.datasets.encode.child_rows import ChildRows
 from kerasrec._src.datasets.encode.sentences import EncodedTree, TreeArrays
+from kerasrec._src.datasets.expected import as_stored, has_floats
 
 
 class TreeStore:
@@ -33,16 +34,16 @@ class TreeStore:
             encoded_trees = [without_padding(tree) for tree in encoded_trees]
         tokens, children, labels = zip(*encoded_trees, strict=True)
         inputs = list(zip(*map(inputs_of, tokens), strict=True))
-        rows = [ChildRows.of(of) for of in children]
+        rows = [ChildRows.of(below) for below in children]
         self._labels_trees = np.ndim(labels[0]) == 0
-        self.sizes = np.array([len(of) for of in rows], np.int64)
+        self.sizes = np.array([len(tree) for tree in rows], np.int64)
         self._is_ragged = ragged
-        if any(np.issubdtype(np.asarray(of).dtype, np.floating) for of in labels):
+        if any(map(has_floats, labels)):
             labels = tuple(map(as_floats, labels))
         with tf.device("CPU:0"):
             self._inputs = [tf.constant(_joined(column)) for column in inputs]
             self._labels = tf.constant(
-                _as_numbers(np.array(labels)) if self._labels_trees else _joined(labels, -1)
+                as_stored(np.array(labels)) if self._labels_trees else _joined(labels, -1)
             )
             self._sizes = tf.constant(self.sizes)
             self._starts = tf.constant(np.cumsum(self.sizes) - self.sizes)
@@ -96,35 +97,30 @@ def without_padding(tree: TreeArrays) -> EncodedTree:
     size = 1 + max(0, rows.values.max(initial=0))
     splits = rows.splits[: size + 1]
     return EncodedTree(
-        tuple(of[:size] for of in inputs_of(tree[0])),
+        tuple(column[:size] for column in inputs_of(tree[0])),
         ChildRows(rows.values[: splits[-1]], splits),
         labels[:size] if labels.ndim else labels,
     )
 
 
-def _as_numbers(array: np.ndarray) -> np.ndarray:
-    return array.astype(np.float32 if np.issubdtype(array.dtype, np.floating) else np.int32)
-
-
 def _joined(arrays: Sequence[Any], padding: int = 0) -> np.ndarray:
     """Joins arrays `[nodes, ...]`, with a row of padding at the end; NaN for labels of floats."""
-    array = np.concatenate([np.asarray(of) for of in arrays])
-    array = _as_numbers(array)
+    array = as_stored(np.concatenate(list(map(np.asarray, arrays))))
     fill = np.nan if padding and array.dtype == np.float32 else padding
     return np.concatenate([array, np.full((1, *array.shape[1:]), fill, array.dtype)])
 
 
 def _ragged(rows: Sequence[ChildRows]) -> tf.RaggedTensor:
-    values = np.concatenate([of.values for of in rows]).astype(np.int32)
-    lengths = np.concatenate([of.lengths for of in rows])
+    values = np.concatenate([tree.values for tree in rows]).astype(np.int32)
+    lengths = np.concatenate([tree.lengths for tree in rows])
     return tf.RaggedTensor.from_row_lengths(values, lengths, validate=False)
 
 
 def _table(rows: Sequence[ChildRows], arity: int | None) -> np.ndarray:
-    arity = max(of.most for of in rows) if arity is None else arity
+    arity = max(tree.most for tree in rows) if arity is None else arity
     table = np.full((sum(map(len, rows)) + 1, arity), -1, np.int32)
     start = 0
-    for of in rows:
-        table[start : start + len(of)] = of.table(arity)
-        start += len(of)
+    for tree in rows:
+        table[start : start + len(tree)] = tree.table(arity)
+        start += len(tree)
     return table

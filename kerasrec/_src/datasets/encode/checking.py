@@ -9,7 +9,7 @@ from nltk import Tree
 from numpy.typing import ArrayLike
 
 from kerasrec._src.datasets.encode.child_rows import ChildRows
-from kerasrec._src.datasets.expected import is_too_large
+from kerasrec._src.datasets.expected import has_floats, is_too_large
 from kerasrec._src.int_range import LARGEST
 
 
@@ -44,7 +44,9 @@ def check_tree(
         _check_inputs(array, len(rows))
     has_child = np.zeros(len(rows), bool)
     has_child[rows.parents[rows.values != -1]] = True
-    is_zero = np.all([np.all(of.reshape(len(of), -1) == 0, axis=1) for of in arrays], axis=0)
+    is_zero = np.all(
+        [np.all(array.reshape(len(array), -1) == 0, axis=1) for array in arrays], axis=0
+    )
     is_words = arrays[0].ndim == 1 or not len(arrays[0])
     if not len(rows) or (is_words and is_zero[0] and not has_child[0]):
         raise ValueError(
@@ -67,13 +69,13 @@ def inputs_of(tokens: Any) -> tuple[np.ndarray, ...]:
     Args:
         tokens: An array, or a tuple of arrays.
     """
-    are_several = isinstance(tokens, tuple) and any(np.ndim(of) for of in tokens)
+    are_several = isinstance(tokens, tuple) and any(np.ndim(column) for column in tokens)
     return tuple(map(np.asarray, tokens)) if are_several else (np.asarray(tokens),)
 
 
 def _check_inputs(array: np.ndarray, nodes: int) -> None:
     is_integer = np.issubdtype(array.dtype, np.integer) or not array.size
-    is_float = np.issubdtype(array.dtype, np.floating) and array.ndim == 2
+    is_float = has_floats(array) and array.ndim == 2
     if not (is_integer and array.ndim in (1, 2)) and not is_float:
         raise ValueError(
             f"tokens is {array.dtype} {list(array.shape)}; expected integers [nodes] or "
@@ -108,7 +110,7 @@ def _checked_labels(labels: ArrayLike | None, nodes: int, num_classes: int | Non
     if labels is None:
         return np.zeros(nodes, bool)
     array = np.asarray(labels)
-    is_float = np.issubdtype(array.dtype, np.floating) and array.size > 0
+    is_float = has_floats(array) and array.size > 0
     if array.ndim > 1 or not (is_float or np.issubdtype(array.dtype, np.integer) or not array.size):
         raise ValueError(
             f"labels is {array.dtype} {list(array.shape)}; expected integers or floats [nodes], or "
@@ -125,8 +127,8 @@ def _checked_labels(labels: ArrayLike | None, nodes: int, num_classes: int | Non
         wrong = np.flatnonzero((flat < -1) | (flat > last))
         expected = f"0 to {last}, or -1 for none"
     if len(wrong):
-        of = f"tree node {wrong[0]}" if array.ndim else "the tree"
-        raise ValueError(f"Label {flat[wrong[0]]} of {of} is out of range; expected {expected}.")
+        place = f"tree node {wrong[0]}" if array.ndim else "the tree"
+        raise ValueError(f"Label {flat[wrong[0]]} of {place} is out of range; expected {expected}.")
     if not array.ndim:
         return np.zeros(nodes, bool)
     return ~np.isnan(flat) if is_float else flat != -1
@@ -237,42 +239,40 @@ def check_alike(index: int, tree: Sequence[Any], former: Sequence[Any]) -> Seque
     Raises:
         ValueError: If one tree has other inputs than the other, or another kind of labels.
     """
-    mine, others = (is_labeled(of[2]) for of in (tree, former))
+    mine, others = (is_labeled(arrays[2]) for arrays in (tree, former))
     kinds = [("tokens", _kind_of_inputs)]
     if (mine and others) or np.ndim(tree[2]) != np.ndim(former[2]):
         kinds.append(("labels", _kind_of_labels))
-    for of, kind in kinds:
+    for name, kind in kinds:
         if kind(tree) != kind(former):
             raise ValueError(
-                f"encoded_trees[{index}] has {of} of the kind {kind(tree)}, but trees before it of "
-                f"the kind {kind(former)}; expected the same for all trees."
+                f"encoded_trees[{index}] has {name} of the kind {kind(tree)}, but trees before it "
+                f"of the kind {kind(former)}; expected the same for all trees."
             )
     return tree if mine and not others else former
 
 
 def is_labeled(labels: Any) -> bool:
     """Whether a tree has any label, or float labels, whose kind is known even without any."""
-    array = np.asarray(labels)
-    return bool(np.issubdtype(array.dtype, np.floating) or np.any(array != -1))
+    return has_floats(labels) or bool(np.any(np.asarray(labels) != -1))
 
 
 def as_floats(labels: Any) -> np.ndarray:
     """Labels of a tree among others with float labels, which may have none itself; float32."""
-    array = np.asarray(labels)
-    is_float = np.issubdtype(array.dtype, np.floating)
-    return np.asarray(array if is_float else np.full_like(array, np.nan, np.float32), np.float32)
+    nothing = np.full(np.shape(labels), np.nan)
+    return np.asarray(labels if has_floats(labels) else nothing, np.float32)
 
 
 def _kind_of_inputs(tree: Sequence[Any]) -> str:
     kinds = [
-        f"{'float' if np.issubdtype(of.dtype, np.floating) else 'int'} "
-        f"[{', '.join(['nodes', *map(str, of.shape[1:])])}]"
-        for of in inputs_of(tree[0])
+        f"{'float' if has_floats(array) else 'int'} "
+        f"[{', '.join(['nodes', *map(str, array.shape[1:])])}]"
+        for array in inputs_of(tree[0])
     ]
     return " and ".join(kinds)
 
 
 def _kind_of_labels(tree: Sequence[Any]) -> str:
     labels = np.asarray(tree[2])
-    dtype = "float" if np.issubdtype(labels.dtype, np.floating) else "int"
+    dtype = "float" if has_floats(labels) else "int"
     return f"{dtype} {'[nodes]' if labels.ndim else '(of the tree)'}"

@@ -185,12 +185,12 @@ class _Tokens(_Column):
         return value
 
     def _integer(self, number: Any, token: Any) -> int:
-        found = index_of(number)
-        if found is None or not 0 <= found <= LARGEST:
+        integer = index_of(number)
+        if integer is None or not 0 <= integer <= LARGEST:
             raise self._fail(
                 token, f"a word, an integer from 0 to {LARGEST}, several of them, or None"
             )
-        return found
+        return integer
 
     def _name(self) -> str:
         if self._kind is str:
@@ -219,7 +219,7 @@ class _Features(_Column):
             # NumPy makes numbers of texts, and of truth values beside numbers.
             entries = features if isinstance(features, list | tuple) else array.ravel()[:1]
             entries = array.ravel() if array.dtype == object else entries
-            are_others = any(isinstance(one, str | bytes | bool | np.bool_) for one in entries)
+            are_others = any(isinstance(entry, str | bytes | bool | np.bool_) for entry in entries)
             with np.errstate(over="ignore"):
                 vector = array.astype(np.float32)
         except (TypeError, ValueError) as error:

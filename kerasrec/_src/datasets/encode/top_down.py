@@ -216,13 +216,13 @@ def decode_first_child(tokens: ArrayLike, children: ArrayLike, vocabulary: Vocab
     tokens, children = np.asarray(tokens), np.asarray(children)
     check_tree(tokens, children)
     if children.shape[1] != 2 or children[0, NEXT_SIBLING] >= 0:
-        found = (
+        problem = (
             f"has {children.shape[1]} slots a tree node"
             if children.shape[1] != 2
             else f"gives the root tree node {children[0, NEXT_SIBLING]} as next sibling"
         )
         raise ValueError(
-            f"children {found}; expected 2 slots, first child and next sibling, and a root that "
+            f"children {problem}; expected 2 slots, first child and next sibling, and a root that "
             "has no sibling."
         )
     whole = Tree("", [])

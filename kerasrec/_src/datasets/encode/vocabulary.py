@@ -49,7 +49,7 @@ class Vocabulary:
         expect_words(words)
         # A Counter has numbers, too, but they are not tokens.
         of_words = words.values() if isinstance(words, Mapping) else ()
-        if not isinstance(words, Counter) and any(isinstance(of, int) for of in of_words):
+        if not isinstance(words, Counter) and any(isinstance(token, int) for token in of_words):
             raise ValueError(
                 f"words is {reprlib.repr(words)}; expected a list of words. Their tokens are 2, 3, "
                 "... in this order, not the values of a dict: pass list(words)."

@@ -149,8 +149,8 @@ def read_index(directory: str | PathLike[str], kind: type[AnyIndex]) -> AnyIndex
         index = json.loads(content)
         expected = [*(field.name for field in fields(kind)), "checksum"]
         if not isinstance(index, dict) or sorted(index) != sorted(expected):
-            found = list(index)[:10] if isinstance(index, dict) else type(index).__name__
-            raise ValueError(f"expected {expected}, found {found}")
+            names = list(index)[:10] if isinstance(index, dict) else type(index).__name__
+            raise ValueError(f"expected {expected}, found {names}")
         if index.pop("checksum") != _checksum(index):
             raise ValueError("its checksum does not match")
         return kind(**index)
@@ -180,8 +180,8 @@ def check_file(path: Path, size: int, num_records: int) -> None:
         MalformedFileError: If the size or the number of records differs.
     """
     with path.open("rb") as file:
-        found = file.seek(0, 2)
-        problem = "" if found == size else f"has {found:,} bytes; expected {size:,}"
+        actual = file.seek(0, 2)
+        problem = "" if actual == size else f"has {actual:,} bytes; expected {size:,}"
         if not problem:
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
                 problem = _problem_of_records(content, num_records)

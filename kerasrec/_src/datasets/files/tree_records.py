@@ -14,7 +14,9 @@ from kerasrec._src.datasets.files.records import features_of, lengths_key
 from kerasrec._src.int_range import LARGEST
 from kerasrec._src.row_ids import row_ids
 
-LABELS = tuple(kind + of for of in ("", " of trees", " of pairs") for kind in ("int", "float"))
+LABELS = tuple(
+    kind + suffix for suffix in ("", " of trees", " of pairs") for kind in ("int", "float")
+)
 SIDES = ("", "right/")  # before the keys of a record's trees
 GROUP_SIZE = "group_size"
 
@@ -144,8 +146,8 @@ def parsed_records(records: tf.Tensor, index: TreeIndex) -> dict[str, Any]:
     parsed = tf.io.parse_example(
         records, wanted | {GROUP_SIZE: tf.io.FixedLenFeature([], tf.int64)}
     )
-    found = {key: tf.concat([parsed[side + key] for side in index.sides], 0) for key in features}
-    return found | {GROUP_SIZE: tf.tile(parsed[GROUP_SIZE], [len(index.sides)])}
+    merged = {key: tf.concat([parsed[side + key] for side in index.sides], 0) for key in features}
+    return merged | {GROUP_SIZE: tf.tile(parsed[GROUP_SIZE], [len(index.sides)])}
 
 
 def checked_trees(
@@ -177,7 +179,9 @@ def checked_trees(
         [_assert_none(wrong, records, tf.range(tf.size(sizes, tf.int64)), None)]
     ):
         splits = tf.concat([[0], tf.cumsum(sizes)], 0)
-        flat = {key: tf.identity(of.values) for key, of in features.items() if key != GROUP_SIZE}
+        flat = {
+            key: tf.identity(lists.values) for key, lists in features.items() if key != GROUP_SIZE
+        }
     num_nodes = splits[-1]
 
     def rows(name: str) -> tf.Tensor:
@@ -222,7 +226,7 @@ def _wrong_sizes(
     def by_group(of_records: tf.Tensor) -> tf.Tensor:
         return tf.reshape(of_records, [-1, num_here])
 
-    lengths = {key: of.row_lengths() for key, of in features.items() if key != GROUP_SIZE}
+    lengths = {key: lists.row_lengths() for key, lists in features.items() if key != GROUP_SIZE}
     group_sizes = by_group(features[GROUP_SIZE])
     # All groups have a tree of each file, except the last, which has the trees that are left.
     num_last = index.num_trees - (index.num_groups - 1) * num_files
@@ -321,7 +325,9 @@ def _wrong_nodes(
         wrong = {"its label is outside int32, or less than -1": is_outside}
     if index.labels_trees:  # The label of a tree counts as that of its root.
         tree_of = tf.cumsum(tf.cast(trees.is_root, tf.int32)) - 1
-        wrong = {of: tf.gather(is_so, tree_of) & trees.is_root for of, is_so in wrong.items()}
+        wrong = {
+            reason: tf.gather(is_so, tree_of) & trees.is_root for reason, is_so in wrong.items()
+        }
     if "tokens" in columns:
         is_outside = (columns["tokens"] < 0) | (columns["tokens"] > LARGEST)
         wrong["its token is outside int32, or negative"] = _any_entry(is_outside)
@@ -365,7 +371,7 @@ def _lost(trees: _Trees, has_parent: tf.Tensor) -> tf.Tensor:
     parents = tf.math.unsorted_segment_max(trees.above, trees.links, tf.size(trees.nodes))
     _, ancestors = tf.while_loop(
         lambda reach, _: reach < tf.size(trees.nodes),
-        lambda reach, found: (2 * reach, tf.gather(found, found)),
+        lambda reach, above: (2 * reach, tf.gather(above, above)),
         (tf.constant(1), tf.where(has_parent, parents, trees.nodes)),
     )
     return ancestors != trees.root_of

@@ -26,6 +26,7 @@ from kerasrec._src.datasets.encode.checking import (
 )
 from kerasrec._src.datasets.encode.child_rows import ChildRows
 from kerasrec._src.datasets.encode.sentences import EncodedTree, TreeArrays
+from kerasrec._src.datasets.expected import has_floats
 from kerasrec._src.datasets.files.batching import OfGroups, RecordBatches
 from kerasrec._src.datasets.files.directory import Writer, new_files, read_index
 from kerasrec._src.datasets.files.records import lengths_key, record_of
@@ -112,7 +113,7 @@ def _write(
     if first is None:
         raise ValueError("encoded_trees is empty; expected at least one tree.")
     ids, features = _columns(first)
-    labels = "int" if np.issubdtype(first.labels.dtype, np.integer) else "float"
+    labels = "float" if has_floats(first.labels) else "int"
     files.write_index(
         TreeIndex(
             files.close(),
@@ -130,8 +131,8 @@ def _write(
 def _columns(tree: EncodedTree) -> tuple[np.ndarray | None, np.ndarray | None]:
     """The ids and the features of a tree; None for those that it lacks."""
     columns = inputs_of(tree.tokens)
-    features = next((of for of in columns if np.issubdtype(of.dtype, np.floating)), None)
-    return next((of for of in columns if of is not features), None), features
+    features = next(filter(has_floats, columns), None)
+    return next((column for column in columns if column is not features), None), features
 
 
 def _size(example: Example) -> int:
@@ -194,13 +195,10 @@ def _of_one_kind(examples: list[Example], first: EncodedTree | None) -> list[Exa
     Raises:
         ValueError: If trees that were written already have the other dtype.
     """
-
-    def has_floats(tree: EncodedTree) -> bool:
-        return np.issubdtype(tree.labels.dtype, np.floating)
-
-    if not any(map(has_floats, itertools.chain(*examples, [] if first is None else [first]))):
+    trees = itertools.chain(*examples, [] if first is None else [first])
+    if not any(has_floats(tree.labels) for tree in trees):
         return examples
-    if first is not None and not has_floats(first):
+    if first is not None and not has_floats(first.labels):
         raise ValueError(
             f"The first {TREES_IN_MEMORY:,} trees have no labels, and later ones have floats. "
             "Write a tree with labels first."
@@ -349,8 +347,8 @@ def of_groups(
             nothing = float("nan") if index.label_dtype.is_floating else -1
             return tuple(inputs(trees, width)), padded(labels, nothing, width)
         num_pairs = trees["children"].nrows() // 2
-        left = {name: of[:num_pairs] for name, of in trees.items()}
-        right = {name: of[num_pairs:] for name, of in trees.items()}
+        left = {name: column[:num_pairs] for name, column in trees.items()}
+        right = {name: column[num_pairs:] for name, column in trees.items()}
         return (*inputs(left), *inputs(right)), labels[:num_pairs]
 
     def inputs(trees: Mapping[str, Any], width: tf.Tensor | None = None) -> list[Any]:
@@ -363,13 +361,13 @@ def of_groups(
         names = [name for name in ("tokens", "features") if name in trees]
         return [*(padded(trees[name], 0, width) for name in names), padded(children, -1, width)]
 
-    def padded(of: Any, value: Any, width: tf.Tensor) -> Any:
-        if ragged or not isinstance(of, tf.RaggedTensor):
-            return of
-        shape = [of.nrows(tf.int64), width, *of.shape[2:]]
-        if of.ragged_rank == 2:  # Children in rows: as many slots as the batch needs.
-            shape[2] = tf.reduce_max(tf.concat([of.values.row_lengths(), [0]], 0))
-        tensor = of.to_tensor(value, shape=shape)
-        return tf.ensure_shape(tensor, [num_rows, None, *of.shape[2:]])
+    def padded(column: Any, value: Any, width: tf.Tensor) -> Any:
+        if ragged or not isinstance(column, tf.RaggedTensor):
+            return column
+        shape = [column.nrows(tf.int64), width, *column.shape[2:]]
+        if column.ragged_rank == 2:  # Children in rows: as many slots as the batch needs.
+            shape[2] = tf.reduce_max(tf.concat([column.values.row_lengths(), [0]], 0))
+        tensor = column.to_tensor(value, shape=shape)
+        return tf.ensure_shape(tensor, [num_rows, None, *column.shape[2:]])
 
     return read

@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from kerasrec._src.autograph import not_converted
-from kerasrec._src.datasets.expected import expect_several, is_no_int32, is_too_large
+from kerasrec._src.datasets.expected import expect_several, has_floats, is_no_int32, is_too_large
 from kerasrec._src.datasets.files.batching import OfGroups, RecordBatches
 from kerasrec._src.datasets.files.directory import Index, Writer, new_files, read_index
 from kerasrec._src.datasets.files.records import arrays_of, features_of, ragged_of, record_of
@@ -159,7 +159,7 @@ def _encoded(schema: Schema, examples: list[tuple[Any, ...]], first: int) -> Any
 def _kind(value: Any) -> Numbers:
     """The type of labels or weights, given the first of them."""
     array = np.asarray(value)
-    return Numbers(np.issubdtype(array.dtype, np.floating), list(array.shape))
+    return Numbers(has_floats(array), list(array.shape))
 
 
 def _numbers(examples: list[tuple[Any, ...]], kinds: list[Numbers], first: int) -> list[np.ndarray]:
@@ -296,7 +296,10 @@ def _difference(written: dict[str, Any], given: dict[str, Any]) -> str:
     """The first difference."""
     fields = [_fields(schema) for schema in (written, given)]
     for name in [*fields[0], *fields[1]]:
-        before, now = (_text(of[name]) if name in of else "absent" for of in fields)
+        before, now = (
+            _text(schema_fields[name]) if name in schema_fields else "absent"
+            for schema_fields in fields
+        )
         if before != now:
             return f"{name} was {before}, and is {now}"
     return "kinds or fields have another order"
@@ -304,9 +307,9 @@ def _difference(written: dict[str, Any], given: dict[str, Any]) -> str:
 
 def _fields(schema: dict[str, Any]) -> dict[str, Any]:
     """The content of each field, by the names of kind and field; and the fields of each kind."""
-    found: dict[str, Any] = {"the root": schema["root"]}
+    contents: dict[str, Any] = {"the root": schema["root"]}
     for kind in schema["kinds"]:
-        for item in kind["fields"]:
-            content = {key: value for key, value in item.items() if key != "name"}
-            found[f"{kind['name']}.{item['name']}"] = content
-    return found
+        for field in kind["fields"]:
+            content = {key: value for key, value in field.items() if key != "name"}
+            contents[f"{kind['name']}.{field['name']}"] = content
+    return contents

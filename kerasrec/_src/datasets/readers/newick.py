@@ -127,16 +127,16 @@ def _gather(path: Path, numbered: NumberedLines, problems: list[str]) -> list[Ne
         return min(int(np.searchsorted(starts, place, "right")), max(1, len(lines)))
 
     trees: list[NewickTree] = []
-    for start, end, found in _parsed(text):
+    for start, end, parsed in _parsed(text):
         first, last = line_of(start), line_of(end)
         if bisect.bisect_left(undecoded, first) < bisect.bisect_right(undecoded, last):
             continue
-        if isinstance(found, _Malformed):
-            number = line_of(found.place)
-            character = found.place - int(starts[number - 1]) + 1
-            add_problem(problems, path, number, f"character {character}: {found}")
+        if isinstance(parsed, _Malformed):
+            number = line_of(parsed.place)
+            character = parsed.place - int(starts[number - 1]) + 1
+            add_problem(problems, path, number, f"character {character}: {parsed}")
         else:
-            trees.append(found)
+            trees.append(parsed)
     return trees
 
 
@@ -176,12 +176,12 @@ def parse_newick(text: str) -> NewickTree:
             "Read a file with read_newick."
         )
     trees: list[NewickTree] = []
-    for _, _, found in _parsed(text):
-        if isinstance(found, _Malformed):
-            line = text.count("\n", 0, found.place) + 1
-            character = found.place - text.rfind("\n", 0, found.place)
-            raise ValueError(f"Line {line}, character {character}: {found}.") from found
-        trees.append(found)
+    for _, _, parsed in _parsed(text):
+        if isinstance(parsed, _Malformed):
+            line = text.count("\n", 0, parsed.place) + 1
+            character = parsed.place - text.rfind("\n", 0, parsed.place)
+            raise ValueError(f"Line {line}, character {character}: {parsed}.") from parsed
+        trees.append(parsed)
     if len(trees) != 1:
         raise ValueError(f"The text holds {len(trees)} trees; expected one, such as '(a:1,b:2);'.")
     return trees[0]
@@ -350,5 +350,7 @@ def _shown(token: str) -> str:
     """A token for a message, in quotes, cut off if it is long, with escapes if it is invisible."""
     token = token if len(token) <= 40 else f"{token[:40]} ..."
     if not token.isprintable():
-        token = "".join(one if one.isprintable() else repr(one)[1:-1] for one in token)
+        token = "".join(
+            character if character.isprintable() else repr(character)[1:-1] for character in token
+        )
     return token if token.startswith("'") else f"'{token}'"

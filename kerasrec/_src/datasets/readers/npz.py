@@ -66,9 +66,9 @@ def _read(file: IO[bytes], limit: int) -> tuple[list[str], np.ndarray]:
         entries = {entry.filename: entry for entry in archive.infolist()}
         missing = [name for name in NAMES if f"{name}.npy" not in entries]
         if missing:
-            found = [name.removesuffix(".npy") for name in list(entries)[:10]]
+            names = [name.removesuffix(".npy") for name in list(entries)[:10]]
             raise ValueError(
-                f"it has no array {' and no array '.join(map(repr, missing))}, only {found}"
+                f"it has no array {' and no array '.join(map(repr, missing))}, only {names}"
             )
         chosen = [entries[f"{name}.npy"] for name in NAMES]
         _check_entries(chosen, limit)

@@ -52,7 +52,7 @@ def dependencies_from_parser(parsed: Any) -> list[DependencyTree]:
     >>> pipeline = stanza.Pipeline("en", processors="tokenize,pos,lemma,depparse")
     >>> trees = dependencies_from_parser(pipeline("It works. Trees grow."))
     """
-    found = []
+    trees = []
     for number, sentence in enumerate(_sentences(parsed)):
         words = getattr(sentence, "words", None)
         try:
@@ -60,8 +60,8 @@ def dependencies_from_parser(parsed: Any) -> list[DependencyTree]:
         except ValueError as error:
             raise ValueError(f"Sentence {number} of what the parser returned: {error}") from error
         if tree is not None:
-            found.append(tree)
-    return found
+            trees.append(tree)
+    return trees
 
 
 def constituents_from_parser(parsed: Any) -> list[Tree]:
@@ -88,7 +88,7 @@ def constituents_from_parser(parsed: Any) -> list[Tree]:
     >>> nlp.add_pipe("benepar", config={"model": "benepar_en3"})
     >>> trees = constituents_from_parser(nlp("It works. Trees grow."))
     """
-    found = []
+    trees = []
     for number, sentence in enumerate(_sentences(parsed)):
         extensions = getattr(sentence, "_", None)
         text = getattr(extensions, "parse_string", None) or getattr(sentence, "constituency", None)
@@ -103,10 +103,10 @@ def constituents_from_parser(parsed: Any) -> list[Tree]:
         if not text.strip():
             continue
         try:
-            found.append(tree_of(text))
+            trees.append(tree_of(text))
         except ValueError as error:
             raise ValueError(f"Sentence {number} of what the parser returned: {error}.") from error
-    return found
+    return trees
 
 
 def _sentences(parsed: Any) -> Iterable[Any]:
@@ -160,10 +160,10 @@ def _of_stanza(words: Sequence[Any]) -> DependencyTree | None:
                 f"the word '{word.text}' has no head. Add depparse to the processors of the "
                 "pipeline."
             )
-    found = [
+    read = [
         _Word(word.text, int(word.head) - 1, word.upos or "", word.deprel or "") for word in words
     ]
-    return _tree(_without_blanks(found), "depparse")
+    return _tree(_without_blanks(read), "depparse")
 
 
 def _without_blanks(words: Sequence[_Word]) -> list[_Word]:

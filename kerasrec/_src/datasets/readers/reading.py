@@ -106,9 +106,9 @@ def read_files(
         MalformedFileError: If `strict`, and any file is malformed.
     """
     problems: list[str] = []
-    found = gather_files(path, gather, form, problems, verbose)
+    results = gather_files(path, gather, form, problems, verbose)
     report(problems, form.expected + other_reader(path, form, problems), strict, stacklevel=4)
-    return found
+    return results
 
 
 def gather_files(
@@ -121,7 +121,7 @@ def gather_files(
     """Reads what can be read, as `read_files` does, and adds to the problems."""
     files = _files_of(path, form)
     bar = Bar(files, verbose)
-    found: list[Found] = []
+    results: list[Found] = []
     for file in files:
         num_before = len(problems)
         try:
@@ -132,15 +132,15 @@ def gather_files(
             raise MalformedFileError(message, error.problems) from None
         if not of_file and len(problems) == num_before:
             add_problem(problems, file, 1, f"the file holds no {form.thing}")
-        found += of_file
+        results += of_file
     bar.close()
-    return found
+    return results
 
 
 def other_reader(path: str | os.PathLike[str], form: Format, problems: Sequence[str]) -> str:
     """Says which other reader the first malformed file is for; empty if there is none."""
     files = files_of(path, form.endings)
-    file = next((one for one in files if problems and problems[0].startswith(f"{one}:")), None)
+    file = next((file for file in files if problems and problems[0].startswith(f"{file}:")), None)
     if file is None:
         return ""
     looks = _readers_of(file)
@@ -199,7 +199,9 @@ def expect_files(folder: Path, names: Sequence[str], reader: str, of_a_file: str
         raise FileNotFoundError(f"'{folder}' is a file; {takes} {of_a_file}".rstrip())
     if not folder.is_dir():
         raise FileNotFoundError(f"No directory '{folder}'; {takes}")
-    inside = sorted(one for one in folder.iterdir() if one.is_dir() and not _missing(one, names))
+    inside = sorted(
+        path for path in folder.iterdir() if path.is_dir() and not _missing(path, names)
+    )
     hint = f" Try '{inside[0]}'." if inside else ""
     raise FileNotFoundError(f"No {missing[0]} in the directory '{folder}'; {takes}{hint}")
 
@@ -225,19 +227,19 @@ def files_of(path: str | os.PathLike[str], endings: Sequence[str]) -> list[Path]
     """
     path = Path(path)
     if path.is_dir():
-        found = sorted(
+        files = sorted(
             file for file in path.rglob("*") if file.is_file() and file.suffix in endings
         )
-        if not found:
+        if not files:
             raise FileNotFoundError(
                 f"No file in the directory '{path}' ends in {', '.join(endings)}. Pass a file, or "
                 f"a pattern such as '{path / '*.xyz'}'."
             )
-        return found
+        return files
     if path.exists() or not glob.has_magic(str(path)):
         return [path]  # If there is none, that is said when it is opened.
-    found = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
-    found = [file for file in found if file.is_file()]
-    if not found:
+    files = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
+    files = [file for file in files if file.is_file()]
+    if not files:
         raise FileNotFoundError(f"No file matches '{path}'. Pass a file, a directory or a pattern.")
-    return found
+    return files

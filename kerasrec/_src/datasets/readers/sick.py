@@ -121,7 +121,7 @@ def read_sick(
     bar = Bar(list(paths.values()), verbose)
     lines = {name: [line for _, line in bar.over(path)] for name, path in paths.items()}
     bar.close()
-    _check_numbers_of_lines(folder, {name: len(found) for name, found in lines.items()})
+    _check_numbers_of_lines(folder, {name: len(of_file) for name, of_file in lines.items()})
     pairs: list[SentencePair] = []
     problems: list[str] = []
     for place in range(len(lines[SCORES])):
@@ -161,9 +161,9 @@ def read_sick(
 def _check_numbers_of_lines(folder: Path, numbers: dict[str, int]) -> None:
     """Checks that all files have the same number of lines: otherwise no line's pair is known."""
     if len(set(numbers.values())) > 1:
-        found = ", ".join(f"{name} {number:,}" for name, number in numbers.items())
+        counts = ", ".join(f"{name} {number:,}" for name, number in numbers.items())
         raise MalformedFileError(
-            f"The files of '{folder}' differ in their numbers of lines: {found}. Expected "
+            f"The files of '{folder}' differ in their numbers of lines: {counts}. Expected "
             f"{EXPECTED}."
         )
 

@@ -101,16 +101,16 @@ def read_vectors(
         raise FileNotFoundError(f"No word vectors at '{path}'.")
     wanted = None if words is None else {form for word in words for form in (word, word.lower())}
     limit = _limit(path) if max_unpacked_bytes is None else max_unpacked_bytes
-    found, vectors, problems = readers[kind](path, wanted, limit)
+    kept, vectors, problems = readers[kind](path, wanted, limit)
     report(problems, "a word and the same number of finite numbers on each line", strict)
-    if not found and wanted is None:
+    if not kept and wanted is None:
         raise MalformedFileError(f"No word vectors read from '{path}': no line of it is one.")
-    if not found:
+    if not kept:
         raise ValueError(
             f"No word vectors read from '{path}': it has no lines, or none of the "
             "words asked for. Check the language and the upper or lower case of words."
         )
-    return WordVectors(found, vectors)
+    return WordVectors(kept, vectors)
 
 
 def _limit(path: Path) -> int:

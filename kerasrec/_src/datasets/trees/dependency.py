@@ -39,7 +39,7 @@ class DependencyTree:
     sent_id: str = ""
 
     def __repr__(self) -> str:
-        return short_repr(self, {item.name: getattr(self, item.name) for item in fields(self)})
+        return short_repr(self, {field.name: getattr(self, field.name) for field in fields(self)})
 
     def __post_init__(self) -> None:
         for name in ("words", "heads", "upos", "relations"):

@@ -168,7 +168,8 @@ def _of_nodes(name: str, values: Any) -> list[Any]:
             f"{array.shape}. Of logits [nodes, classes] take .argmax(-1)."
         )
     return [
-        int(one) if isinstance(one, str) and one.lstrip("-").isdigit() else one for one in array
+        int(value) if isinstance(value, str) and value.lstrip("-").isdigit() else value
+        for value in array
     ]
 
 
