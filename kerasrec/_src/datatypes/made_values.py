@@ -111,7 +111,7 @@ class _Maker:
         rows = self._node_of(field, value) if isinstance(value, Value) else value
         if not isinstance(rows, tf.RaggedTensor):
             raise self._error(field, f"is {_shown(value)}")
-        places = tf.cast(self.tracer.rows_of(rows).places(), tf.int32)
+        places = self.tracer.rows_of(rows).places()
 
         def each(pair: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
             entry, place = pair

@@ -277,24 +277,18 @@ class Builder:
         same = self.tracer.rows.same_as(operation)
         if same is not None:
             return self.ops.value(same)
-        for tensor in self.tracer.rows.known(operation.outputs[0]):
-            value = self.values.get(tensor.name)
-            region = self.ops.regions.of(operation)
-            if value is not None and value.region in (None, *(region.path() if region else ())):
+        (output, *_), rows = operation.outputs, self.tracer.rows
+        splits, known = rows.splits_of(output), rows.known(output)
+        if splits is None and not known:
+            return None
+        region = self.ops.regions.of(operation)
+        for value in (self.values[tensor.name] for tensor in known if tensor.name in self.values):
+            if value.region in (None, *(region.path() if region else ())):
                 return value
-        return self._own_row_ids(operation)
-
-    def _own_row_ids(self, operation: tf.Operation) -> Value | None:
-        """Adds a ROWS node if an op computes row numbers of rows that only ops have used.
-
-        Returns None for other ops, and for rows that a map, a call or a field has used, too.
-        """
-        ids = operation.outputs[0]
-        splits = self.tracer.rows.splits_of(ids)
-        if splits is None or self.tracer.rows.known(ids):
+        if splits is None:
             return None
         lengths = self.ops.made(operation, lambda: tf.cast(splits[1:] - splits[:-1], tf.int32))
-        return self._rows_node(lengths, Type.of(ids, Kind.WAVE), self.ops.regions.of(operation))
+        return self._rows_node(lengths, Type.of(output, Kind.WAVE), region)
 
     def _row_ids(self, rows: TokenRows) -> None:
         region = self.ops.regions.of(rows.ids.op)

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from kerasrec._src.errors import TraceError
 from kerasrec._src.graph.types import Kind
-from kerasrec._src.trace.source import NO_VALUE, enclosed, here
+from kerasrec._src.trace.source import NO_VALUE, enclosed, here, parts_of
 from kerasrec._src.trace.tracer import active_tracer, is_traced
 
 _Kind = TypeVar("_Kind")
@@ -187,22 +187,11 @@ def _is_of_a_call(value: Any) -> bool:
 
 def _parts(value: Any) -> tuple[tuple[Any, ...], Sequence[Any]] | None:
     """Returns what identifies an object besides its parts, and the parts; None without parts."""
-    if isinstance(value, FunctionType):
-        inner = [*enclosed(value), value.__defaults__, value.__kwdefaults__]
-        return (value.__code__, id(value.__globals__)), inner
-    if isinstance(value, MethodType):
-        return (), [value.__func__, value.__self__]
-    if isinstance(value, functools.partial):
-        return (), [value.func, value.args, value.keywords]
-    if type(value) in (list, tuple):
-        return (), value
-    if type(value) is dict:
-        return tuple(value), list(value.values())
     if hasattr(type(value), "__tf_flatten__"):
         return value.__tf_flatten__()
     if not isinstance(value, type) and isinstance(value, Decorated):
         return value.settings, [value.python_function]
-    return None
+    return parts_of(value)
 
 
 def _is_same(entry: tuple[Any, ...], other: tuple[Any, ...]) -> bool:

@@ -66,7 +66,7 @@ class Carrying:
         """Returns the place of each entry in its row, int32 `[entries]`, in the entries' region."""
         ops, rows = self._ops, record.rows[0]
         place = self._placeholder(Type(tf.int32, ()))
-        places = ops.made(rows.ids.op, lambda: tf.cast(rows.places(), tf.int32))
+        places = ops.made(rows.ids.op, rows.places)
         region = ops.regions.of_entries(record)
         ops.values[place.name] = ops.writer.enter(
             ops.into(places, region.parent),

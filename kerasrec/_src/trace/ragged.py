@@ -99,7 +99,6 @@ def filter_fn(fn: Callable[[Any], Any], elems: Any) -> Any:
         )
         for elem in flat
     ]
-    tracer.rows_of(kept[0])
     return tf.nest.pack_sequence_as(elems, kept)
 
 

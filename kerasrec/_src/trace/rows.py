@@ -79,10 +79,9 @@ class TokenRows:
     scope: Scope
 
     def places(self) -> tf.Tensor:
-        """Returns the place of each entry in its row, `[entries]` of the dtype of `ids`."""
-        before = tf.cumsum(tf.cast(self.lengths, self.ids.dtype), exclusive=True)
-        numbers = tf.range(tf.size(self.ids, self.ids.dtype))
-        return numbers - tf.gather(before, self.ids)
+        """Returns the place of each entry in its row, int32 `[entries]`."""
+        before = tf.cumsum(self.lengths, exclusive=True)
+        return tf.range(tf.size(self.ids)) - tf.gather(before, self.ids)
 
 
 class RowsFinder:
@@ -90,9 +89,11 @@ class RowsFinder:
 
     Args:
         graph: The graph that is traced.
+        replaces: Whether ops of the graph are replaced, as `reduction` says.
     """
 
-    def __init__(self, graph: tf.Graph):
+    def __init__(self, graph: tf.Graph, replaces: bool = False):
+        self._replaces = replaces
         self._numbering = Numbering(graph)
         # By the number of a tensor, its role and the number of the row splits.
         self._roles: dict[int, tuple[Role, int]] = {}
@@ -285,14 +286,8 @@ class RowsFinder:
             case "Cast":
                 return self.are_of_tokens(given[0])
             case "RaggedRange":  # tf.ragged.range(n), or the places of rows[:, 1:]
-                is_right = [
-                    is_of_tokens or (is_shared and tensor.shape.rank == 0)
-                    for is_of_tokens, is_shared, tensor in zip(
-                        has_value, are_shared, given, strict=True
-                    )
-                ]
-                is_of_numbers = all(is_right) and any(has_value)
-                return is_of_numbers or [self._moves(item, known) for item in given] == [1, 1, 0]
+                moves = [self._moves(tensor, known) for tensor in given]
+                return moves == [1, 1, 0] or (moves == [0, 0, 0] and any(has_value))
             case "RaggedTensorFromVariant":  # tf.map_fn(lambda row: ..., rows)
                 return len(operation.outputs) == 2 and has_value[0]
             case "RaggedGather":  # tf.gather(rows, node)
@@ -406,8 +401,9 @@ class RowsFinder:
             if operation.type in SEGMENT_OPS:
                 count, _ = self._role(operation.inputs[2])
                 return role is Role.IDS and count in (Role.COUNT, Role.OTHER_COUNT)
-            is_width_known = place or width_of_counts(operation) is not None
-            return role is (Role.IDS if place else Role.SPLITS) and bool(is_width_known)
+            if place:  # As it is, it has no results for the last rows if these are empty.
+                return role is Role.IDS and self._replaces
+            return role is Role.SPLITS and width_of_counts(operation) is not None
         if operation.type == _PADDING_OP:
             return [self._role(tensor)[0] for tensor in list(operation.inputs)[3:]] in _PARTITIONS
         if operation.type == _TO_LIST:

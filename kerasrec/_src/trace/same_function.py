@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import CodeType, FunctionType, MethodType, ModuleType
@@ -11,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec._src.trace.demand import Lazy
-from kerasrec._src.trace.source import NO_VALUE, enclosed
+from kerasrec._src.trace.source import NO_VALUE, parts_of
 
 # Types whose objects mean the same as long as they are the same object.
 _CONSTANTS: tuple[type, ...] = (bool, int, float, complex, str, bytes, type(None), ModuleType)
@@ -81,19 +80,12 @@ def _add_variables(value: Any, found: list[Any], seen: set[int]) -> None:
 def _read_by(value: Any) -> list[Any]:
     if isinstance(value, Lazy):
         return [value.python_function]
-    if isinstance(value, MethodType):
-        return [value.__func__]
-    if isinstance(value, functools.partial):
-        return [value.func, value.args, value.keywords]
-    if type(value) in (list, tuple):
-        return list(value)
-    if type(value) is dict:
-        return [*value.values()]
+    _, parts = parts_of(value) or ((), ())
     if not isinstance(value, FunctionType):
-        return []
+        return list(parts)
     variables = value.__globals__
     named = [variables[name] for name in module_names(value.__code__) if name in variables]
-    return [*enclosed(value), value.__defaults__, value.__kwdefaults__, *named]
+    return [*parts, *named]
 
 
 def module_names(code: CodeType) -> list[str]:

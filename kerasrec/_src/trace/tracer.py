@@ -167,7 +167,7 @@ class Tracer:
         self.outputs: list[tf.Tensor] = []
         self.unknown: ReturnTypeUnknownError | None = None
         self.concrete: Any = None
-        self.rows = RowsFinder(self.graph)
+        self.rows = RowsFinder(self.graph, replaces=True)
         self._kinds = KindFinder(self.graph, self.rows, self.kind_outside, self.outside.is_trial)
         self._scope: Scope = ()
         self._num_scopes = 0
