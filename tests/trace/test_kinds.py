@@ -1,4 +1,4 @@
-"""Loops whose tokens cannot be followed."""
+"""What TensorFlow's loops and functions do that cannot be followed."""
 
 import numpy as np
 import pytest
@@ -26,3 +26,14 @@ def test_a_gradient_of_a_loop_in_a_body():
     for function in map(recursive, (slopes, slopes_of_branches)):
         answer(kerasrec.TraceError, lambda of=function: of(2.0), f"loop at {LINE}", "tf.function")
     np.testing.assert_allclose(recursive(lambda x: tf.function(slopes)(x))(3.0), 6.0)
+
+
+def test_sums_of_sorted_segments_in_a_function_of_tensorflow():
+    """They have no results for the last rows if these are empty, and nobody can replace them."""
+
+    @tf.function(autograph=False)
+    def sums(n):
+        rows = tf.ragged.range(n)
+        return tf.math.segment_sum(rows.values, rows.value_rowids())
+
+    answer(kerasrec.TraceError, lambda: recursive(sums)([2, 0]), "not one value per token")
