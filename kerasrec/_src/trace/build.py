@@ -21,7 +21,7 @@ from kerasrec._src.graph.types import Kind, Type
 from kerasrec._src.graph.values import Node, Region, Value, branches
 from kerasrec._src.ops.table import Is, has, is_given
 from kerasrec._src.trace import refusals
-from kerasrec._src.trace.carrying import Carrying
+from kerasrec._src.trace.added_arguments import Carrying, FreeTensor, ProgramFacts
 from kerasrec._src.trace.draws import drawn, hold_draws, is_draw_of_tokens, seed_of
 from kerasrec._src.trace.effects import (
     Assertion,
@@ -38,7 +38,6 @@ from kerasrec._src.trace.functions import inlined, is_call
 from kerasrec._src.trace.loop import Loop
 from kerasrec._src.trace.op_nodes import OpNodes
 from kerasrec._src.trace.products import as_einsum
-from kerasrec._src.trace.program_facts import FreeTensor, ProgramFacts
 from kerasrec._src.trace.rows import TokenRows
 from kerasrec._src.trace.source import source_of
 from kerasrec._src.trace.tracer import (

@@ -22,9 +22,8 @@ import tensorflow as tf
 from kerasrec._src.errors import TraceError
 from kerasrec._src.private import with_outer_graphs
 from kerasrec._src.trace.function_state import FunctionState
-from kerasrec._src.trace.same_function import module_names
 from kerasrec._src.trace.signature import Traceable
-from kerasrec._src.trace.source import enclosed, is_of_a_library, name_of, undecorated
+from kerasrec._src.trace.source import enclosed, is_of_a_library, module_names, name_of, undecorated
 
 _CONTAINERS = (list, dict, set, deque)
 # Their own lists may hold tensors for as long as a graph is built.

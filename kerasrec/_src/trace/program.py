@@ -19,11 +19,11 @@ from kerasrec._src.errors import KerasrecError, SignatureError, TraceError
 from kerasrec._src.graph.check import check_function_graphs
 from kerasrec._src.graph.graph import FunctionGraph, FunctionGraphs
 from kerasrec._src.graph.types import Kind, Type
+from kerasrec._src.trace.added_arguments import ProgramFacts
 from kerasrec._src.trace.build import Builder
 from kerasrec._src.trace.function_state import Code, FunctionState, numbered
 from kerasrec._src.trace.graph_watch import EndlessLoopError
 from kerasrec._src.trace.leaks import check_what_is_left, defaults_stay
-from kerasrec._src.trace.program_facts import ProgramFacts
 from kerasrec._src.trace.same_nest import covers, same_nest
 from kerasrec._src.trace.signature import (
     Signature,

@@ -152,6 +152,12 @@ def parts_of(value: Any) -> tuple[tuple[Any, ...], Sequence[Any]] | None:
     return None
 
 
+def module_names(code: CodeType) -> list[str]:
+    """Returns the names of the module's variables that code may read."""
+    inner = [value for value in code.co_consts if isinstance(value, CodeType)]
+    return [*code.co_names, *(name for value in inner for name in module_names(value))]
+
+
 def start_of(function: Callable[..., Any]) -> Source:
     """Returns the file and line where a callable is defined."""
     code = _defined(function).__code__
