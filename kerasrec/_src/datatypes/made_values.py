@@ -305,7 +305,7 @@ class _MadeTables:
         rows, fields = [given.rows], dict(given.fields)
         for kind, keys in self._keys.items():
             count = tf.size(keys)
-            before = tf.math.count_nonzero(given.kinds == kind.number, dtype=tf.int32)
+            before = given.count(kind)
             rows.append(before + tf.range(count))
             for field in kind.fields:
                 made = self._list(kind, field) if field.is_list else self._single(kind, field)

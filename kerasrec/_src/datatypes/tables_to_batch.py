@@ -164,7 +164,7 @@ def rows_of_nodes(tables: Tables, of_kinds: Iterable[tuple[Kind, Any]]) -> tf.Ra
     """
     sources, targets = [tf.zeros([0], tf.int64)], [tf.zeros([0], tf.int64)]
     for kind, entries in of_kinds:
-        nodes = nodes_of(tables, kind)
+        nodes = tables.nodes_of(kind)
         if isinstance(entries, tf.RaggedTensor):
             nodes = tf.gather(nodes, row_ids(tf.cast(entries.row_lengths(), tf.int32)))
             entries = entries.values
@@ -185,8 +185,3 @@ def without_none(rows: tf.RaggedTensor) -> tf.RaggedTensor:
         tf.cast(is_there, tf.int64), row_ids(tf.cast(rows.row_lengths(), tf.int32)), rows.nrows()
     )
     return tf.RaggedTensor.from_row_lengths(kept, lengths, validate=False)
-
-
-def nodes_of(tables: Tables, kind: Kind) -> tf.Tensor:
-    """The tree nodes of a kind, in the order of its rows, int64."""
-    return tf.where(tables.kinds == kind.number)[:, 0]

@@ -11,7 +11,6 @@ from kerasrec._src.datatypes.data_type import DataType
 from kerasrec._src.datatypes.field import described
 from kerasrec._src.datatypes.kinds import Kind, Kinds
 from kerasrec._src.datatypes.tables_to_batch import (
-    nodes_of,
     reached_from,
     rows_of_nodes,
     without_none,
@@ -113,10 +112,7 @@ class _Nodes:
     def __init__(self, schema: Kinds, tables: Tables):
         self.tables = tables
         self._schema = schema
-        self._counts = [
-            tf.math.count_nonzero(tables.kinds == kind.number, dtype=tf.int32)
-            for kind in tables.schema.kinds
-        ]
+        self._counts = list(map(tables.count, tables.schema.kinds))
         starts = tf.cumsum(tf.stack(self._counts), exclusive=True)
         # The place of each tree node when those of the first kind come first, then those of the
         # second.
@@ -182,7 +178,7 @@ class _Nodes:
 
     def _all_of(self, kind: Kind) -> Value:
         """All values of a kind."""
-        nodes, rows = nodes_of(self.tables, kind), tf.range(self._counts[kind.number])
+        nodes, rows = self.tables.nodes_of(kind), tf.range(self._counts[kind.number])
         return Value(nodes, self.tables, (kind.number,), _row=rows)
 
     def _tensors(self, name: str, expected: str, of_kinds: OfKinds) -> list[tuple[Kind, tf.Tensor]]:

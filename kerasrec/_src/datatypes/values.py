@@ -70,6 +70,14 @@ class Tables:
                         fields[kind.presence_key(field)] = tf.zeros([0], tf.bool)
             return Tables(schema, none, none, fields)
 
+    def nodes_of(self, kind: Kind) -> tf.Tensor:
+        """The tree nodes of a kind, in the order of its rows, int64."""
+        return tf.where(self.kinds == kind.number)[:, 0]
+
+    def count(self, kind: Kind) -> tf.Tensor:
+        """The number of tree nodes of a kind, an int32 scalar."""
+        return tf.math.count_nonzero(self.kinds == kind.number, dtype=tf.int32)
+
     def __repr__(self) -> str:
         return f"batch {self.number}"
 

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from kerasrec._src.autograph import not_converted
 from kerasrec._src.datasets.batch.tree_store import TreeStore
-from kerasrec._src.datasets.encode.checking import check_alike, check_nth_tree
+from kerasrec._src.datasets.encode.checking import check_nth_tree
 from kerasrec._src.datasets.encode.sentences import EncodedTree, TreeArrays
 from kerasrec._src.datasets.expected import (
     as_stored,
@@ -245,10 +245,10 @@ def check_trees(encoded_trees: Sequence[TreeArrays], arity: int | None) -> None:
         )
     if not len(encoded_trees):
         raise ValueError("encoded_trees is empty; expected at least one tree.")
-    former: Sequence[Any] = encoded_trees[0]
+    former: Sequence[Any] | None = None
     for index, tree in enumerate(encoded_trees):
-        check_nth_tree(index, tree, arity, ". Pass arity={} or more, or None.")
-        former = check_alike(index, tree, former)
+        hint = ". Pass arity={} or more, or None."
+        former = check_nth_tree(index, tree, former, arity, hint)
 
 
 def _batches(

@@ -192,18 +192,24 @@ def _raise_unreached(node: int, parents: np.ndarray) -> None:
     )
 
 
-def check_nth_tree(index: int, tree: Sequence[Any], arity: int | None, hint: str) -> None:
+def check_nth_tree(
+    index: int, tree: Sequence[Any], former: Sequence[Any] | None, arity: int | None, hint: str
+) -> Sequence[Any]:
     """Checks one of several encoded trees, and that it has no more slots than `arity`.
 
     Args:
         index: The tree's place among them.
         tree: The tree's tokens, children and labels.
+        former: The result for the tree before; `None` for the first.
         arity: The number of slots for children; `None` for as many as the tree has.
         hint: What to do if there are too few slots; `{}` stands for the number that the tree needs.
 
+    Returns:
+        The arrays to compare the next tree with, see `check_alike`.
+
     Raises:
-        ValueError: If it is not an encoded tree, is malformed (see `check_tree`) or has more slots;
-            the message says which.
+        ValueError: If it is not an encoded tree, is malformed (see `check_tree`), has more slots,
+            or is of another kind than those before; the message says which.
     """
     if isinstance(tree, Tree | Mapping | str) or not hasattr(tree, "__len__") or len(tree) != 3:
         raise ValueError(
@@ -222,6 +228,7 @@ def check_nth_tree(index: int, tree: Sequence[Any], arity: int | None, hint: str
             f"encoded_trees[{index}] has {slots} slots for children, but arity is {arity}"
             f"{hint.format(slots)}"
         )
+    return tree if former is None else check_alike(index, tree, former)
 
 
 def check_alike(index: int, tree: Sequence[Any], former: Sequence[Any]) -> Sequence[Any]:

@@ -170,18 +170,14 @@ def _pairs(
 
 def _checked(examples: Iterable[Sequence[TreeArrays]], arity: int | None) -> Iterator[Example]:
     """The trees, each with slots for `arity` children, or as many as the first has, or in rows."""
-    former: Any = None
+    former: Sequence[Any] | None = None
     for index, trees in enumerate(examples):
         hint = ", by default that of the first tree. Pass arity={} or more."
         for tree in trees:
-            check_nth_tree(index, tree, arity, hint)
-        if former is None:
-            former = trees[0]
-            are_rows = [isinstance(tree[1], ChildRows | tf.RaggedTensor) for tree in trees]
-            if arity is None and not any(are_rows):
-                arity = max(ChildRows.of(tree[1]).most for tree in trees)
-        for tree in trees:
-            former = check_alike(index, tree, former)
+            former = check_nth_tree(index, tree, former, arity, hint)
+        are_rows = [isinstance(tree[1], ChildRows | tf.RaggedTensor) for tree in trees]
+        if not index and arity is None and not any(are_rows):
+            arity = max(ChildRows.of(tree[1]).most for tree in trees)
         whole = map(without_padding, trees)
         yield tuple(
             tree if arity is None else tree._replace(children=tree.children.table(arity))
