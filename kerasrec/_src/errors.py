@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+from contextlib import AbstractContextManager
+from typing import Any
 
 import tensorflow as tf
 
@@ -67,6 +70,22 @@ def or_nothing(has_failed: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
         return tf.where(has_failed, tf.constant(tensor.dtype.max, tensor.dtype), tensor)
     nan, one = tf.constant(float("nan"), tensor.dtype), tf.constant(1, tensor.dtype)
     return tensor * tf.where(has_failed, nan, one)
+
+
+def asserted(is_right: tf.Tensor, message: list[Any]) -> AbstractContextManager[Any]:
+    """Ops in this context wait for an assertion; eager code checks at once.
+
+    Args:
+        is_right: What is asserted, a bool scalar.
+        message: Text and tensors, which the error shows.
+    """
+    if tf.executing_eagerly():
+        tf.debugging.Assert(is_right, message)
+        return contextlib.nullcontext()
+    # tf.debugging.Assert would make a conditional here, with many ops.
+    data = [tf.convert_to_tensor(part) for part in message]
+    check = tf.raw_ops.Assert(condition=is_right, data=data)
+    return tf.control_dependencies([check])
 
 
 class SentenceFirst:

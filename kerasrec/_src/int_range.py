@@ -2,6 +2,8 @@
 
 import tensorflow as tf
 
+from kerasrec._src.errors import asserted
+
 LARGEST = 2**31 - 1  # of int32
 
 
@@ -47,10 +49,6 @@ def whole_numbers(values: tf.Tensor, what: str) -> tf.Tensor:
 
 def _unless(is_wrong: tf.Tensor, cast: tf.Tensor, values: tf.Tensor, message: str) -> tf.Tensor:
     """What values were cast to; fails, with the first of them and its place, if one is wrong."""
-    check = tf.debugging.Assert(
-        ~tf.reduce_any(is_wrong),
-        [message, tf.boolean_mask(values, is_wrong)[:1], "at", tf.where(is_wrong)[:1]],
-    )
-    # Eager mode has checked already and returns None.
-    with tf.control_dependencies([] if check is None else [check]):
+    shown = [message, tf.boolean_mask(values, is_wrong)[:1], "at", tf.where(is_wrong)[:1]]
+    with asserted(~tf.reduce_any(is_wrong), shown):
         return tf.identity(cast)

@@ -6,13 +6,15 @@ with one label for each tree. A user's own loss may handle all of these.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
 
 from kerasrec._src.autograph import not_converted
+from kerasrec._src.errors import asserted
 from kerasrec._src.training.batches import Batches
 
 BINARY = (keras.losses.BinaryCrossentropy, keras.losses.BinaryFocalCrossentropy)
@@ -41,8 +43,9 @@ def with_checked_labels(model: keras.Model, batch: Any) -> Any:
     ]
     if not checks:
         return batch
-    # Eager mode has checked already and returns None.
-    with tf.control_dependencies([check for check in checks if check is not None]):
+    with contextlib.ExitStack() as checked:
+        for is_right, message in checks:
+            checked.enter_context(asserted(is_right, [message]))
         y = tf.nest.map_structure(tf.identity, y, expand_composites=True)
     return keras.utils.pack_x_y_sample_weight(x, y, sample_weight)
 
@@ -96,8 +99,8 @@ def _with_losses_of_keras(model: keras.Model, labels: Sequence[Any]) -> list[tup
     return [(given, loss) for given, loss in pairs if given is not None and _is_of_keras(loss)]
 
 
-def _checks(labels: Any, loss: Any, are_weighted: bool) -> list[Any]:
-    """Assertions about the labels of one loss of Keras."""
+def _checks(labels: Any, loss: Any, are_weighted: bool) -> Iterator[tuple[tf.Tensor, str]]:
+    """What must hold for the labels of one loss of Keras, and the errors where it does not."""
     values = labels.flat_values if isinstance(labels, tf.RaggedTensor) else labels
     values = tf.convert_to_tensor(values)
     dtype = values.dtype
@@ -111,23 +114,19 @@ def _checks(labels: Any, loss: Any, are_weighted: bool) -> list[Any]:
         else f"For labels of tree nodes, which are padded with {number}, compile the model with "
         f"kerasrec.training.{instead}."
     )
-    checks = []
     if dtype.is_floating:
-        is_missing = tf.reduce_any(tf.math.is_nan(values))
-        message = (
+        yield (
+            ~tf.reduce_any(tf.math.is_nan(values)),
             f"A label is NaN, which stands for none. The loss {_name(loss)} of Keras would be NaN, "
-            f"and all weights after a step. {advice}"
+            f"and all weights after a step. {advice}",
         )
-        checks.append(tf.debugging.Assert(~is_missing, [message]))
     is_signed = dtype.is_floating or (dtype.is_integer and not dtype.is_unsigned)
     if _is_binary(loss) and not are_weighted and is_signed:
-        is_missing = tf.reduce_any(values < 0)
-        message = (
+        yield (
+            ~tf.reduce_any(values < 0),
             f"A label is negative, and -1 stands for none. The loss {_name(loss)} of Keras would "
-            f"take it for a label, and has no lower bound then. {advice}"
+            f"take it for a label, and has no lower bound then. {advice}",
         )
-        checks.append(tf.debugging.Assert(~is_missing, [message]))
-    return checks
 
 
 def _is_binary(loss: Any) -> bool:

@@ -1,12 +1,11 @@
 """Values of tree nodes, padded or ragged, and how to convert one form into the other."""
 
-import contextlib
 import math
-from contextlib import AbstractContextManager
 from typing import Any
 
 import tensorflow as tf
 
+from kerasrec._src.errors import asserted
 from kerasrec._src.row_ids import row_ids
 
 
@@ -18,17 +17,6 @@ def is_ragged(tensor: Any) -> bool:
 def as_tensor(values: Any) -> Any:
     """Returns values as a tensor, ragged if they are ragged."""
     return values if is_ragged(values) else tf.convert_to_tensor(values)
-
-
-def asserted(is_right: tf.Tensor, message: list[Any]) -> AbstractContextManager[Any]:
-    """Ops in this context wait for an assertion; eager code checks at once."""
-    if tf.executing_eagerly():
-        tf.debugging.Assert(is_right, message)
-        return contextlib.nullcontext()
-    # tf.debugging.Assert would make a conditional here, with many ops.
-    data = [tf.convert_to_tensor(part) for part in message]
-    check = tf.raw_ops.Assert(condition=is_right, data=data)
-    return tf.control_dependencies([check])
 
 
 def flat(tensor: Any) -> tf.Tensor:

@@ -12,8 +12,9 @@ from typing import Any
 
 import tensorflow as tf
 
+from kerasrec._src.errors import asserted
 from kerasrec._src.private import mask_of
-from kerasrec._src.training.node_rows import as_tensor, asserted, flat, in_rows_of, is_ragged
+from kerasrec._src.training.node_rows import as_tensor, flat, in_rows_of, is_ragged
 
 
 class NodeLabels:
