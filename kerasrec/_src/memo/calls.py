@@ -17,7 +17,7 @@ from kerasrec._src.emit.arrays import array_of, joined, one_tensor, open_rows, r
 from kerasrec._src.emit.empty_waves import empty, no_numbers
 from kerasrec._src.emit.limits import Limits
 from kerasrec._src.emit.results import Tensors
-from kerasrec._src.graph.graph import TaggedGraph
+from kerasrec._src.graph.graph import Body, TaggedGraph
 from kerasrec._src.graph.nodes import Entrance
 from kerasrec._src.graph.values import Value
 from kerasrec._src.memo.call_table import CallTable, StringTable
@@ -36,6 +36,8 @@ from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import Loop, Segment
 from kerasrec._src.waves.registers import WaveRegisters
 from kerasrec._src.waves.store import WaveStore
+
+_NUMBERS = tf.TensorSpec([None], tf.int32)
 
 
 @dataclass(frozen=True)
@@ -70,28 +72,23 @@ class _Search(NamedTuple):
         depth: The depth, an int32 scalar.
         count: The number of calls known, an int32 scalar.
         memory: The number of bytes that they will keep, an int64 scalar.
-        new: For each body, the arguments of the calls that the last turn has found.
-        numbers: For each body, the numbers of these calls.
-        arguments: For each body, the arguments that all turns have found.
-        all_numbers: For each body, the numbers that all turns have found.
-        callers: For each group of call sites, the callers.
-        callees: For each group of call sites, the callees.
+        new: For each body, the numbers of the calls that the last turn has found, then their
+            arguments.
+        calls: The same of all calls that turns have found.
+        edges: For each group of call sites, the callers and the callees.
     """
 
     depth: tf.Tensor
     count: tf.Tensor
     memory: tf.Tensor
     new: dict[str, Tensors]
-    numbers: dict[str, tf.Tensor]
-    arguments: dict[str, list[tf.TensorArray]]
-    all_numbers: dict[str, tf.TensorArray]
-    callers: list[tf.TensorArray]
-    callees: list[tf.TensorArray]
+    calls: dict[str, list[tf.TensorArray]]
+    edges: list[list[tf.TensorArray]]
 
     @property
     def width(self) -> tf.Tensor:
         """The number of new calls."""
-        return tf.add_n([tf.size(numbers) for numbers in self.numbers.values()])
+        return tf.add_n([tf.size(numbers) for numbers, *_ in self.new.values()])
 
 
 @dataclass
@@ -142,24 +139,19 @@ class CallFinder:
         copies = self._copies(given)
         given = [tensor[: tf.shape(tensor)[0] // tf.maximum(copies, 1)] for tensor in given]
         roots, is_new = self._table.number(self._keys(graph.entry, given), tf.constant(0))
-        new = {name: empty(body.parameters) for name, body in graph.bodies.items()}
-        numbers = {name: no_numbers() for name in graph.bodies}
-        new[graph.entry] = [rows_where(is_new, tensor) for tensor in given]
-        numbers[graph.entry] = rows_where(is_new, roots)
-        of_numbers = tf.TensorSpec([None], tf.int32)
+        new = {name: _no_calls(body) for name, body in graph.bodies.items()}
+        new[graph.entry] = [rows_where(is_new, tensor) for tensor in (roots, *given)]
+        specs = {
+            name: [_NUMBERS, *(node.types[0].tensor_spec() for node in body.parameters)]
+            for name, body in graph.bodies.items()
+        }
         start = _Search(
             tf.constant(0),
-            tf.size(numbers[graph.entry]),
+            tf.size(new[graph.entry][0]),
             tf.constant(0, tf.int64),
             new,
-            numbers,
-            {
-                name: [array_of(node.types[0].tensor_spec()) for node in body.parameters]
-                for name, body in graph.bodies.items()
-            },
-            {name: array_of(of_numbers) for name in graph.bodies},
-            [array_of(of_numbers) for _ in self.groups],
-            [array_of(of_numbers) for _ in self.groups],
+            tf.nest.map_structure(array_of, specs),
+            [[array_of(_NUMBERS), array_of(_NUMBERS)] for _ in self.groups],
         )
         end = _Search(
             *tf.while_loop(
@@ -177,19 +169,13 @@ class CallFinder:
         )
         with tf.control_dependencies([check]):
             count = tf.identity(end.count)
-        edges = {
-            group: (joined(callers)[0], joined(callees)[0])
-            for group, callers, callees in zip(self.groups, end.callers, end.callees, strict=True)
-        }
+        calls, edges = tf.nest.map_structure(lambda array: joined(array)[0], (end.calls, end.edges))
         return Calls(
-            {
-                name: [joined(array)[0] for array in arrays]
-                for name, arrays in end.arguments.items()
-            },
-            {name: joined(array)[0] for name, array in end.all_numbers.items()},
+            {name: arguments for name, (_, *arguments) in calls.items()},
+            {name: numbers for name, (numbers, *_) in calls.items()},
             roots,
             copies,
-            edges,
+            dict(zip(self.groups, map(tuple, edges), strict=True)),
             count,
         )
 
@@ -220,45 +206,33 @@ class CallFinder:
         numbers, is_new = self._table.number(one_tensor(keys), state.count)
         called = tf.split(numbers, sizes)
         are_new = tf.split(is_new, sizes)
-        new, new_numbers = {}, {}
+        new = {}
         for name, body in self.graph.bodies.items():
-            places = [place for place, group in enumerate(sent) if group[0].callee == name]
-            values = list(sent.values())
             columns = [
-                [rows_where(are_new[place], tensor) for tensor in values[place][0]]
-                for place in places
+                [rows_where(are_new[place], tensor) for tensor in (called[place], *values)]
+                for place, (group, (values, _)) in enumerate(sent.items())
+                if group[0].callee == name
             ]
-            new[name] = (
-                [one_tensor(tensors) for tensors in zip(*columns, strict=True)]
-                if places
-                else empty(body.parameters)
-            )
-            found = [rows_where(are_new[place], called[place]) for place in places]
-            new_numbers[name] = one_tensor(found) if found else no_numbers()
+            joint = [one_tensor(tensors) for tensors in zip(*columns, strict=True)]
+            new[name] = joint or _no_calls(body)
         bytes_kept = [
             tf.size(numbers, tf.int64) * self.schedule.bytes_kept(name)
-            for name, numbers in state.numbers.items()
+            for name, (numbers, *_) in state.new.items()
         ]
         callers = [callers for _, callers in sent.values()]
+        edges = [list(pair) for pair in zip(callers, called, strict=True)]
+        calls, edges = tf.nest.map_structure(
+            lambda array, tensor: array.write(state.depth, tensor),
+            (state.calls, state.edges),
+            (state.new, edges),
+        )
         return _Search(
             state.depth + 1,
             state.count + tf.reduce_sum(tf.cast(is_new, tf.int32)),
             state.memory + tf.add_n(bytes_kept) * tf.cast(copies, tf.int64),
             new,
-            new_numbers,
-            {
-                name: [
-                    array.write(state.depth, tensor)
-                    for array, tensor in zip(arrays, state.new[name], strict=True)
-                ]
-                for name, arrays in state.arguments.items()
-            },
-            {
-                name: array.write(state.depth, state.numbers[name])
-                for name, array in state.all_numbers.items()
-            },
-            _written(state.callers, state.depth, callers),
-            _written(state.callees, state.depth, called),
+            calls,
+            edges,
         )
 
     def _sent(self, state: _Search) -> dict[Together, tuple[Tensors, tf.Tensor]]:
@@ -267,10 +241,10 @@ class CallFinder:
         for segment in self.loop.segments:
             name = segment.body
             registers = WaveRegisters(self.graph, name, self.shared, WaveStore(), None)
-            registers.given = state.new[name]
+            numbers, *registers.given = state.new[name]
             registers.run(_deciding(segment))
             for send, values in registers.sent.items():
-                callers = self._callers(registers, send, state.numbers[name])
+                callers = self._callers(registers, send, numbers)
                 found[send.sites] = values, callers
         return {group: found[group] for group in self.groups}
 
@@ -334,10 +308,15 @@ def is_key(graph: TaggedGraph, node: Entrance) -> bool:
     return graph.memo is not None and not graph.memo.across_roots
 
 
-def one_call(graph: TaggedGraph, arguments: dict[str, Tensors]) -> tf.Tensor:
-    """Returns one of some calls as users write it, a string; there must be at least one."""
+def one_call(graph: TaggedGraph, calls: dict[str, Tensors]) -> tf.Tensor:
+    """Returns one of some calls as users write it, a string; there must be at least one.
+
+    Args:
+        graph: The program.
+        calls: For each body, the numbers of calls, then their arguments.
+    """
     names = [
-        texts_of_calls(name, body.parameters, arguments[name])
+        texts_of_calls(name, body.parameters, calls[name][1:])
         for name, body in graph.bodies.items()
     ]
     return tf.concat(names, 0)[0]
@@ -354,7 +333,6 @@ def texts_of_calls(name: str, parameters: Sequence[Entrance], arguments: Tensors
     return tf.broadcast_to(found, tf.shape(arguments[0])[:1])
 
 
-def _written(
-    arrays: list[tf.TensorArray], place: tf.Tensor, tensors: list[tf.Tensor]
-) -> list[tf.TensorArray]:
-    return [array.write(place, tensor) for array, tensor in zip(arrays, tensors, strict=True)]
+def _no_calls(body: Body) -> Tensors:
+    """The numbers of no calls of a body, then their arguments."""
+    return [no_numbers(), *empty(body.parameters)]

@@ -9,6 +9,7 @@ and adds up the cotangents of each row from all its readers.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import tensorflow as tf
 
@@ -160,7 +161,18 @@ def plan_of(graph: TaggedGraph, calls: Calls, parallel_tokens: int | None = None
     last_read[graph.entry] = tf.tensor_scatter_nd_min(
         last_read[graph.entry], tf.expand_dims(roots, 1), tf.fill(tf.shape(roots), _OUTSIDE)
     )
-    return _with_rows(graph, num_waves, calls.copies, arguments, sizes, targets, last_read, roots)
+    reads, keeps, live, places = _rows(num_waves, sizes, targets, last_read)
+    return Plan(
+        num_waves,
+        calls.copies,
+        arguments,
+        sizes,
+        reads,
+        keeps,
+        live,
+        tf.searchsorted(places[graph.entry], roots),
+        {name: tf.size(rows) for name, rows in places.items()},
+    )
 
 
 def levels(graph: TaggedGraph, calls: Calls) -> tf.Tensor:
@@ -191,28 +203,24 @@ def _cut(level: tf.Tensor, calls: Calls, size: int) -> tf.Tensor:
     return tf.searchsorted(distinct, found)
 
 
-def _with_rows(
-    graph: TaggedGraph,
+def _rows(
     num_waves: tf.Tensor,
-    copies: tf.Tensor,
-    arguments: dict[str, list[tf.TensorArray]],
     sizes: dict[str, tf.Tensor],
     targets: dict[Together, tf.TensorArray],
     last_read: dict[str, tf.Tensor],
-    roots: tf.Tensor,
-) -> Plan:
-    """Completes the plan with the rows of the results of calls.
+) -> tuple[Any, ...]:
+    """Plans the rows of the results of calls.
 
     Args:
-        graph: The program.
         num_waves: The number of waves, an int32 scalar.
-        copies: The number of copies of each call, an int32 scalar.
-        arguments: The same as in a plan.
         sizes: The same as in a plan.
         targets: For call sites that call for the same tokens, an array of the places of the calls
             that each wave reads. Calls of a body are numbered in the order of their waves.
         last_read: For each body, the wave that reads the call at each place last.
-        roots: The places of the calls from outside.
+
+    Returns:
+        `reads`, `keeps` and `live` of the plan; and for each body, the places of the calls whose
+        results are live at the end.
     """
     starts = {name: tf.cumsum(found, exclusive=True) for name, found in sizes.items()}
 
@@ -234,13 +242,12 @@ def _with_rows(
             after[name] = tf.gather(together, kept)
         return wave - 1, after, reads, keeps, live
 
-    names = list(graph.bodies)
     start = (
         num_waves - 1,
-        {name: no_numbers() for name in names},
+        {name: no_numbers() for name in sizes},
         [array_of(_NUMBERS, num_waves) for _ in targets],
-        {name: array_of(_NUMBERS, num_waves) for name in names},
-        {name: array_of(_NUMBER, num_waves) for name in names},
+        {name: array_of(_NUMBERS, num_waves) for name in sizes},
+        {name: array_of(_NUMBER, num_waves) for name in sizes},
     )
     _, places, reads, keeps, live = tf.while_loop(
         lambda wave, *_: wave >= 0,
@@ -250,14 +257,4 @@ def _with_rows(
         parallel_iterations=1,
         name="rows",
     )
-    return Plan(
-        num_waves,
-        copies,
-        arguments,
-        sizes,
-        dict(zip(targets, reads, strict=True)),
-        keeps,
-        live,
-        tf.searchsorted(places[graph.entry], roots),
-        {name: tf.size(found) for name, found in places.items()},
-    )
+    return dict(zip(targets, reads, strict=True)), keeps, live, places
