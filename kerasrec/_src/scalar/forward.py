@@ -8,7 +8,7 @@ from kerasrec._src.emit.results import State, Tensors
 from kerasrec._src.graph.carried import NUM_LABELS
 from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.graph.values import Value
-from kerasrec._src.scalar.frame import FrameLayout, empty_like, forward_routines
+from kerasrec._src.scalar.frame import FrameLayout, empty_like, routines_of
 from kerasrec._src.scalar.machine import Machine
 
 # Tail calls take no memory that could run out, so only this bound stops endless ones.
@@ -25,7 +25,7 @@ class ScalarForward:
 
     def __init__(self, graph: TaggedGraph, shared: dict[Value, tf.Tensor]):
         self.graph = graph
-        self.machine = Machine(FrameLayout(forward_routines(graph)), shared)
+        self.machine = Machine(FrameLayout(routines_of(graph)), shared)
         self.messages: dict[str, int] = {}
 
     def run(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import tensorflow as tf
@@ -55,55 +55,41 @@ class Routine:
     calls: list[RoutineCall]
 
 
-def forward_routines(graph: TaggedGraph, keeps_frames: bool = False) -> dict[str, Routine]:
-    """Returns the routines of the bodies of a program.
+def routines_of(
+    graph: TaggedGraph, sweep: int = 0, keeps_frames: bool = False
+) -> dict[str, Routine]:
+    """Returns the routines of the bodies of a program, or of their gradients.
 
     Args:
         graph: The program.
+        sweep: 0 for the bodies; 1 for their gradients, which call in the opposite order.
         keeps_frames: Whether all frames are needed; then no call takes the frame of its caller.
     """
     routines = {}
     for name, body in graph.bodies.items():
-        tails = set() if keeps_frames else tail_calls(body, graph.call_sites.values())
+        is_for_tails = not sweep and not keeps_frames
+        tails = tail_calls(body, graph.call_sites.values()) if is_for_tails else set()
         calls = [
             RoutineCall(
                 site.label,
                 site.callee,
                 site.region,
-                tuple(call.inputs[0] for call in site.calls),
-                tuple(_values(site.returns)),
+                tuple(call.inputs[0] for call in present(site.linkages[sweep].calls)),
+                tuple(_values(site.linkages[sweep].returns)),
                 site.label in tails,
             )
             for site in _sites(graph, body)
         ]
         calls.sort(key=lambda call: call.is_tail)  # Nothing is left to do after them.
-        routines[name] = Routine(_values(body.parameters), _values(body.outputs), calls)
+        own = body.sweeps[sweep]
+        routines[name] = Routine(
+            _values(own.parameters), _values(own.outputs), calls[::-1] if sweep else calls
+        )
     return routines
 
 
-def gradient_routines(graph: TaggedGraph) -> dict[str, Routine]:
-    """Returns the routines of the gradients of the bodies; they call in the opposite order."""
-    return {
-        name: Routine(
-            _values(present(body.sweeps[1].parameters)),
-            _values(present(body.sweeps[1].outputs)),
-            [
-                RoutineCall(
-                    site.label,
-                    site.callee,
-                    site.region,
-                    tuple(call.inputs[0] for call in present(site.linkages[1].calls)),
-                    tuple(_values(present(site.linkages[1].returns))),
-                )
-                for site in reversed(_sites(graph, body))
-            ],
-        )
-        for name, body in graph.bodies.items()
-    }
-
-
-def _values(nodes: Sequence[Node]) -> list[Value]:
-    return [node.output() for node in nodes]
+def _values(nodes: Iterable[Node | None]) -> list[Value]:
+    return [node.output() for node in present(nodes)]
 
 
 def _sites(graph: TaggedGraph, body: Body) -> list[CallSite]:

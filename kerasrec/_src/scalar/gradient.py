@@ -14,13 +14,7 @@ import tensorflow as tf
 from kerasrec._src.emit.results import State, Tensors
 from kerasrec._src.graph.graph import TaggedGraph, present
 from kerasrec._src.graph.values import Value
-from kerasrec._src.scalar.frame import (
-    FrameLayout,
-    empty_like,
-    empty_rows,
-    forward_routines,
-    gradient_routines,
-)
+from kerasrec._src.scalar.frame import FrameLayout, empty_like, empty_rows, routines_of
 from kerasrec._src.scalar.machine import Machine
 
 
@@ -35,15 +29,15 @@ class ScalarGradient:
     def __init__(self, graph: TaggedGraph, shared: dict[Value, tf.Tensor]):
         self.graph = graph
         self.entry = graph.bodies[graph.entry]
-        self.forward = Machine(FrameLayout(forward_routines(graph, keeps_frames=True)), shared)
-        self.backward = Machine(FrameLayout(gradient_routines(graph)), shared)
+        self.forward = Machine(FrameLayout(routines_of(graph, keeps_frames=True)), shared)
+        self.backward = Machine(FrameLayout(routines_of(graph, sweep=1)), shared)
         nodes = [node for body in graph.bodies.values() for node in body.accumulates]
         self.wanted = list(dict.fromkeys(node.to for node in nodes))
 
     @property
     def has_tail_calls(self) -> bool:
         """Whether the program has tail calls, which nest here, but not when only values run."""
-        return FrameLayout(forward_routines(self.graph)).has_tail_calls
+        return FrameLayout(routines_of(self.graph)).has_tail_calls
 
     @property
     def row_bytes(self) -> int:
