@@ -7,7 +7,6 @@ a rule in `transform/extend.py` defines its gradient.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
@@ -17,8 +16,7 @@ import tensorflow as tf
 from kerasrec._src.errors import GraphError
 from kerasrec._src.graph.types import Kind, Type
 from kerasrec._src.graph.values import Branch, Each, Node, Region, Value
-from kerasrec._src.ops.axes import Place
-from kerasrec._src.ops.table import CALL, places_after
+from kerasrec._src.ops.table import CALL
 
 SumKey = tuple[int, str | Value | frozenset[str]]
 """The key of a sum over all tokens: the order of the derivative, and the name of the table or the
@@ -394,15 +392,6 @@ class Primitive(Computed):
     @property
     def title(self) -> str:
         return f"{self.op} {self.constant}" if self.is_constant else self.op
-
-    @functools.cached_property
-    def place_of_rows(self) -> Place:
-        """Where the rows of its inputs, those of tokens or of entries, are in its first output.
-
-        As `ops.places_after` returns it.
-        """
-        axes = [0 if value.has_rows else None for value in self.inputs]
-        return places_after(self.operation, axes)[0]
 
     @property
     def constant(self) -> str:

@@ -5,7 +5,7 @@ The three classes refer to each other. `nodes.py` has the kinds of nodes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -41,6 +41,9 @@ class Node:
           REPEAT and ENTER are in the region of the entries, LEAVE and ROWS in its parent.
         source: The user's line.
         control: Nodes that must have fired before, under the same tag (control edges).
+
+    Attributes:
+        facts: What a stage has found out about it once its graph was built.
     """
 
     inputs: list[Value]
@@ -48,6 +51,7 @@ class Node:
     region: Region | None = None
     source: Source | None = None
     control: list[Node] = field(default_factory=list, kw_only=True)
+    facts: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     kind: ClassVar[str] = ""
     """What it prints as, if not as the name of its class."""
@@ -121,12 +125,6 @@ class Value:
     def is_shared(self) -> bool:
         """Whether it is one value for all tokens."""
         return self.type.kind is Kind.SHARED
-
-    @property
-    def has_rows(self) -> bool:
-        """Whether it has a row, or several, for each token or entry of rows, as far as is known."""
-        shape, kind = self.type.shape, self.type.kind
-        return kind is Kind.TOKEN or (kind is Kind.WAVE and (shape is None or shape[:1] == (None,)))
 
     @property
     def region(self) -> Region | None:

@@ -18,11 +18,16 @@ from kerasrec._src.emit.results import Tensors
 from kerasrec._src.emit.xla_formulas import fire_alike
 from kerasrec._src.frames.block import Block
 from kerasrec._src.frames.layout import Column
-from kerasrec._src.frames.rows_xla.entries import filled_like, is_of_entries, looks_up_ragged
+from kerasrec._src.frames.rows_xla.entries import (
+    filled_like,
+    is_of_entries,
+    is_reduction,
+    looks_up_ragged,
+    num_rows_of_token,
+)
 from kerasrec._src.frames.rows_xla.entry_rows import EntryRows, entry_rows, look_up, num_fitting
 from kerasrec._src.frames.rows_xla.layout import MaskedLayout
 from kerasrec._src.frames.rows_xla.ops import failing
-from kerasrec._src.frames.rows_xla.reductions import is_reduction
 from kerasrec._src.frames.rows_xla.rows import MaskedRows, beside, put
 from kerasrec._src.graph.fire import branch_chosen
 from kerasrec._src.graph.graph import CallSite
@@ -485,7 +490,8 @@ class MaskedBlock(Block):
         """The tensor of a value, with zeros in its dead rows."""
         if not tensor.shape.rank or tensor.dtype == tf.bool:
             return tensor
-        mask = self.mask_of(value, value.region)
+        mask, count = self.mask_of(value, value.region), num_rows_of_token(value)
+        mask = mask if count == 1 else tf.repeat(mask, count)
         return tf.where(beside(mask, tensor), tensor, tf.zeros_like(tensor))
 
 

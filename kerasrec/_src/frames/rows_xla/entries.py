@@ -1,4 +1,4 @@
-"""Finds values with a row for each entry of ragged rows, and ops on them that may be compiled.
+"""Finds which values have rows, of tokens or of entries of ragged rows, and which ops mix these.
 
 In a block, entries are in the order of their frames. Rows without an entry are dead, like rows
 without a frame. The lengths of rows must come from tables of ragged rows that all tokens share, as
@@ -7,20 +7,17 @@ in `tf.gather(rows, node)`: then the largest number of entries is known beforeha
 
 from __future__ import annotations
 
-import functools
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-
-import tensorflow as tf
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from kerasrec._src.graph.graph import Body
 from kerasrec._src.graph.nodes import Accumulate, Computed, Enter, Leave, Primitive, Rows, Switch
 from kerasrec._src.graph.types import Kind
 from kerasrec._src.graph.values import Each, Node, Region, Value, each_of
-from kerasrec._src.ops.axes import broadcast, gathered, reshaped, sliced
-from kerasrec._src.ops.table import Fails, Is, facts_of, has
-from kerasrec._src.ops.views import cut_of_rows
+from kerasrec._src.ops.axes import SUMMED, Place, gathered, reshaped, sliced
+from kerasrec._src.ops.table import Fails, Is, facts_of, has, places_after
+from kerasrec._src.ops.views import cut_of_rows, gathers_rows
 from kerasrec._src.trace.row_reductions import SEGMENT_OPS
 
 
@@ -52,23 +49,6 @@ def lookup_of(each: Each) -> Lookup | None:
 def has_entries(body: Body) -> bool:
     """Whether a body has ragged rows."""
     return any(_is_of_rows(node) for node in body.nodes)
-
-
-@functools.lru_cache(maxsize=4096)
-def is_of_entries(value: Value) -> bool:
-    """Whether a value that belongs to no token has a row for each entry of ragged rows."""
-    node, shape = value.node, value.type.shape
-    if value.type.kind is not Kind.WAVE or not shape or shape[0] is not None:
-        return False
-    if isinstance(node, Leave | Rows):
-        return True
-    if looks_up_ragged(node):
-        return value.index == 1
-    like = filled_like(node)
-    if like is not None:
-        return is_of_entries(like)
-    is_known = node.op in SEGMENT_OPS or has(node.op, Is.SIZES)
-    return not is_known and any(map(is_of_entries, node.inputs))
 
 
 def filled_like(node: Node) -> Value | None:
@@ -109,156 +89,170 @@ def _cuts(node: Node, begin: int | None, end: int | None) -> bool:
     return is_slice and cut_of_rows(node.operation) == slice(begin, end, 1)  # type: ignore[attr-defined]
 
 
-class Entries:
-    """Finds which values of a body have a row for each entry of ragged rows, and what is refused.
+@dataclass(frozen=True)
+class RowsOf:
+    """What the rows of a value are: several for each token, or one for each entry of ragged rows.
 
     Args:
-        body: The body whose nodes are examined, in order.
-        keeps_rows: Returns whether an op has a row of output for each row that it reads.
-        is_reduction: Returns whether an op sums over all rows.
-
-    Attributes:
-        known: The nodes that need no check elsewhere.
-        special: The known nodes whose op may be compiled only for entries.
-        refused: The nodes that cannot be compiled, each with the reason.
+        per_token: How many rows a token has; more than one if it was cut into pieces.
+        lookup: The lookup of the entries; None for rows of tokens.
     """
 
-    def __init__(
-        self,
-        body: Body,
-        keeps_rows: Callable[[Node], bool],
-        is_reduction: Callable[[Node], bool],
-    ):
-        self._keeps_rows = keeps_rows
-        self._is_reduction = is_reduction
-        self._lookups: dict[Value, Lookup] = {}
-        self._splits: dict[Value, Lookup] = {}
-        self._ids: set[Value] = set()
-        self.known: set[Node] = set()
-        self.special: set[Node] = set()
-        self.refused: list[tuple[Node, str]] = []
-        for node in body.nodes:
-            found = self._refusal(node)
-            if found:
-                self.refused.append((node, found))
+    per_token: int = 1
+    lookup: Lookup | None = None
 
-    def _refusal(self, node: Node) -> str | None:
-        """Returns why a node cannot be compiled; None if it can, or has nothing to do with rows."""
-        regions = [node.region, *(value.region for value in node.outputs)]
-        if isinstance(node, Rows):
-            regions.append(node.entries)
-        for region in filter(None, regions):
-            of_entries = [item for item in region.path() if isinstance(item, Each)]
-            if len(of_entries) > 1:
-                return "maps over rows inside of a map over rows"
-            if of_entries and lookup_of(of_entries[0]) is None:
-                return "has rows whose lengths do not come from tf.gather of shared ragged rows"
-        if isinstance(node, Enter):
-            return self._refusal_of_enter(node)
-        if isinstance(node, Leave):
-            self._put(node, _lookup_in(node.inputs[0].region))
-            return None
-        if isinstance(node, Rows):
-            self._put(node, _lookup_in(node.entries))
-            self._ids.add(node.output())
-            return None
-        if isinstance(node, Computed):
-            return self._refusal_of_op(node)
-        if isinstance(node, Accumulate) and len(node.inputs) > 1:
-            found = {self._lookups.get(value) for value in node.inputs}
-            return None if len(found) == 1 else "adds gradients to a table of ragged rows"
-        return "passes entries of rows on" if self._reads(node) else None
 
-    def _refusal_of_enter(self, node: Enter) -> str | None:
-        value = node.inputs[0]
-        if self._lookups.get(value) != _lookup_in(node.region):
-            return "maps over rows together that were looked up apart"
+def rows_of(value: Value) -> RowsOf | None:
+    """What the rows of a value are; None if it has none, or if they are not known."""
+    facts = value.node.facts
+    if ("rows", value.index) not in facts:
+        facts["rows", value.index] = _rows_of(value)
+    rows: RowsOf | None = facts["rows", value.index]
+    return rows
+
+
+def _rows_of(value: Value) -> RowsOf | None:
+    node = value.node
+    if value.type.kind is Kind.TOKEN or node.op in SEGMENT_OPS:
+        return RowsOf()
+    if isinstance(node, Leave | Rows):
+        region = node.entries if isinstance(node, Rows) else node.inputs[0].region
+        return RowsOf(lookup=_lookup_in(region))
+    if looks_up_ragged(node):
+        return RowsOf(lookup=_lookup_at(node)) if value.index else None
+    like = filled_like(node)
+    if like is not None:
+        return rows_of(like)
+    if facts_of(node.op).axes is gathered and is_ids(node.inputs[1]):
+        return rows_of(node.inputs[1])
+    if value.is_shared or not isinstance(node, Primitive) or _place_of_rows(node) != 0:
         return None
+    rows = max(filter(None, map(rows_of, node.inputs)), key=lambda rows: rows.per_token)
+    return _after_reshape(node, rows) if facts_of(node.op).axes is reshaped else rows
 
-    def _refusal_of_op(self, node: Computed) -> str | None:
-        if looks_up_ragged(node):
-            found = _lookup_at(node)
-            if found is None:
-                return "looks up rows that tokens do not share, or with another index than a number"
-            self._splits[node.outputs[0]] = found
-            self._put(node, found, 1)
-            self.special.add(node)
-            return None
-        if any(value in self._splits for value in node.inputs):
-            is_part = _cuts(node, 1, None) or _cuts(node, None, -1)
-            self.known.add(node)
-            return None if is_part else f"computes {node.op} of where rows begin"
-        if node.op in SEGMENT_OPS:
-            return self._refusal_of_segments(node)
-        if facts_of(node.op).axes is gathered and node.inputs[1] in self._ids:
-            self._put(node, self._lookups[node.inputs[1]])
-            self.special.add(node)
-            axis = tf.get_static_value(node.operation.inputs[2])  # type: ignore[attr-defined]
-            is_of_frames = node.inputs[0] not in self._lookups
-            return None if axis == 0 and is_of_frames else "looks up rows of entries"
-        like = filled_like(node)
-        if like in self._lookups:
-            self._put(node, self._lookups[like])
-            return None
-        if not self._reads(node):
-            return None
-        self.known.add(node)
-        if has(node.op, Is.SIZES) or self._is_reduction(node):
-            return None
-        lookups = {self._lookups[value] for value in node.inputs if value in self._lookups}
-        others = [
-            value
-            for value in node.inputs
-            if value not in self._lookups and value.type.kind is Kind.TOKEN
-        ]
-        is_in_rows = self._is_of_known_rows(node) or (
-            self._keeps_rows(node) and self._has_same_rows(node)
-        )
-        if len(lookups) > 1 or others or not is_in_rows:
-            return f"computes {node.op} of entries of rows, outside of kerasrec.map_fn"
-        for index in range(len(node.types)):
-            self._put(node, next(iter(lookups)), index)
-        if has(node.op, Is.SAME_IDS) and any(value in self._ids for value in node.inputs):
-            self._ids.update(node.outputs)
+
+def _after_reshape(node: Primitive, rows: RowsOf) -> RowsOf | None:
+    """What rows are after a reshape, which may cut or join them; None if it is not known."""
+    value, shape = node.inputs
+    if has(shape.node.op, Is.SHAPE) and rows_of(shape.node.inputs[0]):
+        return rows_of(shape.node.inputs[0])
+    shapes = (value.type.as_rows().shape or ())[1:], (node.types[0].shape or ())[1:]
+    before, after = (math.prod(dim or 0 for dim in shape) for shape in shapes)
+    found = replace(rows, per_token=rows.per_token * before // max(after, 1))
+    return found if found == rows or (found.per_token and not rows.lookup) else None
+
+
+def _place_of_rows(node: Primitive) -> Place:
+    """Where the rows that an op reads are in its first output."""
+    if "place" not in node.facts:
+        axes = [0 if rows_of(value) else None for value in node.inputs]
+        node.facts["place"] = places_after(node.operation, axes)[0]
+    place: Place = node.facts["place"]
+    return place
+
+
+def num_rows_of_token(value: Value) -> int:
+    """The number of a value's rows for each token or entry."""
+    rows = rows_of(value)
+    return rows.per_token if rows else 1
+
+
+def is_ids(value: Value) -> bool:
+    """Whether a value has the numbers of the rows to which entries belong."""
+    node = value.node
+    return isinstance(node, Rows) or (has(node.op, Is.SAME_IDS) and any(map(is_ids, node.inputs)))
+
+
+def is_of_entries(value: Value) -> bool:
+    """Whether a value that belongs to no token has a row for each entry of ragged rows."""
+    return _lookup_of_rows(value) is not None
+
+
+def _lookup_of_rows(value: Value) -> Lookup | None:
+    rows = rows_of(value)
+    return rows.lookup if rows else None
+
+
+def is_reduction(node: Node) -> bool:
+    """Whether an op sums over the tokens, so that rows of zeros change nothing."""
+    if node.types[0].kind is not Kind.WAVE or not isinstance(node, Primitive):
+        return False
+    if has(node.op, Is.SCATTERING):  # Into a table whose size has nothing to do with the tokens.
+        return node.inputs[2].is_shared
+    return _place_of_rows(node) is SUMMED
+
+
+def mixes_rows(node: Node) -> bool:
+    """Whether a node may mix the tokens of a wave other than by a sum."""
+    if isinstance(node, Accumulate):
+        return len(node.inputs) == 1 and rows_of(node.inputs[0]) is not None
+    is_checked = isinstance(node, Computed) and node.types[0].kind is Kind.WAVE
+    if not is_checked or not any(map(rows_of, node.inputs)):
+        return False
+    is_right = is_reduction(node) or has(node.op, Is.SIZES) or is_of_entries_alone(node)
+    return not is_right and rows_of(node.output()) is None
+
+
+def is_of_entries_alone(node: Node) -> bool:
+    """Whether an op may be compiled only since it is one on entries of ragged rows."""
+    is_gather = facts_of(node.op).axes is gathered and is_ids(node.inputs[1])
+    return is_gather or looks_up_ragged(node) or node.op in SEGMENT_OPS
+
+
+def refusal(node: Node) -> str | None:
+    """Returns why a node cannot be compiled because of ragged rows; None if it can."""
+    regions = [node.region, *(value.region for value in node.outputs)]
+    if isinstance(node, Rows):
+        regions.append(node.entries)
+    for region in filter(None, regions):
+        of_entries = [item for item in region.path() if isinstance(item, Each)]
+        if len(of_entries) > 1:
+            return "maps over rows inside of a map over rows"
+        if of_entries and lookup_of(of_entries[0]) is None:
+            return "has rows whose lengths do not come from tf.gather of shared ragged rows"
+    lookups = {rows.lookup for rows in map(rows_of, node.inputs) if rows}
+    if isinstance(node, Enter):
+        is_same = _lookup_of_rows(node.inputs[0]) == _lookup_in(node.region)
+        return None if is_same else "maps over rows together that were looked up apart"
+    if isinstance(node, Leave | Rows):
         return None
+    if isinstance(node, Computed):
+        return _refusal_of_op(node, lookups)
+    if isinstance(node, Accumulate) and len(node.inputs) > 1:
+        is_one = len(set(map(_lookup_of_rows, node.inputs))) == 1
+        return None if is_one else "adds gradients to a table of ragged rows"
+    is_read = lookups - {None} or any(map(_is_splits, node.inputs))
+    return "passes entries of rows on" if is_read else None
 
-    def _refusal_of_segments(self, node: Node) -> str | None:
+
+def _refusal_of_op(node: Computed, lookups: set[Lookup | None]) -> str | None:
+    if looks_up_ragged(node):
+        is_right = _lookup_at(node) is not None
+        reason = "looks up rows that tokens do not share, or with another index than a number"
+        return None if is_right else reason
+    if any(map(_is_splits, node.inputs)):
+        is_part = _cuts(node, 1, None) or _cuts(node, None, -1)
+        return None if is_part else f"computes {node.op} of where rows begin"
+    if node.op in SEGMENT_OPS:
         data, ids, _ = node.inputs
-        self.known.add(node)
-        self.special.add(node)
-        if ids not in self._ids or self._lookups.get(data) != self._lookups[ids]:
-            return f"computes {node.op} of what is not entries of rows"
+        is_right = is_ids(ids) and rows_of(data) == rows_of(ids)
+        return None if is_right else f"computes {node.op} of what is not entries of rows"
+    if is_of_entries_alone(node):
+        is_right = _takes_rows(node) and not is_of_entries(node.inputs[0])
+        return None if is_right else "looks up rows of entries"
+    if not lookups - {None} or has(node.op, Is.SIZES) or is_reduction(node):
         return None
+    if len(lookups) > 1 or any(rows_of(value) is None for value in node.outputs):
+        return f"computes {node.op} of entries of rows, outside of kerasrec.map_fn"
+    return None
 
-    def _put(self, node: Node, lookup: Lookup | None, index: int = 0) -> None:
-        self.known.add(node)
-        if lookup:
-            self._lookups[node.output(index)] = lookup
 
-    def _has_same_rows(self, node: Node) -> bool:
-        """Whether an op keeps the rows of its input, without cutting or joining any."""
-        if facts_of(node.op).axes is not reshaped:
-            return True
-        before, after = node.inputs[0].type.shape, node.types[0].shape
-        if not before or not after or after[0] is not None:
-            return False
-        sizes = [math.prod(dim or 0 for dim in shape[1:]) for shape in (before, after)]
-        return None not in (*before[1:], *after[1:]) and sizes[0] == sizes[1]
+def _takes_rows(node: Node) -> bool:
+    return isinstance(node, Primitive) and gathers_rows(node.operation)
 
-    def _is_of_known_rows(self, node: Node) -> bool:
-        """Whether an op gives entries the shape of others; a gradient that of its value."""
-        facts = facts_of(node.op)
-        if facts.axes not in (reshaped, broadcast):
-            return False
-        value, shape = node.inputs
-        wanted = self._lookups.get(shape.node.inputs[0]) if has(shape.node.op, Is.SHAPE) else None
-        adds_axes = len(value.type.shape or ()) != len(node.types[0].shape or ())
-        if wanted is None or (facts.axes is broadcast and adds_axes):
-            return False
-        return self._lookups.get(value) == wanted
 
-    def _reads(self, node: Node) -> bool:
-        return any(value in self._lookups or value in self._splits for value in node.inputs)
+def _is_splits(value: Value) -> bool:
+    return looks_up_ragged(value.node) and value.index == 0
 
 
 def _lookup_in(region: Region | None) -> Lookup | None:

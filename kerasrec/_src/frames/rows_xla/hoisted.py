@@ -11,8 +11,8 @@ from kerasrec._src.emit.results import State, Tensors
 from kerasrec._src.frames.layout import BufferSpec
 from kerasrec._src.frames.loops import run_loop
 from kerasrec._src.frames.rows_xla.block import MaskedBlock
+from kerasrec._src.frames.rows_xla.entries import num_rows_of_token
 from kerasrec._src.frames.rows_xla.program import ProgramInBlocks
-from kerasrec._src.frames.rows_xla.reductions import rows_of_token
 from kerasrec._src.frames.rows_xla.rows import beside, put
 from kerasrec._src.graph.nodes import Accumulate, Collect
 from kerasrec._src.half_precision import in_float32
@@ -44,7 +44,7 @@ class Sum:
         else:
             self.begin = [tf.constant(0)]
             for item in node.inputs:
-                rows = program.sizes.tokens * rows_of_token(item)
+                rows = program.sizes.tokens * num_rows_of_token(item)
                 shape = item.type.tensor_shape()[1:]
                 self.begin.append(tf.zeros([rows, *shape], item.type.dtype))
 
@@ -55,7 +55,7 @@ class Sum:
             return [tensors[0] + in_float32(values[0])]
         count, *rows = tensors
         first = self.node.inputs[0]
-        mask = tf.repeat(block.mask_of(first, self.node.region), rows_of_token(first))
+        mask = tf.repeat(block.mask_of(first, self.node.region), num_rows_of_token(first))
         ranks = tf.cumsum(tf.cast(mask, tf.int32))
         places = tf.expand_dims(count + ranks - 1, 1)
         pairs = zip(rows, values, strict=True)

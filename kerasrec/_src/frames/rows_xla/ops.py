@@ -6,8 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import tensorflow as tf
 
-from kerasrec._src.frames.rows_xla.entries import Entries, has_entries
-from kerasrec._src.frames.rows_xla.reductions import is_reduction, keeps_rows, unknown_sums
+from kerasrec._src.frames.rows_xla.entries import (
+    has_entries,
+    is_of_entries_alone,
+    mixes_rows,
+    refusal,
+)
 from kerasrec._src.graph.graph import Body, TaggedGraph
 from kerasrec._src.graph.nodes import Check, Collect, Computed, Effect, Primitive
 from kerasrec._src.graph.types import Kind
@@ -34,9 +38,10 @@ def has_rows(graph: TaggedGraph) -> bool:
 
 
 def _obstacles_of(body: Body) -> Iterator[str]:
-    entries = Entries(body, keeps_rows, is_reduction)
-    for node, reason in entries.refused:
-        yield f"{body.name} {reason} at {node.source}"
+    for node in body.nodes:
+        reason = refusal(node)
+        if reason:
+            yield f"{body.name} {reason} at {node.source}"
     for node in body.nodes:
         where = f"at {node.source}"
         if isinstance(node, Check | Effect):
@@ -48,14 +53,15 @@ def _obstacles_of(body: Body) -> Iterator[str]:
             yield f"{body.name} is to run {node.op} on {node.device} {where}"
     for node in body.nodes:
         where = f"at {node.source}"
-        if isinstance(node, Computed) and not (_is_known(node) or node in entries.special):
+        if isinstance(node, Computed) and not (_is_known(node) or is_of_entries_alone(node)):
             yield f"{body.name} computes {node.op} {where}"
         elif any(item.kind is Kind.TOKEN and not item.is_static for item in node.types):
             yield f"{body.name} has a value whose size only a run knows {where}"
         elif any(item.dtype not in _DTYPES for item in node.types):
             yield f"{body.name} computes {node.types[0].dtype.name} {where}"
-    for node in unknown_sums(body, entries.known):
-        yield f"{body.name} computes {node.op}, which might combine tokens, at {node.source}"
+    for node in body.nodes:
+        if mixes_rows(node) and not refusal(node):
+            yield f"{body.name} computes {node.op}, which might combine tokens, at {node.source}"
 
 
 def _is_known(node: Computed) -> bool:
