@@ -60,7 +60,8 @@ def test_blocks_are_wider_on_a_gpu(capacity, on_cpu, on_gpu, monkeypatch):
     found = []
     for has_gpu in (False, True):
         monkeypatch.setattr(host, "has_gpu", lambda has_gpu=has_gpu: has_gpu)
-        found.append(padding.sizes_for(tf.constant(capacity)))
+        sizes = padding.sizes_for(tf.constant(capacity))
+        found.append([sizes[name] for name in ("capacity", "width", "widest")])
     widths = [(capacity, width, 4 * width) for width in (on_cpu, on_gpu)]
     np.testing.assert_array_equal(found, widths)
 

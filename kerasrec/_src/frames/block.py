@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from kerasrec._src.emit.registers import Registers
 from kerasrec._src.emit.results import Tensors
-from kerasrec._src.frames.layout import Column
+from kerasrec._src.frames.layout import CALLS, RETURNS, Column, of_kind
 from kerasrec._src.graph.graph import CallSite
 from kerasrec._src.graph.values import Node, Region, Value
 from kerasrec._src.schedule.instructions import Frames, Instruction, Load, Receive, Return, Send
@@ -92,25 +92,31 @@ class Block(Registers):
         """
         self.run(segment.instructions)
         self.pass_on(sweep)
-        self.give_back([one for one in segment.placed if isinstance(one, Return)], sweep)
+        self.give_back(of_kind(Return, segment.placed), sweep)
 
-    def bring(self, one: Instruction) -> Tensors:
+    def bring(self, instruction: Instruction) -> Tensors:
         """Returns a value that was passed to the frames, or kept for them."""
-        if isinstance(one, Frames):
+        if isinstance(instruction, Frames):
             return [self.count]
-        if isinstance(one, Receive) and one.tokens:
+        if isinstance(instruction, Receive) and instruction.tokens:
             return [self.count, *self.given]
-        if isinstance(one, Receive):
-            return [self._passed(value.node) for value in one.values]
-        if isinstance(one, Load) and isinstance(one.item, Value):
-            return [self.load(one.item, one.by_frame)]
-        return super().bring(one)
+        if isinstance(instruction, Receive):
+            return [self._passed(value.node) for value in instruction.values]
+        if isinstance(instruction, Load) and isinstance(instruction.item, Value):
+            return [self.load(instruction.item, instruction.by_frame)]
+        return super().bring(instruction)
 
     def rows_of_results(self, region: Region | None = None) -> tf.Tensor:
         """For each token of a region, the row of its frame's result, int32."""
         if not self.layout.has_tail_calls(self.body):
             return self.numbers(region)
         return self.columns(region)["result"]
+
+    def returns_to(self, region: Region | None = None) -> tuple[tf.Tensor, tf.Tensor]:
+        """The frames to which the tokens of a region return, and the call sites, int32."""
+        is_tail, columns = self.layout.has_tail_calls(self.body), self.columns(region)
+        callers, labels = (columns[name] for name in (RETURNS[:2] if is_tail else CALLS))
+        return callers, labels
 
     def calls(self) -> dict[str, list[Send]]:
         """The instructions that pass values to each body that is called."""

@@ -9,9 +9,9 @@ own.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import tensorflow as tf
 
@@ -19,7 +19,15 @@ from kerasrec._src.errors import GraphError
 from kerasrec._src.graph.graph import CallSite, present
 from kerasrec._src.graph.types import Type
 from kerasrec._src.graph.values import Each, Node, Region, Value, each_of
-from kerasrec._src.schedule.instructions import HandOn, Item, Save, Select, Send, Wait, region_of
+from kerasrec._src.schedule.instructions import (
+    HandOn,
+    Instruction,
+    Item,
+    Save,
+    Send,
+    Wait,
+    region_of,
+)
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import Place, Queues, Segment
 
@@ -60,6 +68,14 @@ Specs = dict[Any, BufferSpec]
 """The specs of buffers, by key."""
 
 
+_Kind = TypeVar("_Kind", bound=Instruction)
+
+
+def of_kind(kind: type[_Kind], instructions: Iterable[Instruction]) -> list[_Kind]:
+    """Returns the instructions of a kind."""
+    return [instruction for instruction in instructions if isinstance(instruction, kind)]
+
+
 class Layout:
     """The values that are kept for a program.
 
@@ -69,9 +85,11 @@ class Layout:
 
     def __init__(self, schedule: Schedule):
         self.graph = schedule.graph
-        self.queues = {item.sweep: item for item in schedule.sections if isinstance(item, Queues)}
+        self.queues = {
+            section.sweep: section for section in schedule.sections if isinstance(section, Queues)
+        }
         self.order = self.queues[0].order
-        self.handed_on = {one.site for _, one in self._all(HandOn)}
+        self.handed_on = {tail.site for _, tail in self._all(HandOn)}
         self._together = self._return_together()
         self.inputs: dict[Node, tuple[int, Key]] = {}
         for name, body in self.graph.bodies.items():
@@ -79,23 +97,20 @@ class Layout:
                 for number, node in enumerate(present(sweep.parameters) if index else ()):
                     self.inputs[node] = index, self.input(name, index, number)
         self._bytes_kept = {name: schedule.bytes_kept(name) for name in self.graph.bodies}
-        saves = [one for _, _, one in schedule.instructions() if isinstance(one, Save)]
-        self.entries = self._entries([one.item for one in saves if one.by_frame])
-        if schedule.in_blocks:  # All entries, so that there is room for sums over them.
-            self.entries = self._all_entries()
+        saves = [save for _, _, save in schedule.instructions() if isinstance(save, Save)]
+        self.entries = self._entries([save.item for save in saves if save.by_frame])
 
     def segment(self, body: str, sweep: int, place: int) -> Segment:
         """Returns the segment that runs at a place of a body."""
-        (found,) = [
-            item for item in self.queues[sweep].segments if (item.body, item.place) == (body, place)
-        ]
+        segments = self.queues[sweep].segments
+        (found,) = (one for one in segments if (one.body, one.place) == (body, place))
         return found
 
     def callers(self, body: str) -> dict[tuple[str, int], list[int]]:
         """Returns the places to which a body returns, with the labels of calls that wait there."""
         found: dict[tuple[str, int], list[int]] = defaultdict(list)
-        for segment, one in self._all(Send):
-            for site in one.sites:
+        for segment, send in self._all(Send):
+            for site in send.sites:
                 if site.callee in self._together[body] and site not in self.handed_on:
                     found[segment.body, (segment.place or 0) + 1].append(site.label)
         return found
@@ -155,7 +170,7 @@ class Layout:
 
     def counts_calls(self, body: str, place: int) -> bool:
         """Whether frames that wait for a place may have made no call, or more than one."""
-        return any(len(one.sites) != 1 or one.others for one in self._waits(body, place))
+        return any(len(wait.sites) != 1 or wait.others for wait in self._waits(body, place))
 
     def awaited(self, body: str, place: int) -> int:
         """The number of calls that each frame makes before a place.
@@ -165,16 +180,16 @@ class Layout:
         places = {number for name, number in self.order if name == body and number}
         counting = [other for other in places if self.counts_calls(body, other)]
         waits = self._waits(body, place)
-        is_fixed = not any(one.others for one in waits)
-        numbers = {len(one.sites) for one in waits}
+        is_fixed = not any(wait.others for wait in waits)
+        numbers = {len(wait.sites) for wait in waits}
         return numbers.pop() if counting == [place] and is_fixed and len(numbers) == 1 else 0
 
     def kept_by_block(self, sweep: int) -> dict[Value, tuple[Place, ...]]:
         """Returns the values that the blocks of a sweep keep for themselves, with their places."""
         found: dict[Value, tuple[Place, ...]] = {}
-        for segment, one in self._all(Save, sweep):
-            if not one.by_frame:
-                found[one.item] = (*found.get(one.item, ()), (segment.body, segment.place or 0))
+        for segment, save in self._all(Save, sweep):
+            if isinstance(save.item, Value) and not save.by_frame:
+                found[save.item] = (*found.get(save.item, ()), (segment.body, segment.place or 0))
         return found
 
     def calls_before(self, body: str, place: int) -> int:
@@ -182,7 +197,7 @@ class Layout:
 
         So there are that many frames of that body for each frame that gets to the place.
         """
-        made = [Counter(site.callee for site in one.sites) for one in self._waits(body, place)]
+        made = [Counter(site.callee for site in wait.sites) for wait in self._waits(body, place)]
         callees = self.graph.bodies if made else ()
         return max([1, *(min(calls[callee] for calls in made) for callee in callees)])
 
@@ -212,9 +227,9 @@ class Layout:
             for number, output in enumerate(present(body.sweeps[sweep].outputs)):
                 key = self.output(name, sweep, number)
                 specs[key] = _spec(key[1], output.types[0])
-        for segment, one in self._all(Save, sweep):
-            if one.by_frame and isinstance(one.item, Value):
-                specs[("value", one.item)] = self.buffer_spec(one.item, segment.body)
+        for segment, save in self._all(Save, sweep):
+            if save.by_frame and isinstance(save.item, Value):
+                specs[("value", save.item)] = self.buffer_spec(save.item, segment.body)
         return specs if sweep else {**specs, **self._specs_of_calls()}
 
     def buffer_spec(self, value: Value, body: str) -> BufferSpec:
@@ -233,9 +248,9 @@ class Layout:
                 specs["pending", name] = BufferSpec(name, tf.int32, ())
             for each in self.entries[name]:
                 specs["entries", each] = BufferSpec(self.space(each.parent, name), tf.int32, ())
-        for segment, one in self._all(Send):
-            for key in dict.fromkeys([self.link(one.sites), self.link(one.sites, True)]):
-                specs[key] = BufferSpec(self.space(one.region, segment.body), tf.int32, ())
+        for segment, send in self._all(Send):
+            for key in dict.fromkeys([self.link(send.sites), self.link(send.sites, True)]):
+                specs[key] = BufferSpec(self.space(send.region, segment.body), tf.int32, ())
         return specs
 
     def _return_together(self) -> dict[str, tuple[str, ...]]:
@@ -253,33 +268,23 @@ class Layout:
         """For each body, ragged rows whose entries have rows in buffers, the outermost first."""
         found: dict[str, list[Each]] = {name: [] for name in self.graph.bodies}
         bodies = {node: name for name, body in self.graph.bodies.items() for node in body.nodes}
-        regions = [one.region for _, one in self._all(Send)]
-        regions += [region_of(item) for item in saved]
-        around = dict.fromkeys(item for region in filter(None, regions) for item in region.path())
-        for item in sorted(around, key=lambda item: len(item.path())):
-            if isinstance(item, Each):
-                found[bodies[item.selector.node]].append(item)
+        regions = [send.region for _, send in self._all(Send)]
+        regions += [region_of(kept) for kept in saved]
+        around = dict.fromkeys(each for region in filter(None, regions) for each in region.path())
+        for each in sorted(around, key=lambda each: len(each.path())):
+            if isinstance(each, Each):
+                found[bodies[each.selector.node]].append(each)
         return found
 
-    def _all_entries(self) -> dict[str, list[Each]]:
-        found: dict[str, list[Each]] = {name: [] for name in self.graph.bodies}
-        for segment, one in self._all(Select):
-            found[segment.body] += [
-                item
-                for item in one.regions
-                if isinstance(item, Each) and item not in found[segment.body]
-            ]
-        return found
-
-    def _all(self, kind: type, sweep: int = 0) -> Iterator[tuple[Segment, Any]]:
+    def _all(self, kind: type[_Kind], sweep: int = 0) -> Iterator[tuple[Segment, _Kind]]:
         """The instructions of a kind in the queues of a sweep."""
         for segment in self.queues[sweep].segments if sweep in self.queues else ():
-            yield from ((segment, one) for one in segment.instructions if isinstance(one, kind))
+            yield from ((segment, found) for found in of_kind(kind, segment.instructions))
 
     def _waits(self, body: str, place: int) -> list[Wait]:
         """The instructions by which frames of a body wait for calls before a place."""
         return [
-            one for segment, one in self._all(Wait) if segment.body == body and one.then == place
+            wait for segment, wait in self._all(Wait) if segment.body == body and wait.then == place
         ]
 
 

@@ -53,16 +53,16 @@ def run_loop(
 def flat(state: State) -> State:
     """Returns a state with lists in place of dicts, whose keys TensorFlow cannot sort."""
     return {
-        name: list(item.values()) if isinstance(item, dict) else item
-        for name, item in state.items()
+        name: list(part.values()) if isinstance(part, dict) else part
+        for name, part in state.items()
     }
 
 
 def keyed(lists: State, like: State) -> State:
     """Returns a state with the dicts that another one has; undoes `flat`."""
     return {
-        name: dict(zip(item, lists[name], strict=True)) if isinstance(item, dict) else lists[name]
-        for name, item in like.items()
+        name: dict(zip(part, lists[name], strict=True)) if isinstance(part, dict) else lists[name]
+        for name, part in like.items()
     }
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec._src.emit.results import State
-from kerasrec._src.frames.layout import CALLS, RETURNS, Column
+from kerasrec._src.frames.layout import CALLS, RETURNS, Column, of_kind
 from kerasrec._src.graph.values import Region
 from kerasrec._src.schedule.instructions import Return, Send, Wait
 from kerasrec._src.schedule.sections import Place
@@ -34,8 +34,8 @@ class Step:
         self.layout = layout
         # Dicts and lists are changed in place.
         self._state: State = {
-            name: item.copy() if isinstance(item, dict | list) else item
-            for name, item in state.items()
+            name: part.copy() if isinstance(part, dict | list) else part
+            for name, part in state.items()
         }
         self.name, self.place = self.key = key
         self.segment = layout.segment(self.name, 0, self.place)
@@ -50,11 +50,11 @@ class Step:
         self.block.run(self.segment.instructions)
         self.keep()
         placed = self.segment.placed
-        self.wait([one for one in placed if isinstance(one, Wait)])
+        self.wait(of_kind(Wait, placed))
         for callee, sends in self.block.calls().items():
             self.call(callee, sends, [self._frames(callee, send) for send in sends])
         self.end_calls()
-        returns = [one for one in placed if isinstance(one, Return)]
+        returns = of_kind(Return, placed)
         if returns:
             self.block.give_back(returns, 0)
             self.resume(returns)
@@ -111,20 +111,20 @@ class Step:
     def wait(self, waits: Sequence[Wait]) -> None:
         """Makes frames wait for their calls; they are queued if they made none."""
         block = self.block
-        for one in waits:
-            key = (self.name, one.then)
-            if self.layout.is_walked(key) or not (one.sites or one.others):
-                self.queue(key, one.region)
+        for wait in waits:
+            key, region = (self.name, wait.then), wait.region
+            if self.layout.is_walked(key) or not (wait.sites or wait.others):
+                self.queue(key, region)
             elif self.is_counted(key):
-                count = tf.fill(tf.shape(block.numbers(one.region)), len(one.sites))
-                if one.others:
+                count = tf.fill(tf.shape(block.numbers(region)), len(wait.sites))
+                if wait.others:
                     called = [
-                        len(sites) * block.num_called(sites[0].region) for sites in one.others
+                        len(sites) * block.num_called(sites[0].region) for sites in wait.others
                     ]
-                    count += block.spread(tf.add_n(called), one.region)
-                block.write_own(("pending", self.name), count, one.region)
-                if not one.sites:
-                    self.queue(key, one.region, tf.equal(count, 0))
+                    count += block.spread(tf.add_n(called), region)
+                block.write_own(("pending", self.name), count, region)
+                if not wait.sites:
+                    self.queue(key, region, tf.equal(count, 0))
 
     def _frames(self, callee: str, send: Send) -> dict[Column, tf.Tensor]:
         """The integers kept for the frames that call sites call, and the `first` of each token."""
@@ -132,15 +132,15 @@ class Step:
         first = self.appended(callee, region, width)
         block.write_own(self.layout.link(send.sites), first, region)
         own = self.columns_of_callers(send)
-        found: dict[Column, tf.Tensor] = {"first": first, "depth": own["depth"] + 1}
-        found |= {name: own[name] for name in CALLS}
+        columns: dict[Column, tf.Tensor] = {"first": first, "depth": own["depth"] + 1}
+        columns |= {name: own[name] for name in CALLS}
         if not self.layout.has_tail_calls(callee):
-            return found
+            return columns
         if send.sites[0] in self.layout.handed_on:
-            return found | {name: own[name] for name in RETURNS if name in own}
+            return columns | {name: own[name] for name in RETURNS if name in own}
         space = self.layout.results(callee)
         if space != callee:
             first = self.appended(space, region, width)
             block.write_own(self.layout.link(send.sites, True), first, region)
         results = self.each_call(first, width)
-        return found | dict(zip(RETURNS, (own["caller"], own["label"], results), strict=True))
+        return columns | dict(zip(RETURNS, (own["caller"], own["label"], results), strict=True))

@@ -54,12 +54,13 @@ class LiveBlock(Block):
         """The number of frames, an int32 scalar."""
         return tf.size(self.frames)
 
-    def bring(self, one: Instruction) -> Tensors:
+    def bring(self, instruction: Instruction) -> Tensors:
         """Returns a value that was passed to the frames, returned to them, or kept for them."""
-        if isinstance(one, Fetch):
-            key = self.layout.output(one.sites[0].callee, one.sweep, one.number)
-            return [self.read(key, self.called(one.sites, not one.sweep % 2))]
-        return super().bring(one)
+        if isinstance(instruction, Fetch):
+            sites, sweep = instruction.sites, instruction.sweep
+            key = self.layout.output(sites[0].callee, sweep, instruction.number)
+            return [self.read(key, self.called(sites, not sweep % 2))]
+        return super().bring(instruction)
 
     def load(self, value: Value, by_frame: bool) -> tf.Tensor:
         """Reads a value that another segment keeps, in the rows of frames or for the same block."""
@@ -145,9 +146,10 @@ class LiveBlock(Block):
 
     def give_back(self, returns: Sequence[Return], sweep: int) -> None:
         """Keeps the results of the frames in a sweep, from one or several branches."""
-        for one in returns:
-            rows = self.numbers(one.region) if sweep % 2 else self.rows_of_results(one.region)
-            for number, value in enumerate(one.values):
+        for returned in returns:
+            region = returned.region
+            rows = self.numbers(region) if sweep % 2 else self.rows_of_results(region)
+            for number, value in enumerate(returned.values):
                 key = self.layout.output(self.body, sweep, number)
                 self.buffers.write(key, rows, self.get(value))
 

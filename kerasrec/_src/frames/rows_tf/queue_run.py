@@ -92,9 +92,9 @@ class QueueRun(ScheduleRun):
     def recording(self) -> QueueRun:
         """Returns the same run, which also records the number of tokens in each step."""
         self.recorded += self.graph.bodies
-        for section, _, one in self.schedule.instructions():
-            if isinstance(one, Select) and not section.sweep and not one.at_use:
-                self.recorded += one.regions
+        for section, _, instruction in self.schedule.instructions():
+            if isinstance(instruction, Select) and not section.sweep and not instruction.at_use:
+                self.recorded += instruction.regions
         return self
 
     def _first_sweep(self, arguments: Tensors, sums: Sums) -> Tensors:

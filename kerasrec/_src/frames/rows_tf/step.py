@@ -11,7 +11,7 @@ from kerasrec._src.emit.arrays import num_rows, one_tensor, rows_where
 from kerasrec._src.emit.barriers import apart
 from kerasrec._src.emit.empty_waves import empty
 from kerasrec._src.emit.results import State, Tensors
-from kerasrec._src.frames.layout import CALLS, RETURNS, Column
+from kerasrec._src.frames.layout import Column, of_kind
 from kerasrec._src.frames.rows_tf.block import LiveBlock, each_call
 from kerasrec._src.frames.rows_tf.buffers import Buffers, FrameStore
 from kerasrec._src.frames.step import Step
@@ -85,13 +85,13 @@ class LiveStep(Step):
 
     def _arguments(self) -> Tensors:
         """Takes the arguments of the frames that are taken."""
-        found = apart(self.new[self.name])
+        arguments = apart(self.new[self.name])
         if self.bound is None:
             self.new[self.name] = empty(self.graph.bodies[self.name].parameters)
-            return found
-        start = num_rows(found[0]) - self.block.count
-        self.new[self.name] = [tensor[:start] for tensor in found]
-        return [tensor[start:] for tensor in found]
+            return arguments
+        start = num_rows(arguments[0]) - self.block.count
+        self.new[self.name] = [tensor[:start] for tensor in arguments]
+        return [tensor[start:] for tensor in arguments]
 
     def _newest(self, bound: int) -> tf.Tensor:
         """Takes some of the frames that were called last; all called after them are done."""
@@ -113,19 +113,19 @@ class LiveStep(Step):
             depth = tf.reduce_max(block.columns()["depth"])
             row = [self.layout.order.index(self.key), depth, *self._sizes()]
             self._state["record"] = self._state["record"].write(self.at, tf.stack(row))
-        for one in self.segment.placed:
-            if isinstance(one, Select) and one.regions[0] in self.layout.entries[self.name]:
-                self._number_entries(one.regions[0])
+        for select in of_kind(Select, self.segment.placed):
+            if select.regions[0] in self.layout.entries[self.name]:
+                self._number_entries(select.regions[0])
         self._state["kept"] = block.saved()
         self._before = dict(self.counts)
 
     def _sizes(self) -> Iterator[tf.Tensor | int]:
         """Yields the number of the block's tokens in each recorded body and region."""
-        for item in self.recorded:
-            if isinstance(item, str):
-                yield self.block.count if item == self.name else 0
+        for recorded in self.recorded:
+            if isinstance(recorded, str):
+                yield self.block.count if recorded == self.name else 0
             else:
-                yield tf.size(self.block.get(item)) if self.block.has(item) else 0
+                yield tf.size(self.block.get(recorded)) if self.block.has(recorded) else 0
 
     def _number_entries(self, each: Region) -> None:
         """Numbers the entries of ragged rows."""
@@ -168,14 +168,14 @@ class LiveStep(Step):
         """Appends frames for the calls of a body, given the integers that are kept for them."""
         start, end = self._before[callee], self.counts[callee]
         columns = self.layout.columns(callee)
-        found = one_tensor([tf.stack([own[name] for name in columns], 1) for own in frames])
+        table = one_tensor([tf.stack([own[name] for name in columns], 1) for own in frames])
         for space in dict.fromkeys([callee, self.layout.results(callee)]):
             if self.counts[space] is not self._before[space]:
                 self.buffers.reserve(space, self.counts[space])
-        self.buffers.write(("frame", callee), tf.range(start, end), found)
+        self.buffers.write(("frame", callee), tf.range(start, end), table)
         pairs = zip(self.new[callee], self.block.arguments(sends), strict=True)
         self.new[callee] = [tf.concat(pair, 0) for pair in pairs]
-        depths = tf.concat([[0], found[:, columns.index("depth")]], 0)
+        depths = tf.concat([[0], table[:, columns.index("depth")]], 0)
         deepest = tf.argmax(depths, output_type=tf.int32)  # 0 if nothing is called.
         number = start + tf.maximum(deepest - 1, 0)
         body = self.names.index(callee)
@@ -198,7 +198,7 @@ class LiveStep(Step):
 
     def _collect(self) -> None:
         """Records the values of the COLLECT nodes at this place."""
-        here = {one.node for one in self.block.reduced}
+        here = {reduce.node for reduce in self.block.reduced}
         tables, counts = list(self._state["collected"]), list(self._state["num_collected"])
         for at, node in enumerate(self.graph.collects):
             if node in here:
@@ -242,20 +242,18 @@ class LiveStep(Step):
 
     def resume(self, returns: Sequence[Return]) -> None:
         """Queues the frames whose calls have all returned, now that the block returns."""
-        found = self.layout.callers(self.name)
-        if not found:
+        places = self.layout.callers(self.name)
+        if not places:
             return
-        queues = [len(found)] * len(self.graph.call_sites)  # The outside has no queue.
-        for queue, labels in enumerate(found.values()):
+        queues = [len(places)] * len(self.graph.call_sites)  # The outside has no queue.
+        for queue, labels in enumerate(places.values()):
             for label in labels:
                 queues[label] = queue
-        is_tail = self.layout.has_tail_calls(self.name)
-        for one in returns:
-            columns = self.block.columns(one.region)
-            callers, labels = (columns[name] for name in (RETURNS[:2] if is_tail else CALLS))
+        for returned in returns:
+            callers, labels = self.block.returns_to(returned.region)
             chosen = tf.gather(tf.constant(queues), labels)
-            waiting = tf.dynamic_partition(callers, chosen, len(found) + 1)
-            for key, numbers in zip(found, waiting, strict=False):
+            waiting = tf.dynamic_partition(callers, chosen, len(places) + 1)
+            for key, numbers in zip(places, waiting, strict=False):
                 self._resume(key, numbers)
 
     def _resume(self, key: Place, numbers: tf.Tensor) -> None:

@@ -1,7 +1,7 @@
 """The first sweep of a compiled run: frames in queues, a block of them at a time.
 
 Frames are numbered as they are called, so those that wait for place 0 of a body have the highest
-numbers. Those that wait for a later place are in a list (see `walks.py`). The components of places
+numbers. Those that wait for a later place are in a list (see `layout.py`). The components of places
 run one after another. A component of several places is a loop, in which each place runs until its
 own queue is empty.
 """
@@ -73,7 +73,7 @@ class FirstSweep:
             "tails": dict.fromkeys(self.layout.order, zero),
             "steps": [zero for _ in components],
             "traces": [
-                tf.zeros([len(one) * sizes.capacity + 1, 3], tf.int32) for one in components
+                tf.zeros([len(places) * sizes.capacity + 1, 3], tf.int32) for places in components
             ],
             "tables": self.program.empty_tables(),
             # Whether a step has failed that makes calls; such steps might go on forever.

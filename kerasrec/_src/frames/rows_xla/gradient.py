@@ -48,8 +48,8 @@ class Gradient:
         rows = bucket(num_roots)
         inputs = [
             [
-                padded(item, rows)
-                for node, item in zip(sweep.parameters, tensors, strict=True)
+                padded(tensor, rows)
+                for node, tensor in zip(sweep.parameters, tensors, strict=True)
                 if node
             ]
             for sweep, tensors in zip(self._sweeps.values(), given, strict=True)
@@ -58,13 +58,13 @@ class Gradient:
         numbers = stacked([num_roots, *self._sizes_of_tables])
         found = self._run(state, numbers, inputs, self._shared)
         sums = Sums()
-        for one, tensors in zip(self._sums, found["sums"], strict=True):
-            if isinstance(one.node, Accumulate):
-                parts = one.found(tensors)
-                if len(parts) == 1 and one.node.to in self._inputs.tables:
-                    size = tf.shape(self._all_shared[one.node.to])[0]
+        for total, tensors in zip(self._sums, found["sums"], strict=True):
+            if isinstance(total.node, Accumulate):
+                parts = total.found(tensors)
+                if len(parts) == 1 and total.node.to in self._inputs.tables:
+                    size = tf.shape(self._all_shared[total.node.to])[0]
                     parts = [parts[0][:size]]
-                sums.accumulate(one.node, *parts)
+                sums.accumulate(total.node, *parts)
         results = {}
         for (index, sweep), tensors in zip(self._sweeps.items(), found["outputs"], strict=True):
             outputs = iter(tensors)

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from kerasrec._src.emit.arrays import open_rows
 from kerasrec._src.emit.results import State, Tensors
-from kerasrec._src.frames.layout import BufferSpec
+from kerasrec._src.frames.layout import BufferSpec, of_kind
 from kerasrec._src.frames.loops import run_loop
 from kerasrec._src.frames.rows_xla.block import MaskedBlock
 from kerasrec._src.frames.rows_xla.entries import num_rows_of_token
@@ -43,10 +43,10 @@ class Sum:
             self.begin: Tensors = [in_float32(tf.zeros(shape, kind.dtype))]
         else:
             self.begin = [tf.constant(0)]
-            for item in node.inputs:
-                rows = program.sizes.tokens * num_rows_of_token(item)
-                shape = item.type.tensor_shape()[1:]
-                self.begin.append(tf.zeros([rows, *shape], item.type.dtype))
+            for value in node.inputs:
+                rows = program.sizes.tokens * num_rows_of_token(value)
+                shape = value.type.tensor_shape()[1:]
+                self.begin.append(tf.zeros([rows, *shape], value.type.dtype))
 
     def add(self, tensors: Tensors, block: MaskedBlock) -> Tensors:
         """Returns the tensors with the contribution of a block."""
@@ -72,8 +72,8 @@ class Sum:
         count, *rows = tensors
         if in_xla():
             is_given = tf.range(tf.shape(rows[0])[0]) < count
-            return [tf.where(beside(is_given, item), item, tf.zeros_like(item)) for item in rows]
-        return [item[:count] for item in rows]
+            return [tf.where(beside(is_given, old), old, tf.zeros_like(old)) for old in rows]
+        return [old[:count] for old in rows]
 
 
 def run_hoisted(
@@ -105,8 +105,8 @@ def _run_segment(
 ) -> tuple[list[Sum], list[Tensors], tf.Tensor]:
     """Runs a segment on all frames of its body, or on those of its place."""
     body, place = segment.body, segment.place
-    sums = [Sum(one.node, program) for one in segment.instructions if isinstance(one, Reduce)]
-    saved = {("value", one.item) for one in segment.instructions if isinstance(one, Save)}
+    sums = [Sum(reduce.node, program) for reduce in of_kind(Reduce, segment.instructions)]
+    saved = {("value", save.item) for save in of_kind(Save, segment.instructions)}
     sizes = program.sizes.wide
     count = program.tails[body, place] if place else program.counts[body]
 
@@ -124,14 +124,14 @@ def _run_segment(
         return {
             "start": start + taken,
             "buffers": block.rows.finished(),
-            "sums": [one.add(before, block) for one, before in pairs],
+            "sums": [total.add(before, block) for total, before in pairs],
             "has_fault": state["has_fault"] | block.has_fault,
         }
 
     begin = {
         "start": tf.constant(0),
         "buffers": {key: program.done[key] for key in specs if key in saved},
-        "sums": [one.begin for one in sums],
+        "sums": [total.begin for total in sums],
         "has_fault": tf.constant(False),
     }
     end = run_loop(lambda state: state["start"] < count, run, begin, shape_of=_shape)

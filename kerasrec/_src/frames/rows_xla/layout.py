@@ -23,9 +23,9 @@ from kerasrec._src import host
 from kerasrec._src.frames.layout import CALLS, RETURNS, BufferSpec, Column, Layout, Specs
 from kerasrec._src.frames.rows_xla.joined_buffers import JoinedBuffers
 from kerasrec._src.graph.types import Type
-from kerasrec._src.graph.values import Value
+from kerasrec._src.graph.values import Each, Value
 from kerasrec._src.ops.table import Is, has
-from kerasrec._src.schedule.instructions import Broadcast, Fire, Return, Save
+from kerasrec._src.schedule.instructions import Broadcast, Fire, Return, Save, Select
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import Component, Place, Section
 from kerasrec._src.schedule.turns import fed_by
@@ -41,6 +41,12 @@ class MaskedLayout(Layout):
 
     def __init__(self, schedule: Schedule):
         super().__init__(schedule)
+        # All ragged rows, so that there is room for sums over their entries.
+        self.entries = {name: [] for name in self.graph.bodies}
+        for segment, select in self._all(Select):
+            rows = [region for region in select.regions if isinstance(region, Each)]
+            known = self.entries[segment.body]
+            known += [region for region in rows if region not in known]
         self.arguments = {
             Value(node, 0): number
             for body in self.graph.bodies.values()

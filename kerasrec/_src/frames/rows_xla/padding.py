@@ -5,7 +5,7 @@ Programs that XLA compiles as a whole have static shapes already, and are not pa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import tensorflow as tf
 
@@ -67,15 +67,14 @@ def padded(tensor: tf.Tensor, rows: tf.Tensor) -> tf.Tensor:
     return found
 
 
-def sizes_for(capacity: tf.Tensor) -> list[tf.Tensor]:
+def sizes_for(capacity: tf.Tensor) -> dict[str, tf.Tensor]:
     """Returns the capacity, and the widths of usual and widest blocks, int32; see `rows.Sizes`."""
     at = 2 if host.has_gpu() else 1
     width = tf.reduce_max([tf.where(capacity >= row[0], row[at], 0) for row in _WIDTHS])
-    sizes = [capacity, width, _WIDE * width]
-    return list(map(compile_time, sizes)) if in_xla() else sizes
+    return _known({"capacity": capacity, "width": width, "widest": _WIDE * width})
 
 
-def sizes_for_entries(sizes: Sequence[tf.Tensor], longest: tf.Tensor) -> list[tf.Tensor]:
+def sizes_for_entries(sizes: Mapping[str, tf.Tensor], longest: tf.Tensor) -> dict[str, tf.Tensor]:
     """Returns the numbers of entries for which usual blocks, and the widest, have room; int32.
 
     Few rows are long, so a block may be full of entries before it is full of frames.
@@ -85,10 +84,12 @@ def sizes_for_entries(sizes: Sequence[tf.Tensor], longest: tf.Tensor) -> list[tf
         longest: The number of entries of the longest row, an int32 scalar. If there is no room for
             that row, it is longer than what is returned. Inside XLA there is always room.
     """
-    _, width, widest = sizes
-    few, many = _ENTRIES * width, _MOST_ENTRIES * width
-    if in_xla():
-        entries = tf.maximum(few, longest)
-        return [compile_time(entries), compile_time(tf.maximum(entries, 2 * widest))]
-    entries = tf.where(longest <= few, few, many)
-    return [entries, tf.maximum(entries, 2 * widest)]
+    few, many = _ENTRIES * sizes["width"], _MOST_ENTRIES * sizes["width"]
+    entries = tf.maximum(few, longest) if in_xla() else tf.where(longest <= few, few, many)
+    most_entries = tf.maximum(entries, 2 * sizes["widest"])
+    return _known({"entries": entries, "most_entries": most_entries})
+
+
+def _known(sizes: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """The sizes as XLA must know them when it compiles."""
+    return {name: compile_time(size) for name, size in sizes.items()} if in_xla() else sizes

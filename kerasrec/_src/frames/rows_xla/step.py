@@ -8,7 +8,7 @@ from collections.abc import Hashable, Mapping, Sequence
 import tensorflow as tf
 
 from kerasrec._src.emit.results import State
-from kerasrec._src.frames.layout import CALLS, RETURNS, Column
+from kerasrec._src.frames.layout import RETURNS, Column, of_kind
 from kerasrec._src.frames.rows_xla.block import MaskedBlock
 from kerasrec._src.frames.rows_xla.layout import MaskedLayout
 from kerasrec._src.frames.rows_xla.program import ProgramInBlocks
@@ -32,13 +32,7 @@ class MaskedStep(Step):
 
     block: MaskedBlock
 
-    def __init__(
-        self,
-        program: ProgramInBlocks,
-        key: Place,
-        sizes: Sizes,
-        state: State,
-    ):
+    def __init__(self, program: ProgramInBlocks, key: Place, sizes: Sizes, state: State):
         super().__init__(program.layout, key, state)
         self.program, self.sizes = program, sizes
         self.counts, self.heads, self.tails = (
@@ -105,8 +99,8 @@ class MaskedStep(Step):
 
     def keep(self) -> None:
         """Counts the tokens of regions that make calls or wait for them, all at once."""
-        regions = [one.region for one in self.segment.placed if isinstance(one, Wait)]
-        regions += [one.region for one in self.block.sent]
+        regions = [wait.region for wait in of_kind(Wait, self.segment.placed)]
+        regions += [send.region for send in self.block.sent]
         regions = [region for region in dict.fromkeys(regions) if each_of(region) is None]
         self._ranks: dict[Region | None, tf.Tensor] = {}
         if regions:
@@ -197,9 +191,8 @@ class MaskedStep(Step):
         """Queues the frames whose calls have all returned; those at walked places are listed."""
         num_labels = len(self.layout.graph.call_sites)
         for key, of_place in self.layout.resumed(self.name).items():
-            columns, mask = self.block.columns(), self.block.returning(returns)
-            is_tail = self.layout.has_tail_calls(self.name)
-            callers, labels = (columns[name] for name in (RETURNS[:2] if is_tail else CALLS))
+            callers, labels = self.block.returns_to()
+            mask = self.block.returning(returns)
             is_there = tf.constant([label in of_place for label in range(num_labels)])
             self._resume(key, callers, mask & tf.gather(is_there, labels))
 

@@ -190,14 +190,14 @@ class Values:
             values are those that `outcome` and a gradient read.
         """
         num_roots = num_rows(arguments[0])
-        given = [padded(item, bucket(num_roots)) for item in arguments]
+        given = [padded(tensor, bucket(num_roots)) for tensor in arguments]
         sizes, fits = sizes_for(capacity), tf.constant(True)
         if self._has_rows:
             widest = self._widest_row()
             longest = self._row_length(bounds) if bounds else widest
             entries = sizes_for_entries(sizes, longest)
-            fits = widest <= entries[0]
-            sizes += entries
+            fits = widest <= entries["entries"]
+            sizes |= entries
         return self._run_with(sizes, num_roots, given, fits)
 
     def _widest_row(self) -> tf.Tensor:
@@ -208,9 +208,9 @@ class Values:
             found.append(
                 tf.reduce_max(tf.concat([tf.zeros([1], splits.dtype), splits[1:] - splits[:-1]], 0))
             )
-        return tf.reduce_max([tf.cast(item, tf.int32) for item in found])
+        return tf.reduce_max([tf.cast(longest, tf.int32) for longest in found])
 
-    def _run_with(self, sizes: Tensors, num_roots: tf.Tensor, given: Any, fits: tf.Tensor) -> State:
+    def _run_with(self, sizes: State, num_roots: tf.Tensor, given: Any, fits: tf.Tensor) -> State:
         """Runs the program.
 
         Args:
@@ -228,29 +228,25 @@ class Values:
             has_fault |= ~fits
         else:
             padded_inputs = [*tf.nest.flatten(given), *self._shared]
-            is_admitted = fits & self._known.admit(padded_inputs, tf.stack([*sizes, *rows]))
+            is_admitted = fits & self._known.admit(
+                padded_inputs, tf.stack([*sizes.values(), *rows])
+            )
             found = tf.cond(is_admitted, lambda: self._run(*inputs), lambda: self._nothing(inputs))
         failures = tf.maximum(found["failures"], stacked([False, has_fault]))
         return {**found, "sizes": sizes, "failures": failures}
 
     def program(
         self,
-        sizes: Tensors,
+        sizes: State,
         num_roots: tf.Tensor,
         shared: dict[Value, tf.Tensor],
         sizes_of_tables: dict[Value, tf.Tensor],
         **known: Any,
     ) -> ProgramInBlocks:
         """Returns the program in one run; the arguments are those of `ProgramInBlocks`."""
-        given = self._sizes_of(sizes), num_roots, shared, sizes_of_tables
+        given = Sizes(**sizes), num_roots, shared, sizes_of_tables
         found: ProgramInBlocks = self.program_type(self.layout, *given, **known)
         return found
-
-    def _sizes_of(self, sizes: Tensors) -> Sizes:
-        if not self._has_rows:
-            return Sizes(*sizes)
-        capacity, width, widest, entries, most_entries = sizes
-        return Sizes(capacity, width, widest, None, entries, most_entries)
 
     def _padded_roots(self, given: Any) -> tf.Tensor:
         """The number of root tokens, padded, an int32 scalar."""
@@ -274,9 +270,9 @@ class Values:
     def outcome(self, found: State, num_roots: tf.Tensor) -> Outcome:
         """Returns the results of the program, without padding."""
         rows: dict[str, list[tf.Tensor]] = {}
-        for one, tensors in zip(self._sums, found["sums"], strict=True):
-            if isinstance(one.node, Collect):
-                rows.setdefault(one.node.name, []).extend(one.found(tensors))
+        for total, tensors in zip(self._sums, found["sums"], strict=True):
+            if isinstance(total.node, Collect):
+                rows.setdefault(total.node.name, []).extend(total.found(tensors))
         tables = {name: tf.concat(parts, 0) for name, parts in rows.items()}
         types = self.layout.graph.table_types
         for (name, size), table in zip(self._collected.items(), found["tables"], strict=True):
@@ -285,7 +281,7 @@ class Values:
 
     def _compiled(
         self,
-        sizes: Tensors,
+        sizes: State,
         numbers: tf.Tensor,
         given: Any,
         shared: Tensors,

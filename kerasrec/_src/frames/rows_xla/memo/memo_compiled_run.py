@@ -39,7 +39,7 @@ class MemoValues(Values):
     program_type = MemoProgram
     later_sweep = LaterMemoSweep
 
-    def run_in(self, order: Order, sizes: Tensors, num_roots: tf.Tensor, most: int) -> State:
+    def run_in(self, order: Order, sizes: State, num_roots: tf.Tensor, most: int) -> State:
         """Runs the program, if there is enough memory for its buffers.
 
         Args:
@@ -51,7 +51,7 @@ class MemoValues(Values):
         Returns:
             The same as `Values.run`.
         """
-        tokens = tf.reduce_prod(tf.cast([Sizes(*sizes).rows, sizes[-1]], tf.int64))
+        tokens = tf.reduce_prod(tf.cast([Sizes(**sizes).rows, sizes["copies"]], tf.int64))
         return self._run_with(sizes, num_roots, order, fits=tokens <= most)
 
     def _padded_roots(self, given: Order) -> tf.Tensor:

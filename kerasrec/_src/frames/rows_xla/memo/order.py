@@ -51,7 +51,7 @@ class Order(NamedTuple):
 
 def order_of(
     graph: TaggedGraph, waiting: Sequence[str], calls: Calls, num_roots: tf.Tensor
-) -> tuple[Order, Tensors]:
+) -> tuple[Order, dict[str, tf.Tensor]]:
     """Computes the order of all calls of a run.
 
     Args:
@@ -87,7 +87,7 @@ def order_of(
             place, tf.expand_dims(tf.gather(numbers, order), 1), rank
         )
         by_level.append(tf.math.bincount(own, minlength=num_levels, maxlength=num_levels))
-        given = [padded(tf.gather(item, order), room) for item in calls.arguments[name]]
+        given = [padded(tf.gather(tensor, order), room) for tensor in calls.arguments[name]]
         arguments.append(given)
     called = [
         padded(_called(group, *edges, place, calls), room) for group, edges in calls.edges.items()
@@ -103,10 +103,10 @@ def order_of(
         [tf.size(calls.numbers[name]) for name in names],
         padded(entrance, len(names) * (capacity // widest + 1)),
         padded(in_levels, len(names) * capacity),
-        [tf.shape(item)[0] for item in (entrance, in_levels)],
+        [tf.shape(blocks)[0] for blocks in (entrance, in_levels)],
         padded(tf.stack([roots, copy], 1), bucket(num_roots)),
         calls.copies,
-    ), [capacity, width, widest, copies]
+    ), {"capacity": capacity, "width": width, "widest": widest, "copies": copies}
 
 
 def _called(

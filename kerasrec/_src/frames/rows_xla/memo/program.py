@@ -104,9 +104,9 @@ class MemoBlock(MaskedBlock):
         """The value that a later sweep passes to the calls for a parameter, in its dtype."""
         return tf.cast(self.read_own(self.layout.inputs[node][1]), node.types[0].dtype)
 
-    def wait(self, ones: Sequence[Wait]) -> None:
+    def wait(self, waits: Sequence[Wait]) -> None:
         """Records which calls wait for others."""
-        masks = [self.mask(one.region) for one in ones]
+        masks = [self.mask(wait.region) for wait in waits]
         self.write_own(("waits", self.body), tf.reduce_any(masks, 0))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from kerasrec._src.emit.results import Tensors
+from kerasrec._src.frames.layout import of_kind
 from kerasrec._src.frames.rows_xla.block import MaskedBlock
 from kerasrec._src.frames.rows_xla.later_sweep import BlockSweep, LaterSweep
 from kerasrec._src.frames.rows_xla.memo.program import MemoBlock, MemoProgram
@@ -41,10 +42,10 @@ class FirstMemoSweep(BlockSweep):
         tables = {name: written["table", name] for name in self.program.rows_of_tables}
         block.fill(tables)
         written.update((("table", name), table) for name, table in tables.items())
-        waits = [one for one in segment.instructions if isinstance(one, Wait)]
+        waits = of_kind(Wait, segment.instructions)
         if waits:
             block.wait(waits)
-        block.give_back([one for one in segment.placed if isinstance(one, Return)], self.sweep)
+        block.give_back(of_kind(Return, segment.placed), self.sweep)
         written[_FAULT] |= block.has_fault
 
 
