@@ -40,6 +40,17 @@ ORDER = [
     "datasets",
     "training",
 ]
+# The same within datasets.
+ORDER_OF_DATASETS = [
+    "expected",
+    "trees",
+    "readers",
+    "encode",
+    "batch",
+    "files",
+    "treebank",
+    "plotting",
+]
 # Any module may import these; they import nothing else of kerasrec.
 SHARED = {
     "autograph",
@@ -283,6 +294,18 @@ def test_imports_go_one_way():
         if folder in ORDER:
             rule = functools.partial(wrong_way, folder=folder, excepted=excepted)
             assert offences(rule, [path]) == []
+
+
+@pytest.mark.many
+def test_imports_within_datasets_go_one_way():
+    for path in python_files(PACKAGE / "datasets"):
+        part = path.relative_to(PACKAGE / "datasets").with_suffix("").parts[0]
+        modules = {module for _, module, _ in imports(path.read_text("utf-8"), "")}
+        inside = "kerasrec._src.datasets."
+        imported = {name.split(".")[3] for name in modules if name.startswith(inside)}
+        if part != "__init__":
+            before = ORDER_OF_DATASETS[: ORDER_OF_DATASETS.index(part)]
+            assert imported <= {part, *before}, path
 
 
 @pytest.mark.parametrize(

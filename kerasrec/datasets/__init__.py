@@ -4,7 +4,6 @@ from kerasrec._src.datasets.batch.batching import TreeOrder, tree_batches, tree_
 from kerasrec._src.datasets.batch.few_shapes import few_shapes
 from kerasrec._src.datasets.batch.word_trees import batch_word_trees
 from kerasrec._src.datasets.encode.checking import check_tree
-from kerasrec._src.datasets.encode.child_rows import ChildRows
 from kerasrec._src.datasets.encode.embedding import coverage, embedding_matrix, word_embedding
 from kerasrec._src.datasets.encode.objects import encode
 from kerasrec._src.datasets.encode.sentences import (
@@ -23,6 +22,7 @@ from kerasrec._src.datasets.encode.vocabulary import Vocabulary
 from kerasrec._src.datasets.encode.walk import nodes_of
 from kerasrec._src.datasets.files.trees import tree_file_batches, write_tree_files
 from kerasrec._src.datasets.files.values import value_file_batches, write_value_files
+from kerasrec._src.datasets.plotting import plot_tree
 from kerasrec._src.datasets.readers.brackets import read_brackets
 from kerasrec._src.datasets.readers.conllu import read_conllu
 from kerasrec._src.datasets.readers.listops import read_listops
@@ -36,9 +36,9 @@ from kerasrec._src.datasets.readers.sick import SentencePair, read_sick
 from kerasrec._src.datasets.readers.sst import read_tree, read_treebank
 from kerasrec._src.datasets.readers.vectors import WordVectors, read_vectors
 from kerasrec._src.datasets.treebank import Treebank, load_treebank, treebank_of
+from kerasrec._src.datasets.trees.child_rows import ChildRows
 from kerasrec._src.datasets.trees.constituency import binarize, collapse_unary, text_tree
 from kerasrec._src.datasets.trees.dependency import DependencyTree, dependencies_from_heads
-from kerasrec._src.datasets.trees.plotting import plot_tree
 
 __all__ = [
     "ChildRows",

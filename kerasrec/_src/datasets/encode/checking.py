@@ -8,8 +8,8 @@ import numpy as np
 from nltk import Tree
 from numpy.typing import ArrayLike
 
-from kerasrec._src.datasets.encode.child_rows import ChildRows
 from kerasrec._src.datasets.expected import has_floats, is_too_large
+from kerasrec._src.datasets.trees.child_rows import ChildRows
 from kerasrec._src.int_range import LARGEST
 
 

@@ -7,11 +7,11 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from kerasrec._src.datasets.encode.child_rows import ChildRows
 from kerasrec._src.datasets.encode.sentences import EncodedTree
 from kerasrec._src.datasets.encode.vocabulary import Vocabulary, class_of, expect_vocabulary
 from kerasrec._src.datasets.encode.walk import Walk, short
 from kerasrec._src.datasets.expected import index_of, problem_of_word
+from kerasrec._src.datasets.trees.child_rows import ChildRows
 from kerasrec._src.int_range import LARGEST
 
 Node = TypeVar("Node")

@@ -12,9 +12,9 @@ import numpy as np
 from nltk import Tree
 
 from kerasrec._src.datasets.encode.checking import check_tree
-from kerasrec._src.datasets.encode.child_rows import ChildRows
 from kerasrec._src.datasets.encode.vocabulary import Vocabulary, class_of, expect_vocabulary
 from kerasrec._src.datasets.expected import expect, expect_word
+from kerasrec._src.datasets.trees.child_rows import ChildRows
 from kerasrec._src.datasets.trees.constituency import preorder
 from kerasrec._src.datasets.trees.dependency import DependencyTree
 from kerasrec._src.short_repr import short_repr

@@ -24,7 +24,6 @@ from kerasrec._src.datasets.encode.checking import (
     check_tree,
     inputs_of,
 )
-from kerasrec._src.datasets.encode.child_rows import ChildRows
 from kerasrec._src.datasets.encode.sentences import EncodedTree, TreeArrays
 from kerasrec._src.datasets.expected import has_floats
 from kerasrec._src.datasets.files.batching import OfGroups, RecordBatches
@@ -38,6 +37,7 @@ from kerasrec._src.datasets.files.tree_records import (
     checked_trees,
     parsed_records,
 )
+from kerasrec._src.datasets.trees.child_rows import ChildRows
 
 # Trees that are sorted together: enough that the trees of a group hardly differ in size, and few
 # enough for any memory.

@@ -20,9 +20,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kerasrec._src.datasets.encode.child_rows import ChildRows
 from kerasrec._src.datasets.readers.problems import add_problem, decimal_of, text_of
 from kerasrec._src.datasets.readers.reading import Format, NumberedLines, read_files
+from kerasrec._src.datasets.trees.child_rows import ChildRows
 from kerasrec._src.short_repr import short_repr
 from kerasrec._src.text import is_utf8
 
