@@ -140,7 +140,7 @@ def _check_treebank(path: Path) -> bool:
         check_tree(*encoded, num_classes=5)
         assert min(encoded.labels) >= 0
     if is_whole:
-        lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n")
+        lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").splitlines()
         assert len(trees) == sum(bool(line.strip()) for line in lines), "trees are lost"
     return is_whole
 
@@ -169,7 +169,7 @@ def _check_conllu(path: Path) -> bool:
         if len(tree.words) < 1000:
             check_tree(*encode_dependencies(tree, Vocabulary([])))
     if is_whole:
-        lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n")
+        lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").splitlines()
         words = sum(re.match(rb"[0-9]+\t", line) is not None for line in lines)
         assert sum(len(tree.words) for tree in trees) == words, "words are lost"
     return is_whole
@@ -197,8 +197,8 @@ def _check_listops(path: Path) -> bool:
     for tree in trees:
         check_tree(*encode_tree(tree, Vocabulary([])), num_classes=10)
     if is_whole:
-        text = path.read_bytes().decode("utf-8-sig")
-        lines = [line.strip() for line in text.split("\n") if line.strip()]
+        lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").splitlines()
+        lines = [line.decode().strip() for line in lines if line.decode().strip()]
         assert len(trees) == len(lines) - lines[0].startswith("Source"), "trees are lost"
     return is_whole
 
