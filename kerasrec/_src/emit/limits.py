@@ -43,8 +43,21 @@ class Limits:
             width: The number of tokens of the wave, an int32 scalar.
             memory: The number of bytes that the run has kept so far, an int64 scalar.
         """
-        is_within = (depth < self.max_depth) | (width <= 0)
-        return is_within & (width <= self.max_width) & (memory <= self.max_memory)
+        (in_depth, *_), *others = self._bounds(depth, width, memory)
+        is_within = in_depth | (width <= 0)
+        for in_bound, *_ in others:
+            is_within &= in_bound
+        return is_within
+
+    def _bounds(
+        self, depth: tf.Tensor, width: tf.Tensor, memory: tf.Tensor
+    ) -> list[tuple[tf.Tensor, str, str, int]]:
+        """For each bound, whether a run is within it, what exceeds it, its option and its value."""
+        return [
+            (depth < self.max_depth, "recursion is deeper", "max_depth", self.max_depth),
+            (width <= self.max_width, "more calls at one depth", "max_width", self.max_width),
+            (memory <= self.max_memory, "more bytes are kept", "max_memory", self.max_memory),
+        ]
 
     def check_width(self, width: tf.Tensor) -> tf.Operation:
         """Fails, when it is computed, if more tokens are called from outside than allowed."""
@@ -76,11 +89,7 @@ class Limits:
               most `NUM_LABELS`.
             call: Returns one of these calls as users write it, a string, if there is no tag.
         """
-        bounds = [
-            (depth < self.max_depth, "recursion is deeper", "max_depth", self.max_depth),
-            (width <= self.max_width, "more calls at one depth", "max_width", self.max_width),
-            (memory <= self.max_memory, "more bytes are kept", "max_memory", self.max_memory),
-        ]
+        bounds = self._bounds(depth, width, memory)
 
         def stopped() -> tf.Tensor:
             state = "Depth: {}; calls that wait: {}; bytes kept: {}."

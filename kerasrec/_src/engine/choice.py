@@ -13,8 +13,7 @@ import tensorflow as tf
 from kerasrec._src import host
 from kerasrec._src.emit.limits import Limits
 from kerasrec._src.emit.results import Given, Outcome, Tensors
-from kerasrec._src.engine.bounded import BoundedRun
-from kerasrec._src.engine.scheduled import Scheduled
+from kerasrec._src.engine.scheduled import BoundedRun, Scheduled
 from kerasrec._src.errors import TraceError
 from kerasrec._src.frames.rows_xla.compiled_run import CompiledRun, RunWithinXla
 from kerasrec._src.frames.rows_xla.known_sizes import KnownSizes

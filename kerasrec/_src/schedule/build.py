@@ -32,14 +32,14 @@ def build(graph: TaggedGraph, by_queues: bool = False) -> Schedule:
         by_queues: Whether a program of one round also runs by queues, as those of several do.
     """
     rounds = rounds_of(graph)
-    has_rounds = any(len(found) > 1 for found in rounds.values())
+    has_rounds = any(len(own_rounds) > 1 for own_rounds in rounds.values())
     if graph.memo:
         check_no_call_waits(rounds)
-    found = _in_queues(graph) if by_queues or has_rounds else _in_waves(graph)
+    schedule = _in_queues(graph) if by_queues or has_rounds else _in_waves(graph)
     if graph.memo:
-        check_nothing_is_drawn(found)
-    check_schedule(found)
-    return found
+        check_nothing_is_drawn(schedule)
+    check_schedule(schedule)
+    return schedule
 
 
 def build_blocks(graph: TaggedGraph) -> Schedule:
@@ -48,9 +48,9 @@ def build_blocks(graph: TaggedGraph) -> Schedule:
     Args:
         graph: An extended or tagged graph.
     """
-    found = _in_queues(graph, is_for_blocks=True)
-    check_schedule(found)
-    return found
+    schedule = _in_queues(graph, is_for_blocks=True)
+    check_schedule(schedule)
+    return schedule
 
 
 def _in_queues(graph: TaggedGraph, is_for_blocks: bool = False) -> Schedule:
@@ -96,9 +96,9 @@ def build_bounded(graph: TaggedGraph) -> Schedule:
         for key, old in _by_stage(places.stages, places.passed_on).items()
     }
     loop, _ = in_queues(places, by_stage)
-    found = linked(Schedule(forward, (loop,)))
-    check_schedule(found)
-    return found
+    schedule = linked(Schedule(forward, (loop,)))
+    check_schedule(schedule)
+    return schedule
 
 
 _ByStage = Mapping[tuple[str, int], list[Instruction]]
@@ -108,15 +108,15 @@ _NO_LINKAGE: _Linkage = MappingProxyType({})
 
 def _by_stage(stages: Stages, left_out: Collection[Node] = ()) -> _ByStage:
     """Returns the instructions of each body and stage, without call linkage."""
-    found: dict[tuple[str, int], list[Instruction]] = defaultdict(list)
+    by_stage: dict[tuple[str, int], list[Instruction]] = defaultdict(list)
     for name, body in stages.graph.bodies.items():
         for node in body.nodes:
             if node not in left_out:
-                found[name, stages.of[node]] += instructions_of(name, node)
+                by_stage[name, stages.of[node]] += instructions_of(name, node)
         for siblings in regions_of(body):
             stage = stages.of[siblings[0].selector.node]
-            found[name, stage].append(Select(siblings))
-    return found
+            by_stage[name, stage].append(Select(siblings))
+    return by_stage
 
 
 def _with_calls(stages: Stages, by_stage: _ByStage) -> Iterator[Section]:
@@ -148,10 +148,10 @@ def _with_calls(stages: Stages, by_stage: _ByStage) -> Iterator[Section]:
             yield AllTokens(sweep, first - 1, segments(first - 1))
         sweeps = [body.sweeps[sweep] for body in graph.bodies.values()]
         direction = Direction.DOWN if sweep else Direction.CALLS
-        if any(node for found in sweeps for node in found.parameters):
+        if any(node for own in sweeps for node in own.parameters):
             yield Loop(sweep, first, segments(first, into, out), direction)
             yield AllTokens(sweep, first, none)
-        if any(node for found in sweeps for node in found.outputs):
+        if any(node for own in sweeps for node in own.outputs):
             yield Loop(sweep, last, segments(last, back, up), Direction.UP)
             yield AllTokens(sweep, last, none)
         else:

@@ -49,7 +49,7 @@ def readers_of(schedule: Schedule) -> dict[Item, list[Instruction]]:
         if not isinstance(reader, Save):
             for item in reader.inputs if isinstance(reader, Fire) else reader.reads:
                 readers[item][reader] = None
-    return defaultdict(list, {item: list(found) for item, found in readers.items()})
+    return defaultdict(list, {item: list(ones) for item, ones in readers.items()})
 
 
 def places_of(schedule: Schedule) -> dict[Instruction, tuple[int, int]]:
@@ -118,7 +118,7 @@ def _traced(
         known = {tensor.name: value for tensor, value in zip(tensors, inputs, strict=True)}
         results = function(*tensors)
     wanted = {tensor.name: value for tensor, value in zip(results, outputs, strict=False)}
-    found = []
+    fires = []
     for operation in graph.get_operations()[len(inputs) :]:
         read = tuple(known[tensor.name] for tensor in operation.inputs)
         is_shared = all(value.is_shared for value in read)
@@ -133,5 +133,5 @@ def _traced(
             (tensor.name, value) for tensor, value in zip(operation.outputs, written, strict=True)
         )
         if not is_constant(operation.type):
-            found.append(Fire(node, read, written, by=by, at_use=kind is Kind.WAVE))
-    return found, [known[tensor.name] for tensor in results]
+            fires.append(Fire(node, read, written, by=by, at_use=kind is Kind.WAVE))
+    return fires, [known[tensor.name] for tensor in results]

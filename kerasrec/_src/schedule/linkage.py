@@ -64,18 +64,18 @@ def sent(graph: TaggedGraph, name: str, sweep: int) -> list[Instruction]:
 
 def returned(graph: TaggedGraph, name: str, sweep: int) -> list[Instruction]:
     """Returns the instructions by which a body receives the results of all its calls."""
-    found: list[Instruction] = []
+    instructions: list[Instruction] = []
     for group in groups_of(graph):
         if group[0].caller != name:
             continue
         is_shared = len(alternating(graph.sites_to(group[0].callee))) > 1
         values = []
         for after, value in _taken_of(graph, group, sweep):
-            found += after
+            instructions += after
             values.append(value)
         tokens = Tokens(name, group[0].region)
-        found.append(Returned(group, tuple(values), tokens if is_shared else None))
-    return found
+        instructions.append(Returned(group, tuple(values), tokens if is_shared else None))
+    return instructions
 
 
 def results(graph: TaggedGraph, name: str, sweep: int) -> list[Instruction]:
@@ -94,15 +94,15 @@ def read_from_rows(graph: TaggedGraph, name: str, groups: Sequence[Together]) ->
         name: The name of the body.
         groups: The call sites of the body, in groups.
     """
-    found: list[Instruction] = []
+    instructions: list[Instruction] = []
     for index, sweep in enumerate(graph.bodies[name].sweeps):
         for node in present(sweep.parameters) if index else ():
-            found.append(Receive(None, (node.output(),), at_use=True))
+            instructions.append(Receive(None, (node.output(),), at_use=True))
         for group in groups:
             for number, (after, value) in enumerate(_taken_of(graph, group, index)):
                 if value is not None:
-                    found += [*after, Fetch(group, index, number, value, at_use=True)]
-    return found
+                    instructions += [*after, Fetch(group, index, number, value, at_use=True)]
+    return instructions
 
 
 def sent_by_frame(graph: TaggedGraph, group: Together, sweep: int) -> list[Instruction]:
@@ -116,23 +116,23 @@ def sent_by_frame(graph: TaggedGraph, group: Together, sweep: int) -> list[Instr
 
 
 def _sent(graph: TaggedGraph, group: Together, sweep: int, by_frame: bool) -> list[Instruction]:
-    found: list[Instruction] = []
+    instructions: list[Instruction] = []
     values = []
     for place, parameter in enumerate(graph.bodies[group[0].callee].sweeps[sweep].parameters):
         if parameter:
             *before, value = _passed(group, sweep, place, parameter.types[0])
-            found += before
+            instructions += before
             values.append(value)
-    return [*found, Send(group, tuple(values), by_frame)]
+    return [*instructions, Send(group, tuple(values), by_frame)]
 
 
-def _passed(group: Sequence[CallSite], sweep: int, place: int, found: Type) -> list[Any]:
+def _passed(group: Sequence[CallSite], sweep: int, place: int, kind: Type) -> list[Any]:
     """Returns instructions that make what call sites send to one parameter, then its value."""
     region = group[0].region
     calls = [site.linkages[sweep].calls for site in group]
     nodes = [item[place] if item else None for item in calls]
     instructions: list[Any] = []
-    zeros = NoValue([], [found], region).output()
+    zeros = NoValue([], [kind], region).output()
     if None in nodes:
         tokens = Tokens(group[0].caller or "", region)
         instructions.append(Zeros(zeros, (tokens,), at_use=True))

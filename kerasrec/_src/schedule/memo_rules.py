@@ -53,8 +53,8 @@ def check_nothing_is_drawn(schedule: Schedule) -> None:
 
 def _drawing_op(fire: Fire) -> str | None:
     """Returns an op whose result may change if it runs again, or for another set of tokens."""
-    found = operations([fire.node])
-    if not found:
+    traced = operations([fire.node])
+    if not traced:
         return None
-    names = [item.name for item in definitions(found) if item.name.startswith("Stateless")]
-    return unrepeatable_op(found) or next(iter(names), None)
+    names = [item.name for item in definitions(traced) if item.name.startswith("Stateless")]
+    return unrepeatable_op(traced) or next(iter(names), None)

@@ -74,16 +74,16 @@ def places_of_program(graph: TaggedGraph, is_bounded: bool = False) -> Places:
           several callers.
     """
     groups = rounds_of(graph)
-    rounds = max(1, *(len(found) for found in groups.values()))
-    found = {
+    rounds = max(1, *(len(own_groups) for own_groups in groups.values()))
+    bodies = {
         name: _BodyPlaces(graph, body, groups[name], rounds, is_bounded)
         for name, body in graph.bodies.items()
     }
-    stages = {node: stage for body in found.values() for node, stage in body.stages.items()}
+    stages = {node: stage for body in bodies.values() for node, stage in body.stages.items()}
     return Places(
         Stages(graph, rounds, groups, stages),
-        {name: body.tail for name, body in found.items()},
-        frozenset(node for body in found.values() for node in body.passed_on),
+        {name: body.tail for name, body in bodies.items()},
+        frozenset(node for body in bodies.values() for node in body.passed_on),
     )
 
 
@@ -121,7 +121,7 @@ class _BodyPlaces:
         }
         self.stages: dict[Node, int] = {}
         may_hand_on = not is_bounded and not graph.memo
-        sites = [site for found in groups.values() for site in found if may_hand_on]
+        sites = [site for in_round in groups.values() for site in in_round if may_hand_on]
         callees = [(site, graph.bodies[site.callee]) for site in sites]
         self.tail = tail_of(body, callees, self.readers)
         if not self._try():
@@ -138,7 +138,10 @@ class _BodyPlaces:
             for linkage in call.linkages[1::2]
             for node in present(linkage.calls)
         ]
-        self.passed_on = {*passing, *(node for found in results_of(self.body) for node in found)}
+        self.passed_on = {
+            *passing,
+            *(node for of_sweep in results_of(self.body) for node in of_sweep),
+        }
         self.stages = {}
         for index in range(len(self.body.sweeps)):
             self._place_sweep(index)
@@ -188,17 +191,19 @@ class _BodyPlaces:
             and (self.is_bounded or isinstance(node, _WAITED_FOR))
             and node not in self.passed_on
         ]
-        ends = [value for leaf in self.tail.leaves for found in leaf.returned for value in found]
+        ends = [
+            value for leaf in self.tail.leaves for of_sweep in leaf.returned for value in of_sweep
+        ]
         selectors = [siblings[0].selector for siblings in regions_of(self.body)]
         waiting += self._sources([*ends, *selectors])
-        found: dict[Node, None] = {}
+        in_loops: dict[Node, None] = {}
         while waiting:
             node = waiting.pop()
-            if node not in found and node in self.stages:
-                found[node] = None
+            if node not in in_loops and node in self.stages:
+                in_loops[node] = None
                 sources = self._sources(self._reads(node))
                 waiting += [item for item in sources if self._sweep(item) == self._sweep(node)]
-        return list(found)
+        return list(in_loops)
 
     def _reads(self, node: Node) -> list[Item]:
         if isinstance(node, Return | Entrance):

@@ -70,14 +70,14 @@ def stages_of(graph: TaggedGraph) -> Stages:
 
 def rounds_of(graph: TaggedGraph) -> dict[str, dict[int, list[CallSite]]]:
     """Returns the call sites of each body, by round."""
-    found = {}
+    rounds = {}
     for name, body in graph.bodies.items():
         depths = call_depths(body)
-        found[name] = {
+        rounds[name] = {
             place: [graph.call_sites[label] for label in sorted(depths) if depths[label] == place]
             for place in sorted(set(depths.values()))
         }
-    return found
+    return rounds
 
 
 def linkage_stages(
@@ -92,15 +92,15 @@ def linkage_stages(
         index: The number of the sweep.
     """
     sweep, first = body.sweeps[index], first_stage(index, rounds)
-    found: dict[Node, int] = {}
+    stages: dict[Node, int] = {}
     for place, sites in groups.items():
         called = first + (rounds - place if index % 2 else place - 1)
         for site in sites:
-            found.update(dict.fromkeys(present(site.linkages[index].calls), called))
-            found.update(dict.fromkeys(present(site.linkages[index].returns), called + 1))
-    found.update(dict.fromkeys(present(sweep.parameters), first))
-    found.update(dict.fromkeys(present(sweep.outputs), first + rounds))
-    return found
+            stages.update(dict.fromkeys(present(site.linkages[index].calls), called))
+            stages.update(dict.fromkeys(present(site.linkages[index].returns), called + 1))
+    stages.update(dict.fromkeys(present(sweep.parameters), first))
+    stages.update(dict.fromkeys(present(sweep.outputs), first + rounds))
+    return stages
 
 
 def first_stage(sweep: int, rounds: int) -> int:
@@ -111,14 +111,14 @@ def first_stage(sweep: int, rounds: int) -> int:
 def call_depths(body: Body) -> dict[int, int]:
     """Returns the round in which each call site of a body is ready, by label."""
     depth: dict[Node, int] = {}
-    found: dict[int, int] = {}
+    rounds: dict[int, int] = {}
     for node in body.sweeps[0].nodes:
         if isinstance(node, Return):
-            depth[node] = found[node.label]
+            depth[node] = rounds[node.label]
         elif isinstance(node, Entrance):
             depth[node] = 0
         else:
             depth[node] = max((depth.get(value.node, 0) for value in node.inputs), default=0)
         if isinstance(node, Call):
-            found[node.label] = max(found.get(node.label, 0), depth[node] + 1)
-    return found
+            rounds[node.label] = max(rounds.get(node.label, 0), depth[node] + 1)
+    return rounds

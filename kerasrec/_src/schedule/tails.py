@@ -40,7 +40,7 @@ class Tail:
     @property
     def merges(self) -> list[Merge]:
         """The MERGEs that pass on what the branches return."""
-        values = (value for found in self.values for value in found)
+        values = (value for of_sweep in self.values for value in of_sweep)
         return [value.node for value in values if isinstance(value.node, Merge)]
 
     @property
@@ -66,7 +66,7 @@ class Tail:
         """The MERGEs that only pass on what a branch returns, or the RETURNs of a tail call."""
         if self.branches:
             return list[Node](self.merges)
-        return [value.node for found in self.values for value in found] if self.call else []
+        return [value.node for of_sweep in self.values for value in of_sweep] if self.call else []
 
     @property
     def returned(self) -> list[list[Value]]:
@@ -124,7 +124,7 @@ class Tail:
 
 def whole(body: Body) -> Tail:
     """Returns the body as one part: all tokens are done at the end."""
-    return Tail(None, [[node.inputs[0] for node in found] for found in results_of(body)])
+    return Tail(None, [[node.inputs[0] for node in of_sweep] for of_sweep in results_of(body)])
 
 
 def results_of(body: Body) -> list[list[Result]]:
@@ -174,7 +174,7 @@ def readers_of(body: Body) -> dict[Value, list[Node]]:
 
 def _tail_of_values(body: Body, readers: dict[Value, list[Node]]) -> Tail:
     """Returns the parts of a body by what decides its values, before tail calls are known."""
-    outputs = {node for found in results_of(body) for node in found}
+    outputs = {node for of_sweep in results_of(body) for node in of_sweep}
     return _divided(None, whole(body).values, outputs, readers)
 
 
@@ -199,7 +199,7 @@ def _is_returned(site: CallSite, leaf: Tail, readers: dict[Value, list[Node]]) -
     returned = [
         [node.output() for node in present(linkage.returns)] for linkage in site.linkages[::2]
     ]
-    values = [value for found in returned for value in found]
+    values = [value for of_sweep in returned for value in of_sweep]
     return (
         site.region == leaf.region
         and leaf.values == returned
@@ -212,7 +212,7 @@ def _returns(body: Body) -> list[list[Type | None]]:
     nodes = [
         (sweep.outputs, sweep.parameters)[index % 2] for index, sweep in enumerate(body.sweeps)
     ]
-    return [[node.types[0] if node else None for node in found] for found in nodes]
+    return [[node.types[0] if node else None for node in of_sweep] for of_sweep in nodes]
 
 
 def _switched(call: Node, readers: dict[Value, list[Node]]) -> Value | None:
@@ -250,8 +250,8 @@ def _divided(
         for node in merges
     ):
         return undivided
-    found = []
+    inner = []
     for number, branch in enumerate(branches(region, predicate, len(merges[0].inputs))):
         inside = [[value.node.inputs[number] for value in of_sweep] for of_sweep in values]
-        found.append(_divided(branch, inside, set(merges), readers))
-    return Tail(region, list(values), tuple(found))
+        inner.append(_divided(branch, inside, set(merges), readers))
+    return Tail(region, list(values), tuple(inner))

@@ -39,7 +39,7 @@ from kerasrec._src.schedule.instructions import (
 
 def regions_of(body: Body) -> list[tuple[Region, ...]]:
     """Returns the regions of a body, in groups with the same selector."""
-    found: dict[tuple[Region, ...], None] = {}
+    groups: dict[tuple[Region, ...], None] = {}
     for node in body.nodes:
         inside = [node.region, *(value.region for value in node.outputs)]
         if isinstance(node, Merge):
@@ -47,8 +47,8 @@ def regions_of(body: Body) -> list[tuple[Region, ...]]:
         if isinstance(node, nodes.Rows):
             inside.append(node.entries)
         for region in filter(None, inside):
-            found.update(dict.fromkeys(item.siblings for item in region.path()))
-    return list(found)
+            groups.update(dict.fromkeys(item.siblings for item in region.path()))
+    return list(groups)
 
 
 def instructions_of(body: str, node: Node) -> list[Instruction]:

@@ -84,10 +84,10 @@ def _most(component: Iterable[Place], reaches: dict[Place, set[Place]]) -> int:
 
 def _reached(key: _Key, feeds: Mapping[_Key, set[_Key]]) -> set[_Key]:
     """Returns what can be reached from a key, in one step or more."""
-    found: set[_Key] = set()
+    reached: set[_Key] = set()
     waiting = [key]
     while waiting:
-        for other in feeds[waiting.pop()] - found:
-            found.add(other)
+        for other in feeds[waiting.pop()] - reached:
+            reached.add(other)
             waiting.append(other)
-    return found
+    return reached
