@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import tensorflow as tf
 
@@ -20,6 +20,13 @@ from kerasrec._src.trace.tracer import ReturnTypeUnknownError, Tracer, is_traced
 Code: TypeAlias = tuple[Any, ...]
 
 
+class Returns(NamedTuple):
+    """What a function returns: the nest, and the types of one token's values."""
+
+    structure: Any
+    types: list[Type]
+
+
 @dataclass
 class FunctionState:
     """A function under one signature.
@@ -31,8 +38,7 @@ class FunctionState:
         name: A name that is unique in the program.
         function: The function that is traced.
         signature: The signature of its arguments.
-        return_structure: The nest that it returns.
-        return_types: The types of one token's values; None while they are not known.
+        returns: What it returns; None while that is not known.
         is_running: Whether it is being traced.
         unknown: Why its last trace left out a branch; None if it did not.
         recorded: Its trace, once no branch is left out.
@@ -42,8 +48,7 @@ class FunctionState:
     name: str
     function: Traceable
     signature: Signature
-    return_structure: Any = None
-    return_types: list[Type] | None = None
+    returns: Returns | None = None
     is_running: bool = False
     unknown: ReturnTypeUnknownError | None = None
     recorded: Tracer | None = None

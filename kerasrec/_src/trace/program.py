@@ -15,13 +15,13 @@ from typing import Any, TypeVar
 
 import tensorflow as tf
 
-from kerasrec._src.errors import KerasrecError, SignatureError, TraceError
+from kerasrec._src.errors import SignatureError, TraceError
 from kerasrec._src.graph.check import check_function_graphs
 from kerasrec._src.graph.graph import FunctionGraph, FunctionGraphs
 from kerasrec._src.graph.types import Kind, Type
 from kerasrec._src.trace.added_arguments import ProgramFacts
 from kerasrec._src.trace.build import Builder
-from kerasrec._src.trace.function_state import Code, FunctionState, numbered
+from kerasrec._src.trace.function_state import Code, FunctionState, Returns, numbered
 from kerasrec._src.trace.graph_watch import EndlessLoopError
 from kerasrec._src.trace.leaks import check_what_is_left, defaults_stay
 from kerasrec._src.trace.same_nest import covers, same_nest
@@ -44,11 +44,10 @@ from kerasrec._src.trace.tracer import (
 from kerasrec._src.trace.user_errors import (
     TRIED_TYPES,
     error_of_trials,
-    is_about_tensors,
     never_the_same,
     no_base_case,
     no_type_fits,
-    user_error,
+    run_or_explain,
 )
 
 _Result = TypeVar("_Result")
@@ -85,13 +84,13 @@ def trace(function: Traceable, signature: Signature, for_blocks: bool = False) -
     """
     tracing = _Tracing(Outside(signature.structure))
     state = tracing.state_of(function, signature)
-    tracing.with_guesses(partial(tracing.learn_return_type, state))
+    tracing.with_guesses(partial(tracing.returns_of, state))
     states = tracing.run_all(state)
     _check_memo(function, states)
     _rename(states)
     graphs = FunctionGraphs(_build(states, for_blocks), state.name)
     check_function_graphs(graphs)
-    return TracedProgram(graphs, state.return_structure)
+    return TracedProgram(graphs, tracing.returns_of(state).structure)
 
 
 def _check_memo(function: Traceable, states: list[FunctionState]) -> None:
@@ -132,7 +131,7 @@ class _Tracing:
     outside: Outside
     states: list[FunctionState] = field(default_factory=list)
     tracers: dict[tf.Graph, Tracer] = field(default_factory=dict)
-    guesses: dict[Code, tuple[Any, list[Type]]] = field(default_factory=dict)
+    guesses: dict[Code, Returns] = field(default_factory=dict)
     running: list[tf.Graph] = field(default_factory=list)
 
     def state_of(self, function: Traceable, signature: Signature) -> FunctionState:
@@ -161,19 +160,20 @@ class _Tracing:
         state.name = numbered(state.base_name, {known.name for known in self.states})
         if function.returns is not None:
             specs = tf.nest.flatten(function.returns)
-            state.return_types = [Type(spec.dtype, tuple(spec.shape)) for spec in specs]
-            state.return_structure = tf.nest.map_structure(lambda _: 0, function.returns)
-        elif state.code in self.guesses:
-            state.return_structure, state.return_types = self.guesses[state.code]
+            types = [Type(spec.dtype, tuple(spec.shape)) for spec in specs]
+            state.returns = Returns(tf.nest.map_structure(lambda _: 0, function.returns), types)
+        else:
+            state.returns = self.guesses.get(state.code)
         self.states.append(state)
         return state
 
-    def learn_return_type(self, state: FunctionState) -> None:
-        """Runs a function as far as types are known, to learn its return type."""
-        if state.return_types is None:
+    def returns_of(self, state: FunctionState) -> Returns:
+        """Returns what a function returns; runs it as far as types are known to learn that."""
+        while state.returns is None:
             if state.is_running:
                 raise ReturnTypeUnknownError(state.name)
             self._run(state)
+        return state.returns
 
     def _finish(self, state: FunctionState, caller: Tracer) -> None:
         """Traces a function again as soon as its types are known.
@@ -182,7 +182,7 @@ class _Tracing:
         types are not known yet, the function around it is traced again, too.
         """
         unknown = state.unknown
-        is_known = unknown is None or self._named(unknown.name).return_types is not None
+        is_known = unknown is None or self._named(unknown.name).returns is not None
         if state.recorded is None and is_known and not state.is_running:
             unknown = self._run(state)
         if state.recorded is None and unknown and not state.is_running and state.has_closure:
@@ -223,20 +223,17 @@ class _Tracing:
         numbers = [(0, [value_type]) for value_type in TRIED_TYPES]
         for structure, types in [*numbers, *state.signature.values()]:
             try:
-                found = self._settle(state, structure, types)
+                state.returns = self._settle(state, Returns(structure, types))
             except EndlessLoopError:
                 raise
             except Exception as reason:  # The user's code may fail in any way on a wrong type.
                 failures.append(reason)
             else:
-                state.return_structure, state.return_types = found
-                self.guesses[state.code] = found
+                self.guesses[state.code] = state.returns
                 return
         raise error_of_trials(state, failures[: len(numbers)])
 
-    def _settle(
-        self, state: FunctionState, structure: Any, types: list[Type]
-    ) -> tuple[Any, list[Type]]:
+    def _settle(self, state: FunctionState, guess: Returns) -> Returns:
         """Starts from a guess; returns a type that the function returns whenever its calls do."""
         for _ in range(_MAX_TRIALS):
             states = [replace(state) for state in self.states]
@@ -245,11 +242,11 @@ class _Tracing:
             outside = replace(self.outside, is_trial=True)
             trial = _Tracing(outside, states, tracers, dict(self.guesses), list(tracers))
             again = trial._named(state.name)
-            again.return_structure, again.return_types = structure, types
-            _, *returned = trial.with_guesses(partial(trial._run_body, again))
-            if returned == [structure, types]:
-                return structure, types
-            structure, types = returned
+            again.returns = guess
+            _, found = trial.with_guesses(partial(trial._run_body, again))
+            if found == guess:
+                return guess
+            guess = found
         raise no_type_fits(state)
 
     def with_guesses(self, run: Callable[[], _Result]) -> _Result:
@@ -262,7 +259,7 @@ class _Tracing:
 
     def _num_known(self) -> int:
         """Returns how many return types are known."""
-        return len({state.code for state in self.states if state.return_types is not None})
+        return len({state.code for state in self.states if state.returns is not None})
 
     def _named(self, name: str) -> FunctionState:
         (state,) = [state for state in self.states if state.name == name]
@@ -270,11 +267,12 @@ class _Tracing:
 
     def _run(self, state: FunctionState) -> ReturnTypeUnknownError | None:
         """Traces a function; keeps the trace, or returns why a branch had to be left out."""
-        known = state.return_structure
-        tracer, structure, types = self._run_body(state)
-        self._check_returns(state, types)
-        state.return_structure, state.return_types = structure, types
-        if known is not None and same_nest(known, structure) and not covers(known, structure):
+        known = state.returns
+        tracer, returns = self._run_body(state)
+        self._check_returns(state, returns.types)
+        state.returns = returns
+        pair = (known.structure, returns.structure) if known else (None, None)
+        if known and same_nest(*pair) and not covers(*pair):
             return self._run(state)  # Its own calls were traced with too narrow a structure.
         if tracer.unknown is None:
             check_what_is_left(state, tracer.graph)
@@ -283,10 +281,10 @@ class _Tracing:
         state.unknown = tracer.unknown
         return tracer.unknown
 
-    def _run_body(self, state: FunctionState) -> tuple[Tracer, Any, list[Type]]:
-        """Runs a function; returns its tracer, and the structure and types of its result."""
+    def _run_body(self, state: FunctionState) -> tuple[Tracer, Returns]:
+        """Runs a function; returns its tracer, and what it returns."""
 
-        def body(tracer: Tracer, *parameters: tf.Tensor) -> tuple[Any, list[Type]]:
+        def body(tracer: Tracer, *parameters: tf.Tensor) -> Returns:
             self.tracers[tracer.graph] = tracer
             self.running.append(tracer.graph)
             args = state.signature.arguments(parameters)
@@ -294,45 +292,29 @@ class _Tracing:
                 result = state.function.run_python(args)
             tracer.outputs, types = tracer.returned(
                 result,
-                state.return_types or (),
+                state.returns.types if state.returns else (),
                 f"What {state.name} ({state.source.where}) returns",
                 "a recursive function must return tensors, with a `return` before kerasrec.cond "
                 "and no None among them.",
             )
             check_shapes(state.name, [f"Output {place}" for place in range(len(types))], types)
-            return tf.nest.map_structure(lambda _: 0, result), types
+            return Returns(tf.nest.map_structure(lambda _: 0, result), types)
 
         state.is_running = True
         num_running = len(self.running)
         specs = [value_type.tensor_spec() for value_type in state.signature.types]
+        make_tracer = partial(
+            Tracer,
+            are_numbers=state.signature.are_numbers,
+            resolve_call=self._resolve_call,
+            kind_outside=partial(self._kind_outside, state),
+            outside=self.outside,
+        )
         try:
-            tracer, (structure, types) = run_traced(
-                body,
-                specs,
-                state.signature.are_numbers,
-                self._resolve_call,
-                partial(self._kind_outside, state),
-                self.outside,
-            )
-        except tf.errors.OperatorNotAllowedInGraphError as error:
-            raise TraceError(
-                f"{state.name} ({state.source.where}) uses a tensor where Python needs a value "
-                "(an `if`, `while`, `and` or `not` on it). The choice is made for each token when "
-                "the graph runs: use kerasrec.cond(pred, true_fn, false_fn) instead, and `&`, `|`, "
-                "`~` in place of `and`, `or`, `not`, with each comparison in parentheses."
-            ) from error
-        except KerasrecError:
-            raise
-        except (TypeError, ValueError) as error:
-            raise user_error(state, error) from error
-        except (AttributeError, NotImplementedError) as error:
-            if not is_about_tensors(error):
-                raise  # It comes from an object of the user's.
-            raise user_error(state, error) from error
+            return run_or_explain(state, partial(run_traced, body, specs, make_tracer))
         finally:
             state.is_running = False
             del self.running[num_running:]
-        return tracer, structure, types
 
     def _kind_outside(self, state: FunctionState, tensor: tf.Tensor) -> Kind:
         """Returns the kind that a closed-over tensor has in the function that owns it."""
@@ -365,12 +347,8 @@ class _Tracing:
         return kind
 
     def _check_returns(self, state: FunctionState, types: list[Type]) -> None:
-        if state.return_types is None:
-            return
-        known = state.return_types
-        if len(known) != len(types) or not all(
-            one.accepts(two) for one, two in zip(known, types, strict=True)
-        ):
+        known = state.returns.types if state.returns else types
+        if len(known) != len(types) or not all(map(Type.accepts, known, types)):
             raise SignatureError(
                 f"{state.name} ({state.source.where}) returns "
                 f"({', '.join(map(str, types))}) once all its branches are traced, but "
@@ -391,9 +369,9 @@ class _Tracing:
         signature = signature_of(function, args, types)
         check_shapes(name, signature.names, types)
         state = self.state_of(function, signature)
-        self.learn_return_type(state)
+        self.returns_of(state)
         self._finish(state, tracer)
         for place, wanted in enumerate(state.signature.types):
             if wanted != types[place] and tracer.kind(tensors[place]) is Kind.TOKEN:
                 tensors[place] = tf.ensure_shape(tensors[place], wanted.tensor_shape())
-        return state.name, tensors, state.return_structure, state.return_types or []
+        return state.name, tensors, *self.returns_of(state)

@@ -14,7 +14,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import tensorflow as tf
 
@@ -34,6 +34,8 @@ from kerasrec._src.trace.source import (
     source_of,
     undecorated,
 )
+
+_Result = TypeVar("_Result")
 
 _active = threading.local()
 _traced_graphs: weakref.WeakSet[tf.Graph] = weakref.WeakSet()
@@ -397,19 +399,25 @@ def active_tracer() -> Tracer | None:
 
 
 def run_traced(
-    function: Callable[..., Any],
+    function: Callable[..., _Result],
     specs: Sequence[tf.TensorSpec],
-    are_numbers: Sequence[bool],
-    resolve_call: Callable[..., Any],
-    kind_outside: Callable[[tf.Tensor], Kind],
-    outside: Outside,
-) -> tuple[Tracer, Any]:
-    """Runs `function` on placeholders of the given specs; returns the tracer and its result."""
+    make_tracer: Callable[[tf.Graph, Sequence[tf.Tensor]], Tracer],
+) -> tuple[Tracer, _Result]:
+    """Runs a function on a tracer and placeholders of the given specs.
+
+    Args:
+        function: The function.
+        specs: The specs of the placeholders.
+        make_tracer: Makes the tracer of a graph and its placeholders.
+
+    Returns:
+        The tracer, and what the function returned.
+    """
     outcome: dict[str, Any] = {}
 
     def run_python_function(*parameters: tf.Tensor) -> None:  # `source.py` knows it by name.
         graph = tf.compat.v1.get_default_graph()
-        tracer = Tracer(graph, parameters, are_numbers, resolve_call, kind_outside, outside)
+        tracer = make_tracer(graph, parameters)
         _traced_graphs.add(tracer.graph)
         stack = _active.__dict__.setdefault("stack", [])
         stack.append(tracer)

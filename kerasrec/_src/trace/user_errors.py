@@ -6,7 +6,8 @@ import itertools
 import re
 import traceback
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import tensorflow as tf
 
@@ -14,6 +15,8 @@ from kerasrec._src.errors import KerasrecError, NoBaseCaseError, SignatureError,
 from kerasrec._src.graph.types import Type
 from kerasrec._src.trace.function_state import FunctionState
 from kerasrec._src.trace.source import current_source, source_of
+
+_Result = TypeVar("_Result")
 
 # In this order, for a function that only empty ragged rows end.
 TRIED_TYPES = [
@@ -140,16 +143,32 @@ def no_base_case(state: FunctionState) -> NoBaseCaseError:
     )
 
 
-def is_about_tensors(error: Exception) -> bool:
-    """Whether an error comes from a tensor, not from an object of the user's."""
-    return _hint_for(error) in (_OPS_OF_TENSORFLOW, _LIST_OF_NUMBERS)
+def run_or_explain(state: FunctionState, run: Callable[[], _Result]) -> _Result:
+    """Calls `run`, which runs a function; errors of TensorFlow and Keras name the user's line."""
+    try:
+        return run()
+    except tf.errors.OperatorNotAllowedInGraphError as error:
+        raise TraceError(
+            f"{state.name} ({state.source.where}) uses a tensor where Python needs a value "
+            "(an `if`, `while`, `and` or `not` on it). The choice is made for each token when "
+            "the graph runs: use kerasrec.cond(pred, true_fn, false_fn) instead, and `&`, `|`, "
+            "`~` in place of `and`, `or`, `not`, with each comparison in parentheses."
+        ) from error
+    except KerasrecError:
+        raise
+    except (TypeError, ValueError) as error:
+        raise _user_error(state, error) from error
+    except (AttributeError, NotImplementedError) as error:
+        if _hint_for(error) not in (_OPS_OF_TENSORFLOW, _LIST_OF_NUMBERS):
+            raise  # It comes from an object of the user's.
+        raise _user_error(state, error) from error
 
 
 def _hint_for(error: Exception) -> str:
     return next((hint for part, hint in _HINTS.items() if part in str(error)), "")
 
 
-def user_error(state: FunctionState, error: Exception) -> KerasrecError:
+def _user_error(state: FunctionState, error: Exception) -> KerasrecError:
     """Returns the error to raise in place of one of TensorFlow or Keras; it names the line."""
     source = source_of(traceback.extract_tb(error.__traceback__)) or state.source
     what = _ROWS.sub("a tf.RaggedTensor", str(error)).rstrip(".")
