@@ -20,7 +20,7 @@ from kerasrec._src.training.keras_losses import checked_batches
 from kerasrec._src.training.parameter_server import Coordinated
 from kerasrec._src.training.progress import Progress
 from kerasrec._src.training.replica import tracker
-from kerasrec._src.training.runner import KerasStep, OnReplicas, Runner
+from kerasrec._src.training.runner import OnReplicas, Runner
 from kerasrec._src.training.strategies import is_chief, is_served
 from kerasrec._src.training.termination import Termination
 
@@ -185,8 +185,7 @@ def runner_of(model: keras.Model, batches: Batches) -> Runner:
     if not model.compiled:
         raise ValueError("The model is not compiled. Call model.compile(optimizer, loss) first.")
     for method in ("train_step", "test_step"):
-        known = (getattr(base, method, None) for base in (keras.Model, KerasStep))
-        if getattr(type(model), method) not in known:
+        if not getattr(type(model), method).__module__.startswith(("keras.", "kerasrec.")):
             raise ValueError(
                 f"{type(model).__name__} overrides {method}, which this loop never calls. "
                 "Override compute_loss and compute_metrics instead."

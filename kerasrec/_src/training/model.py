@@ -12,12 +12,13 @@ import tensorflow as tf
 
 from kerasrec._src.private import in_order_of_metrics
 from kerasrec._src.shuffling import shuffled_when_read
+from kerasrec._src.training import replica
 from kerasrec._src.training.batches import Batches, dataset, is_data
 from kerasrec._src.training.fit import evaluate, fit
 from kerasrec._src.training.input_range import checked_inputs
+from kerasrec._src.training.keras_losses import with_checked_labels
 from kerasrec._src.training.likelihood import TreeNegativeLogLikelihood
 from kerasrec._src.training.losses import TreeLoss
-from kerasrec._src.training.runner import KerasStep
 from kerasrec._src.training.strategies import is_default, is_served, splits_batches
 
 # The arguments that are data.
@@ -36,7 +37,7 @@ READ = {"x", "validation_data"}
 _Keras: Any = object
 
 
-class _AnyStrategy(KerasStep, _Keras):
+class _AnyStrategy(_Keras):
     """The methods of the models below, which come before those of Keras."""
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
@@ -90,6 +91,18 @@ class _AnyStrategy(KerasStep, _Keras):
         where = "on several replicas" if splits else f"with {next(iter(backup), 'a strategy')}"
         _refuse(given, FIT_ARGUMENTS, f"fit {where}")
         return fit(self, data, held_out, **given, **backup)
+
+    def train_step(self, data: Any) -> dict[str, Any]:
+        """Runs `keras.Model.train_step`, but with each row only once in the gradients of tables.
+
+        Keras' own `fit` calls it.
+
+        Raises:
+            tf.errors.InvalidArgumentError: As for `with_checked_labels`.
+        """
+        data = with_checked_labels(self, data)
+        replica.train_step(self, data, lambda gradients: replica.move(self, gradients, None))
+        return self.get_metrics_result()
 
     def evaluate(self, *args: Any, **kwargs: Any) -> Any:
         """Runs `keras.Model.evaluate` or `kerasrec.training.evaluate`, chosen as for `fit`.

@@ -1,7 +1,6 @@
-"""How a model takes its steps: in Keras' own `fit`, or in ours, by a `Runner`.
+"""Runs a model's steps: on one device, and under the strategies whose replicas step together.
 
-`OnReplicas` is the runner of one device and of the strategies whose replicas take every step
-together; `parameter_server.py` has the other.
+`parameter_server.py` has the runner for the other strategy.
 """
 
 from __future__ import annotations
@@ -18,22 +17,7 @@ from kerasrec._src.sparse_gradients import Gradients
 from kerasrec._src.training import replica
 from kerasrec._src.training.accumulation import Accumulation
 from kerasrec._src.training.batches import Batches, Parts
-from kerasrec._src.training.keras_losses import with_checked_labels
 from kerasrec._src.training.strategies import is_of_workers
-
-
-class KerasStep:
-    """A mixin whose `train_step` precedes Keras' `train_step` in the order of base classes."""
-
-    def train_step(self: keras.Model, data: Any) -> dict[str, Any]:
-        """Runs `keras.Model.train_step`, but with each row only once in the gradients of tables.
-
-        Raises:
-            tf.errors.InvalidArgumentError: As for `with_checked_labels`.
-        """
-        data = with_checked_labels(self, data)
-        replica.train_step(self, data, lambda gradients: replica.move(self, gradients, None))
-        return self.get_metrics_result()
 
 
 class Runner(abc.ABC):
