@@ -16,8 +16,8 @@ from kerasrec._src.datasets.encode.sentences import EncodedTree, encode_dependen
 from kerasrec._src.datasets.encode.vocabulary import Vocabulary, class_of
 from kerasrec._src.datasets.expected import expect_several
 from kerasrec._src.datasets.readers.problems import report
-from kerasrec._src.datasets.readers.reading import expect_files, gather_files, other_reader
-from kerasrec._src.datasets.readers.sst import format_of, gather_trees
+from kerasrec._src.datasets.readers.reading import expect_files, other_reader, read_what_can_be_read
+from kerasrec._src.datasets.readers.sst import format_of
 from kerasrec._src.datasets.trees.dependency import DependencyTree
 
 Split: TypeAlias = Literal["train", "dev", "test"]
@@ -236,9 +236,9 @@ def load_treebank(
     """
     _check_splits(vocabulary_splits)
     places = _places(directory)
-    form, gather = format_of(num_classes), functools.partial(gather_trees, num_classes)
+    form = format_of(num_classes)
     problems: list[str] = []
-    train, dev, test = (gather_files(place, gather, form, problems, verbose) for place in places)
+    train, dev, test = (read_what_can_be_read(place, form, problems, verbose) for place in places)
     hints = [other_reader(place, form, problems) for place in places]
     report(problems, form.expected + next(filter(None, hints), ""), strict)
     return treebank_of(

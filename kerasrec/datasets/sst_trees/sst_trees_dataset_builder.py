@@ -4,7 +4,6 @@ Source: Socher et al. 2013, Recursive Deep Models for Semantic Compositionality 
 Treebank, https://nlp.stanford.edu/sentiment/.
 """
 
-import functools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,8 @@ import tensorflow_datasets as tfds
 from kerasrec._src.datasets.encode.sentences import encode_tree
 from kerasrec._src.datasets.encode.vocabulary import Vocabulary
 from kerasrec._src.datasets.readers.problems import numbered_lines, report, text_of
-from kerasrec._src.datasets.readers.reading import gather_files
-from kerasrec._src.datasets.readers.sst import format_of, gather_trees, read_tree
+from kerasrec._src.datasets.readers.reading import read_what_can_be_read
+from kerasrec._src.datasets.readers.sst import format_of, read_tree
 from kerasrec._src.datasets.trees.constituency import preorder
 
 # checksums.tsv has the values on which public loaders of this file agree: the size and sha256 in
@@ -108,10 +107,10 @@ class Builder(tfds.core.GeneratorBasedBuilder):
         else:
             directory = Path(dl_manager.download_and_extract(ADDRESS)) / "trees"
         paths = {split: directory / file for split, file in FILES.items()}
-        form, gather = format_of(len(CLASSES)), functools.partial(gather_trees, len(CLASSES))
+        form = format_of(len(CLASSES))
         problems: list[str] = []
         for path in paths.values():
-            gather_files(path, gather, form, problems)
+            read_what_can_be_read(path, form, problems)
         report(problems, form.expected, strict=True)
         return {split: self._generate_examples(path) for split, path in paths.items()}
 

@@ -23,16 +23,12 @@ from pathlib import Path
 
 from nltk import Tree
 
-from kerasrec._src.datasets.readers.problems import add_problem, text_of
+from kerasrec._src.datasets.readers.problems import Problem, text_of
 from kerasrec._src.datasets.readers.reading import Format, NumberedLines, read_files
 from kerasrec._src.datasets.trees.constituency import preorder
 from kerasrec._src.text import CASED_LABEL, KNOWN_LABEL, SURE_LABEL, checked_has_labels
 
 TOKEN = re.compile(r"[()]|[^ \t()]+")
-ENDINGS = [".mrg", ".ptb", ".parse", ".prd", ".txt"]
-FORMAT = Format(
-    "read_brackets", ENDINGS, "tree", "bracketed trees such as '(NP (DT the) (NN film))'"
-)
 GIVE_HAS_LABELS = (
     "pass has_labels=True if each bracket begins with a label, or has_labels=False if none does"
 )
@@ -89,30 +85,37 @@ def read_brackets(
         ValueError: If `has_labels` is not True, False or None.
     """
     has_labels = checked_has_labels(has_labels, "read_brackets")
-    return read_files(path, functools.partial(_gather, has_labels), FORMAT, strict, verbose)
+    form = Format(
+        "read_brackets",
+        [".mrg", ".ptb", ".parse", ".prd", ".txt"],
+        "tree",
+        "bracketed trees such as '(NP (DT the) (NN film))'",
+        functools.partial(_read, has_labels),
+    )
+    return read_files(path, form, strict, verbose)
 
 
-def _gather(
-    has_labels: bool | None, path: Path, numbered: NumberedLines, problems: list[str]
-) -> list[Tree]:
+def _read(has_labels: bool | None, _: Path, numbered: NumberedLines) -> Iterator[Tree | Problem]:
     trees: list[tuple[int, Tree]] = []
     num_unlabeled = 0
     for lines, intruder in _chunks(numbered):
+        first = lines[0][0]
         try:
-            tree, reasons = _read_tree(lines, intruder, has_labels)
+            results = _read_tree(lines, intruder, has_labels)
         except UnlabeledError as error:
             num_unlabeled += 1
-            tree, reasons = None, [(lines[0][0], str(error))]
-        if tree is not None:
-            trees.append((lines[0][0], tree))
-        for number, reason in reasons:
-            add_problem(problems, path, number, reason)
-    if has_labels is None and num_unlabeled > len(trees):
-        for number, tree in trees:
-            reason = f"'{tree.label()}' may be a word, since most trees have no labels"
-            add_problem(problems, path, number, f"{reason}; {GIVE_HAS_LABELS}")
-        return []
-    return [tree for _, tree in trees]
+            results = [Problem(first, error)]
+        for result in results:
+            if isinstance(result, Problem):
+                yield result
+            else:
+                trees.append((first, result))
+    if has_labels is not None or num_unlabeled <= len(trees):
+        yield from (tree for _, tree in trees)
+        return
+    for number, tree in trees:
+        reason = f"'{tree.label()}' may be a word, since most trees have no labels"
+        yield Problem(number, f"{reason}; {GIVE_HAS_LABELS}")
 
 
 def parse_brackets(text: str, has_labels: bool = True) -> Tree:
@@ -195,38 +198,37 @@ def _chunks(
 
 def _read_tree(
     lines: Sequence[tuple[int, bytes]], intruder: int | None, has_labels: bool | None
-) -> tuple[Tree | None, list[tuple[int, str]]]:
-    """Returns a tree, if it is one, and its problems: line number and reason.
+) -> Sequence[Tree | Problem]:
+    """Returns a tree, if it is one, or its problems.
 
     Raises:
         UnlabeledError: If it has no labels where they are expected.
     """
-    texts, problems = [], []
+    texts: list[str] = []
+    problems: list[Problem] = []
     for number, line in lines:
         try:
             texts.append(text_of(line))
         except ValueError as error:
-            problems.append((number, str(error)))
+            problems.append(Problem(number, error))
     if problems:
-        return None, problems
+        return problems
     first, last = lines[0][0], lines[-1][0]
     if intruder:
-        return None, [
-            (
-                first,
-                f"unbalanced brackets: this tree is not closed when line {intruder} begins with "
-                "'(', and a line that begins with '(' begins a new tree; close this one, or indent "
-                f"its other lines (nothing is read of lines {first} to {last})",
-            )
-        ]
+        reason = (
+            f"unbalanced brackets: this tree is not closed when line {intruder} begins with "
+            "'(', and a line that begins with '(' begins a new tree; close this one, or indent "
+            f"its other lines (nothing is read of lines {first} to {last})"
+        )
+        return [Problem(first, reason)]
     try:
-        return tree_of(" ".join(texts), has_labels), []
+        return [tree_of(" ".join(texts), has_labels)]
     except ValueError as error:
         until = f" (a tree of lines {first} to {last})" if len(lines) > 1 else ""
         reason = f"{error}{until}"
         if isinstance(error, UnlabeledError):
             raise UnlabeledError(reason) from error
-        return None, [(first, reason)]
+        return [Problem(first, reason)]
 
 
 def tree_of(text: str, has_labels: bool | None = True) -> Tree:

@@ -12,19 +12,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from kerasrec._src.datasets.readers.problems import add_problem, text_of
+from kerasrec._src.datasets.readers.problems import Problem, text_of
 from kerasrec._src.datasets.readers.reading import Format, NumberedLines, read_files
 from kerasrec._src.datasets.trees.dependency import DependencyTree, problem_of_heads
 
 NUM_COLUMNS = 10
 UNKNOWN = "_"
 NumberedLine = tuple[int, bytes]
-FORMAT = Format(
-    "read_conllu",
-    [".conllu"],
-    "sentence",
-    "sentences in CoNLL-U, a line of ten columns for each word",
-)
 
 
 class _Word(NamedTuple):
@@ -71,18 +65,21 @@ def read_conllu(
             The error is a `ValueError` whose `problems` name every malformed line with file, line
             number and reason.
     """
-    return read_files(path, _gather, FORMAT, strict, verbose)
+    return read_files(path, FORMAT, strict, verbose)
 
 
-def _gather(path: Path, numbered: NumberedLines, problems: list[str]) -> list[DependencyTree]:
-    trees: list[DependencyTree] = []
-    for lines in _sentences(numbered):
-        tree, reasons = _read_sentence(lines, f"{path}:{lines[0][0]}")
-        if tree and not reasons:
-            trees.append(tree)
-        for number, reason in reasons:
-            add_problem(problems, path, number, reason)
-    return trees
+def _read(path: Path, lines: NumberedLines) -> Iterator[DependencyTree | Problem]:
+    for sentence in _sentences(lines):
+        yield from _read_sentence(sentence, f"{path}:{sentence[0][0]}")
+
+
+FORMAT = Format(
+    "read_conllu",
+    [".conllu"],
+    "sentence",
+    "sentences in CoNLL-U, a line of ten columns for each word",
+    _read,
+)
 
 
 def _sentences(numbered: NumberedLines) -> Iterator[list[NumberedLine]]:
@@ -100,11 +97,11 @@ def _sentences(numbered: NumberedLines) -> Iterator[list[NumberedLine]]:
 
 def _read_sentence(
     lines: Sequence[NumberedLine], sent_id: str
-) -> tuple[DependencyTree | None, list[tuple[int, str]]]:
-    """Returns a sentence's tree, if it is one, and its problems: line number and reason."""
+) -> Sequence[DependencyTree | Problem]:
+    """Returns a sentence's tree, if it is one, or its problems."""
     words: list[_Word] = []
     token: _MultiwordToken | None = None
-    problems = []
+    problems: list[Problem] = []
     expected_id = 1
     for number, line in lines:
         try:
@@ -123,30 +120,29 @@ def _read_sentence(
             elif read:
                 token = read
         except ValueError as error:
-            problems.append((number, str(error)))
+            problems.append(Problem(number, error))
     # Of tokens that do not overlap, only the last can end too late.
     if token and token.last >= expected_id:
-        problems.append(
-            (
-                token.number,
-                f"id '{token.first}-{token.last}' of a multiword token; the sentence has "
-                f"{expected_id - 1} word(s)",
-            )
+        reason = (
+            f"id '{token.first}-{token.last}' of a multiword token; the sentence has "
+            f"{expected_id - 1} word(s)"
         )
+        problems.append(Problem(token.number, reason))
     last_number, last_line = lines[-1]
     if last_line.strip():
-        problems.append((last_number, "no blank line after the last sentence; it may be cut off"))
+        reason = "no blank line after the last sentence; it may be cut off"
+        problems.append(Problem(last_number, reason))
     if not words and not problems:
-        problems.append((lines[0][0], "comments without a sentence"))
+        problems.append(Problem(lines[0][0], "comments without a sentence"))
     if problems:
-        return None, problems
+        return problems
     forms, heads = [word.form for word in words], [word.head - 1 for word in words]
     problem = problem_of_heads(forms, heads, first=1)
     if problem:
-        return None, [(words[problem[0]].number, problem[1])]
+        return [Problem(words[problem[0]].number, problem[1])]
     upos = _known([word.upos for word in words])
     relations = _known([word.relation for word in words])
-    return DependencyTree(forms, heads, upos, relations, sent_id), []
+    return [DependencyTree(forms, heads, upos, relations, sent_id)]
 
 
 def _known(column: Sequence[str]) -> list[str]:

@@ -9,20 +9,14 @@ https://aclanthology.org/N18-4013/.
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from nltk import Tree
 
-from kerasrec._src.datasets.readers.problems import add_problem, text_of
+from kerasrec._src.datasets.readers.problems import Problem, text_of
 from kerasrec._src.datasets.readers.reading import Format, NumberedLines, read_files
 
-FORMAT = Format(
-    "read_listops",
-    [".tsv", ".txt"],
-    "tree",
-    "a label, a tab and an expression a line, such as '9<tab>[MAX 2 9 [MIN 4 7 ] ]'",
-)
 OPERATOR = re.compile(r"\[[A-Z]+")
 # The first line of files whose columns are the other way round.
 SWAPPED = "Source\tTarget"
@@ -65,11 +59,10 @@ def read_listops(
     >>> trees = read_listops("train.tsv")
     >>> treebank = treebank_of(trees, lowercase=False, num_classes=10)
     """
-    return read_files(path, _gather, FORMAT, strict, verbose)
+    return read_files(path, FORMAT, strict, verbose)
 
 
-def _gather(path: Path, lines: NumberedLines, problems: list[str]) -> list[Tree]:
-    trees: list[Tree] = []
+def _read(_: Path, lines: NumberedLines) -> Iterator[Tree | Problem]:
     is_swapped = False
     for number, line in lines:
         try:
@@ -77,10 +70,18 @@ def _gather(path: Path, lines: NumberedLines, problems: list[str]) -> list[Tree]
             if number == 1 and text == SWAPPED:
                 is_swapped = True
             elif text.strip():
-                trees.append(_read_line(text, is_swapped))
+                yield _read_line(text, is_swapped)
         except ValueError as error:
-            add_problem(problems, path, number, error)
-    return trees
+            yield Problem(number, error)
+
+
+FORMAT = Format(
+    "read_listops",
+    [".tsv", ".txt"],
+    "tree",
+    "a label, a tab and an expression a line, such as '9<tab>[MAX 2 9 [MIN 4 7 ] ]'",
+    _read,
+)
 
 
 def _read_line(text: str, is_swapped: bool) -> Tree:

@@ -20,15 +20,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kerasrec._src.datasets.readers.problems import add_problem, decimal_of, text_of
+from kerasrec._src.datasets.readers.problems import Problem, decimal_of, text_of
 from kerasrec._src.datasets.readers.reading import Format, NumberedLines, read_files
 from kerasrec._src.datasets.trees.child_rows import ChildRows
 from kerasrec._src.short_repr import short_repr
 from kerasrec._src.text import is_utf8
 
-EXPECTED = "trees in Newick, such as '((a:0.1,b:0.2):0.05,c:0.3);'"
-ENDINGS = [".nwk", ".newick", ".tree", ".tre", ".treefile"]
-FORMAT = Format("read_newick", ENDINGS, "tree", EXPECTED)
 # A quoted label, where '' stands for a quote; a mark; an unquoted label or a number.
 TOKEN = re.compile(r"'(?:[^'\n]|'')*'|[(),:;]|[^\s\ufeff(),:;'\[\]]+")
 # With byte order marks, of which files that were joined have several.
@@ -75,14 +72,6 @@ class NewickTree(NamedTuple):
         return [self.names[leaf] for leaf in self.leaves.tolist()]
 
 
-class _Malformed(ValueError):
-    """What is wrong with a tree, and at which place of the text."""
-
-    def __init__(self, place: int, reason: str) -> None:
-        super().__init__(reason)
-        self.place = place
-
-
 def read_newick(
     path: str | os.PathLike[str], strict: bool = True, *, verbose: int = 0
 ) -> list[NewickTree]:
@@ -106,17 +95,17 @@ def read_newick(
             none, or bytes are not UTF-8. The error is a `ValueError` whose `problems` name every
             malformed tree with file, line number, character and reason.
     """
-    return read_files(path, _gather, FORMAT, strict, verbose)
+    return read_files(path, FORMAT, strict, verbose)
 
 
-def _gather(path: Path, numbered: NumberedLines, problems: list[str]) -> list[NewickTree]:
+def _read(_: Path, numbered: NumberedLines) -> Iterator[NewickTree | Problem]:
     lines: list[str] = []
     undecoded: list[int] = []
     for number, line in numbered:
         try:
             lines.append(text_of(line))
         except ValueError as error:
-            add_problem(problems, path, number, error)
+            yield Problem(number, error)
             undecoded.append(number)
             lines.append(line.decode("utf-8", "replace"))
     text = "\n".join(lines)
@@ -126,18 +115,25 @@ def _gather(path: Path, numbered: NumberedLines, problems: list[str]) -> list[Ne
     def line_of(place: int) -> int:
         return min(int(np.searchsorted(starts, place, "right")), max(1, len(lines)))
 
-    trees: list[NewickTree] = []
     for start, end, parsed in _parsed(text):
         first, last = line_of(start), line_of(end)
         if bisect.bisect_left(undecoded, first) < bisect.bisect_right(undecoded, last):
             continue
-        if isinstance(parsed, _Malformed):
+        if isinstance(parsed, Problem):
             number = line_of(parsed.place)
             character = parsed.place - int(starts[number - 1]) + 1
-            add_problem(problems, path, number, f"character {character}: {parsed}")
+            yield Problem(number, f"character {character}: {parsed}")
         else:
-            trees.append(parsed)
-    return trees
+            yield parsed
+
+
+FORMAT = Format(
+    "read_newick",
+    [".nwk", ".newick", ".tree", ".tre", ".treefile"],
+    "tree",
+    "trees in Newick, such as '((a:0.1,b:0.2):0.05,c:0.3);'",
+    _read,
+)
 
 
 def parse_newick(text: str) -> NewickTree:
@@ -177,7 +173,7 @@ def parse_newick(text: str) -> NewickTree:
         )
     trees: list[NewickTree] = []
     for _, _, parsed in _parsed(text):
-        if isinstance(parsed, _Malformed):
+        if isinstance(parsed, Problem):
             line = text.count("\n", 0, parsed.place) + 1
             character = parsed.place - text.rfind("\n", 0, parsed.place)
             raise ValueError(f"Line {line}, character {character}: {parsed}.") from parsed
@@ -187,7 +183,7 @@ def parse_newick(text: str) -> NewickTree:
     return trees[0]
 
 
-def _parsed(text: str) -> Iterator[tuple[int, int, NewickTree | _Malformed]]:
+def _parsed(text: str) -> Iterator[tuple[int, int, NewickTree | Problem]]:
     """Yields where each tree begins and ends, and the tree, or what is wrong with it."""
     tokens: list[tuple[int, str]] = []
     try:
@@ -196,7 +192,7 @@ def _parsed(text: str) -> Iterator[tuple[int, int, NewickTree | _Malformed]]:
             if token == ";":
                 yield tokens[0][0], place, _tree_or_problem(tokens)
                 tokens = []
-    except _Malformed as problem:
+    except Problem as problem:
         # Where a quote or comment is not closed, nothing after it can be read.
         yield tokens[0][0] if tokens else problem.place, len(text), problem
         return
@@ -212,14 +208,14 @@ def _tokens(text: str) -> Iterator[tuple[int, str]]:
         if character == "[":
             place = _after_comment(text, place)
         elif character == "]":
-            raise _Malformed(place, "']' without its '['")
+            raise Problem(place, "']' without its '['")
         elif space := SPACE.match(text, place):
             place = space.end()
         elif token := TOKEN.match(text, place):
             yield place, token[0]
             place = token.end()
         else:
-            raise _Malformed(place, "a quote that is not closed; a quote in a name is written ''")
+            raise Problem(place, "a quote that is not closed; a quote in a name is written ''")
 
 
 def _after_comment(text: str, start: int) -> int:
@@ -228,13 +224,13 @@ def _after_comment(text: str, start: int) -> int:
         depth += 1 if bracket[0] == "[" else -1
         if depth == 0:
             return bracket.end()
-    raise _Malformed(start, "a comment that is not closed; expected ']'")
+    raise Problem(start, "a comment that is not closed; expected ']'")
 
 
-def _tree_or_problem(tokens: Sequence[tuple[int, str]]) -> NewickTree | _Malformed:
+def _tree_or_problem(tokens: Sequence[tuple[int, str]]) -> NewickTree | Problem:
     try:
         return _tree(tokens)
-    except _Malformed as problem:
+    except Problem as problem:
         return problem
 
 
@@ -242,7 +238,7 @@ def _tree(tokens: Sequence[tuple[int, str]]) -> NewickTree:
     """Makes the tree of tokens that end with `;`, if they do so."""
     if tokens[0][1].upper() == "#NEXUS":
         reason = "a file in NEXUS; expected Newick, what follows '=' in its block of trees"
-        raise _Malformed(tokens[0][0], reason)
+        raise Problem(tokens[0][0], reason)
     names: list[str] = []
     parents: list[int] = []
     lengths: list[float] = []
@@ -256,12 +252,12 @@ def _tree(tokens: Sequence[tuple[int, str]]) -> NewickTree:
     for place, token in tokens:
         shown = _shown(token)
         if not is_utf8(token):
-            raise _Malformed(place, f"{token!a} contains an unpaired surrogate; expected text")
+            raise Problem(place, f"{token!a} contains an unpaired surrogate; expected text")
         if before == ":":
             lengths[node] = _length(place, token)
             before = "length"
         elif "#" in token and not token.startswith("'"):
-            raise _Malformed(
+            raise Problem(
                 place,
                 f"{shown} is part of a network (extended Newick), where '#' marks a node with "
                 "several parents; expected a tree; a name with '#' must be in single quotes",
@@ -277,15 +273,15 @@ def _tree(tokens: Sequence[tuple[int, str]]) -> NewickTree:
                 continue
             names[node] = _name(token)
             if not names[node]:
-                raise _Malformed(place, "a leaf with an empty name; expected a name")
+                raise Problem(place, "a leaf with an empty name; expected a name")
             if names[node] in taxa:
-                raise _Malformed(place, f"a second leaf {shown}; expected a name for each leaf")
+                raise Problem(place, f"a second leaf {shown}; expected a name for each leaf")
             if names[node] in inner:
-                raise _Malformed(place, _twice(shown))
+                raise Problem(place, _twice(shown))
             taxa.add(names[node])
             before = "name"
         elif before == "":
-            raise _Malformed(place, f"a leaf without a name; expected a name or '(' before {shown}")
+            raise Problem(place, f"a leaf without a name; expected a name or '(' before {shown}")
         elif token == ":" and before != "length":
             before = ":"
         elif token == "," and above:
@@ -295,11 +291,11 @@ def _tree(tokens: Sequence[tuple[int, str]]) -> NewickTree:
             opened.pop()
             before = ")"
         elif token == ")":
-            raise _Malformed(place, "')' without its '('")
+            raise Problem(place, "')' without its '('")
         elif token == ";" and not above:
             return NewickTree(names, np.array(parents, np.int32), np.array(lengths, np.float64))
         elif token == ";":
-            raise _Malformed(
+            raise Problem(
                 opened[-1], f"'(' that is not closed; {len(opened)} ')' missing before ';'"
             )
         elif token not in "(,:" and before == ")":
@@ -307,13 +303,13 @@ def _tree(tokens: Sequence[tuple[int, str]]) -> NewickTree:
             # Support, which is a number, may be the name of a taxon by chance.
             if decimal_of(names[node]) is None:
                 if names[node] in taxa:
-                    raise _Malformed(place, _twice(shown))
+                    raise Problem(place, _twice(shown))
                 inner.add(names[node])
             before = "name"
         else:
-            raise _Malformed(place, _out_of_order(shown, before, bool(above)))
+            raise Problem(place, _out_of_order(shown, before, bool(above)))
     place, token = tokens[-1]
-    raise _Malformed(place, f"no ';' after {_shown(token)}; the tree may be cut off")
+    raise Problem(place, f"no ';' after {_shown(token)}; the tree may be cut off")
 
 
 def _name(token: str) -> str:
@@ -323,7 +319,7 @@ def _name(token: str) -> str:
 def _length(place: int, token: str) -> float:
     length = decimal_of(token)
     if length is None:
-        raise _Malformed(
+        raise Problem(
             place, f"the branch length {_shown(token)}; expected a number such as 0.05 after ':'"
         )
     return length

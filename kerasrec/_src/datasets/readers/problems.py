@@ -49,6 +49,19 @@ class MalformedFileWarning(UserWarning):
         self.problems = list(problems)
 
 
+class Problem(ValueError):
+    """What is wrong at a place of a file, or of a text.
+
+    Args:
+        place: The number of the line, from 1, or another place.
+        reason: Text, or an error with this text.
+    """
+
+    def __init__(self, place: int, reason: object) -> None:
+        super().__init__(str(reason))
+        self.place = place
+
+
 class _Lines(Protocol):
     def readline(self, size: int, /) -> bytes: ...
 

@@ -4,22 +4,22 @@ import glob
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 import keras
 
 from kerasrec._src.datasets.readers.problems import (
     MalformedFileError,
+    Problem,
     add_problem,
     numbered_lines,
     report,
 )
 
-Found = TypeVar("Found")
+AnyTree = TypeVar("AnyTree")
 NumberedLines = Iterator[tuple[int, bytes]]
-# Makes trees of a file's lines, and adds what is malformed to the problems.
-Gather = Callable[[Path, NumberedLines, list[str]], list[Found]]
 LOOKED_AT = 10  # files of a directory, to see which reader they are for
 STEP = 2**18  # bytes between two looks at the clock
 # The form of the first line in other formats, and what reads them.
@@ -32,20 +32,23 @@ LOOKS = {
 }
 
 
-class Format(NamedTuple):
-    """The expectations of a reader.
+@dataclass(frozen=True)
+class Format(Generic[AnyTree]):
+    """The expectations of a reader, and how it reads.
 
     Attributes:
         reader: The reader's name.
         endings: The endings of its files' names.
         thing: The content of a file, such as `"tree"`.
         expected: The same for messages, with an example.
+        read: Makes trees of the lines of a file, and problems of what is malformed.
     """
 
     reader: str
     endings: Sequence[str]
     thing: str
     expected: str
+    read: Callable[[Path, NumberedLines], Iterator[AnyTree | Problem]]
 
 
 class Bar:
@@ -83,61 +86,55 @@ class Bar:
 
 
 def read_files(
-    path: str | os.PathLike[str],
-    gather: Gather[Found],
-    form: Format,
-    strict: bool,
-    verbose: int,
-) -> list[Found]:
+    path: str | os.PathLike[str], form: Format[AnyTree], strict: bool, verbose: int
+) -> list[AnyTree]:
     """Reads a file, a directory of files, or those that match a pattern, for a reader.
 
     Args:
         path: A path, as for `files_of`.
-        gather: Makes trees of a file's lines.
         form: The expected format.
         strict: Whether malformed trees are an error; otherwise they are left out.
         verbose: 1 for a progress bar.
 
     Returns:
-        The results of `gather` for all files, in alphabetical order of their names.
+        The trees of all files, in alphabetical order of their names.
 
     Raises:
         FileNotFoundError: If there is no such file.
         MalformedFileError: If `strict`, and any file is malformed.
     """
     problems: list[str] = []
-    results = gather_files(path, gather, form, problems, verbose)
+    trees = read_what_can_be_read(path, form, problems, verbose)
     report(problems, form.expected + other_reader(path, form, problems), strict, stacklevel=4)
-    return results
+    return trees
 
 
-def gather_files(
-    path: str | os.PathLike[str],
-    gather: Gather[Found],
-    form: Format,
-    problems: list[str],
-    verbose: int = 0,
-) -> list[Found]:
+def read_what_can_be_read(
+    path: str | os.PathLike[str], form: Format[AnyTree], problems: list[str], verbose: int = 0
+) -> list[AnyTree]:
     """Reads what can be read, as `read_files` does, and adds to the problems."""
     files = _files_of(path, form)
     bar = Bar(files, verbose)
-    results: list[Found] = []
+    trees: list[AnyTree] = []
     for file in files:
-        num_before = len(problems)
+        num_before = len(trees) + len(problems)
         try:
-            of_file = gather(file, bar.over(file), problems)
+            for result in form.read(file, bar.over(file)):
+                if isinstance(result, Problem):
+                    add_problem(problems, file, result.place, result)
+                else:
+                    trees.append(result)
         except MalformedFileError as error:  # It has so many problems that nothing is read.
             hint = other_reader(path, form, problems)
             message = f"{error}\n{hint.strip()}" if hint else str(error)
             raise MalformedFileError(message, error.problems) from None
-        if not of_file and len(problems) == num_before:
+        if len(trees) + len(problems) == num_before:
             add_problem(problems, file, 1, f"the file holds no {form.thing}")
-        results += of_file
     bar.close()
-    return results
+    return trees
 
 
-def other_reader(path: str | os.PathLike[str], form: Format, problems: Sequence[str]) -> str:
+def other_reader(path: str | os.PathLike[str], form: Format[Any], problems: Sequence[str]) -> str:
     """Says which other reader the first malformed file is for; empty if there is none."""
     files = files_of(path, form.endings)
     file = next((file for file in files if problems and problems[0].startswith(f"{file}:")), None)
@@ -165,7 +162,7 @@ def _readers_of(file: Path, may_be_any: bool = False) -> list[str]:
     return [reader for reader, look in LOOKS.items() if re.match(look, line[:1000])]
 
 
-def _files_of(path: str | os.PathLike[str], form: Format) -> list[Path]:
+def _files_of(path: str | os.PathLike[str], form: Format[Any]) -> list[Path]:
     """Calls `files_of`; an error about a directory of other files names their reader."""
     try:
         return files_of(path, form.endings)

@@ -13,16 +13,16 @@ Treebank, https://nlp.stanford.edu/sentiment/.
 import functools
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from nltk import Tree
 
 from kerasrec._src.datasets.readers.brackets import UnlabeledError, parse_brackets, shown
-from kerasrec._src.datasets.readers.problems import add_problem, text_of
+from kerasrec._src.datasets.readers.problems import Problem, text_of
 from kerasrec._src.datasets.readers.reading import Format, NumberedLines, read_files
 from kerasrec._src.datasets.trees.constituency import preorder
 
-ENDINGS = [".txt", ".ptb"]
 OTHERS = "read_brackets reads trees with other labels, and with has_labels=False without any"
 
 
@@ -51,22 +51,19 @@ def read_treebank(
             or bytes are not UTF-8. The error is a `ValueError` whose `problems` name every
             malformed line with file, line number and reason.
     """
-    gather = functools.partial(gather_trees, num_classes)
-    return read_files(path, gather, format_of(num_classes), strict, verbose)
+    return read_files(path, format_of(num_classes), strict, verbose)
 
 
-def format_of(num_classes: int) -> Format:
+def format_of(num_classes: int) -> Format[Tree]:
     """The expected format of files."""
     expected = (
         f"one binary tree a line with labels 0 to {num_classes - 1}, such as '(3 (2 It) (3 works))'"
     )
-    return Format("read_treebank", ENDINGS, "tree", expected)
+    read = functools.partial(_read, num_classes)
+    return Format("read_treebank", [".txt", ".ptb"], "tree", expected, read)
 
 
-def gather_trees(
-    num_classes: int, path: Path, lines: NumberedLines, problems: list[str]
-) -> list[Tree]:
-    """Reads what can be read, and adds the problems, `file:line: reason` each."""
+def _read(num_classes: int, _: Path, lines: NumberedLines) -> Iterator[Tree | Problem]:
     trees: list[tuple[int, Tree]] = []
     num_unlabeled = 0
     for number, line in lines:
@@ -76,14 +73,14 @@ def gather_trees(
             trees.append((number, read_tree(text_of(line), num_classes)))
         except ValueError as error:
             num_unlabeled += isinstance(error, UnlabeledError)
-            add_problem(problems, path, number, error)
-    if num_unlabeled > len(trees) and all(len(tree) == 1 for _, tree in trees):
-        # Of a file without labels, only sentences of a digit and a word can be read.
-        for number, tree in trees:
-            reason = f"{tree.label()} may be a word, since most trees have no such labels; {OTHERS}"
-            add_problem(problems, path, number, reason)
-        return []
-    return [tree for _, tree in trees]
+            yield Problem(number, error)
+    if num_unlabeled <= len(trees) or any(len(tree) > 1 for _, tree in trees):
+        yield from (tree for _, tree in trees)
+        return
+    # Of a file without labels, only sentences of a digit and a word can be read.
+    for number, tree in trees:
+        reason = f"{tree.label()} may be a word, since most trees have no such labels; {OTHERS}"
+        yield Problem(number, reason)
 
 
 def read_tree(text: str, num_classes: int = 5) -> Tree:
