@@ -13,7 +13,13 @@ from kerasrec._src.graph.types import Type, shape_of
 from kerasrec._src.graph.values import Source
 from kerasrec._src.trace.same_nest import merged_nest, or_none, same_nest
 from kerasrec._src.trace.source import at, current_source, here
-from kerasrec._src.trace.tracer import ConditionalRecord, ReturnTypeUnknownError, Tracer, tracer_for
+from kerasrec._src.trace.tracer import (
+    ConditionalRecord,
+    Returns,
+    ReturnTypeUnknownError,
+    Tracer,
+    tracer_for,
+)
 
 # A function without arguments. But mypy accepts no lambda with a default as Callable[[], Any].
 Branch: TypeAlias = Callable[..., Any]
@@ -185,7 +191,7 @@ def choose(
     source = source or current_source()
     place = at(source)
     record = ConditionalRecord(predicate, [], [], source)
-    found: dict[str, tuple[Any, list[Type]]] = {}
+    found: dict[str, Returns] = {}
     of_none = []
     for name, branch in branches.items():
         if not callable(branch):
@@ -194,7 +200,7 @@ def choose(
                 "computes: `lambda: ...`, so that it runs only on the tokens that chose it."
             )
         what = f"what {name}{place} returns"
-        hints = next(iter(found.values()))[1] if found else []
+        hints = next(iter(found.values())).types if found else []
         wanted = "a branch must return tensors. Return a value from every branch."
         with tracer.inside() as inside:
             try:
@@ -202,9 +208,9 @@ def choose(
                 if result is None:  # As a value of a data type, None has the number -1.
                     of_none.append(name)
                     result = tf.constant(-1, tf.int64)
-                inside.outputs, types = tracer.returned(result, hints, what, wanted)
+                inside.outputs, returns = tracer.returned(result, hints, what, wanted)
                 if name not in of_none:
-                    found[name] = (tf.nest.map_structure(lambda _: 0, result), types)
+                    found[name] = returns
             except ReturnTypeUnknownError as error:
                 tracer.unknown = error
         record.branches.append(inside)
@@ -226,7 +232,7 @@ def choose(
     return tf.nest.pack_sequence_as(structure, record.results)
 
 
-def _common(found: dict[str, tuple[Any, list[Type]]], place: str) -> tuple[Any, list[Type]]:
+def _common(found: dict[str, Returns], place: str) -> Returns:
     """Returns the structure and the types that all branches agree on."""
     (first, (structure, types)), *rest = found.items()
     for name, (other_structure, other_types) in rest:
@@ -237,24 +243,24 @@ def _common(found: dict[str, tuple[Any, list[Type]]], place: str) -> tuple[Any, 
                 tf.nest.assert_same_structure(merged, merged_nest(other_structure, structure))
         except (TypeError, ValueError):
             is_same = False
+        shown = (
+            f"  {first} returns {_shown(structure, types)}\n"
+            f"  {name} returns {_shown(other_structure, other_types)}\n"
+        )
         if not is_same:
             raise SignatureError(
-                f"The branches of the conditional{place} return different structures:\n"
-                f"  {first} returns {_shown(structure, types)}\n"
-                f"  {name} returns {_shown(other_structure, other_types)}\n"
+                f"The branches of the conditional{place} return different structures:\n{shown}"
                 "Let all branches return the same nest, values of data types of one batch, and "
                 "function values of one table (kerasrec.functions)."
             )
-        if not all(mine.accepts(other) for mine, other in zip(types, other_types, strict=True)):
+        if not all(map(Type.accepts, types, other_types)):
             raise SignatureError(
-                f"The branches of the conditional{place} return different types:\n"
-                f"  {first} returns {_shown(structure, types)}\n"
-                f"  {name} returns {_shown(other_structure, other_types)}\n"
+                f"The branches of the conditional{place} return different types:\n{shown}"
                 f"{_mend(types, other_types)}"
             )
         structure = merged
-        types = [_general(mine, other) for mine, other in zip(types, other_types, strict=True)]
-    return structure, types
+        types = list(map(_general, types, other_types))
+    return Returns(structure, types)
 
 
 def _mend(types: Sequence[Type], others: Sequence[Type]) -> str:
@@ -269,10 +275,12 @@ def _general(mine: Type, other: Type) -> Type:
 
 
 def _shown(structure: Any, types: Sequence[Type]) -> str:
-    return str(tf.nest.pack_sequence_as(structure, list(map(_Shown, map(str, types)))))
+    return str(tf.nest.pack_sequence_as(structure, list(map(Shown, map(str, types)))))
 
 
-class _Shown(str):
+class Shown(str):
+    """Text that stands for a tensor where a nest is shown."""
+
     def __repr__(self) -> str:
         return str(self)
 

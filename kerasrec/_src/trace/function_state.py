@@ -5,26 +5,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 
 from kerasrec._src.errors import GraphError
-from kerasrec._src.graph.types import Type
 from kerasrec._src.graph.values import Source
 from kerasrec._src.trace.loop import Loop
 from kerasrec._src.trace.signature import Signature, Traceable
 from kerasrec._src.trace.source import code_of, enclosed, name_of, start_of, undecorated
-from kerasrec._src.trace.tracer import ReturnTypeUnknownError, Tracer, is_traced
+from kerasrec._src.trace.tracer import Returns, ReturnTypeUnknownError, Tracer, is_traced
 
 Code: TypeAlias = tuple[Any, ...]
-
-
-class Returns(NamedTuple):
-    """What a function returns: the nest, and the types of one token's values."""
-
-    structure: Any
-    types: list[Type]
 
 
 @dataclass

@@ -17,7 +17,7 @@ import tensorflow as tf
 from kerasrec._src.autograph import not_converted
 from kerasrec._src.errors import SignatureError
 from kerasrec._src.graph.types import Type
-from kerasrec._src.trace.conditional import choose, count_of, predicate_of
+from kerasrec._src.trace.conditional import Shown, choose, count_of, predicate_of
 from kerasrec._src.trace.same_nest import merged_nest, same_nest
 from kerasrec._src.trace.source import current_source, start_of
 from kerasrec._src.trace.tracer import Tracer, tracer_for
@@ -76,11 +76,6 @@ def while_loop(
     if not is_sequence:
         return found[0]
     return merged_nest(tf.nest.pack_sequence_as(state, tf.nest.flatten(found)), found)
-
-
-class _ATensor:
-    def __repr__(self) -> str:
-        return "tensor"
 
 
 class Loop:
@@ -175,7 +170,7 @@ class Loop:
         return tuple(merged_nest(packed, result))
 
     def _shown(self, state: list[Any]) -> str:
-        items = tf.nest.map_structure(lambda _: _ATensor(), self.items(state))
+        items = tf.nest.map_structure(lambda _: Shown("tensor"), self.items(state))
         return str(items) if len(items) > 1 else str(items[0])
 
     def _other_type(self, place: int, wanted: Type, other: Type) -> str:

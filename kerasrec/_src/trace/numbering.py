@@ -112,7 +112,7 @@ def step_of(operation: tf.Operation) -> Step:
     if operation.type == "Identity":
         return Step(None, inputs, outputs)
     if operation.type == "Placeholder" or operation.op_def.is_stateful:
-        return Step((id(operation.graph), operation.name), inputs, outputs)
+        return Step((operation.graph, operation.name), inputs, outputs)
     key: list[Hashable] = [operation.type]
     bodies: list[Body] = []
     for name, value in sorted(operation.node_def.attr.items()):

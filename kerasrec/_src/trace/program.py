@@ -21,7 +21,7 @@ from kerasrec._src.graph.graph import FunctionGraph, FunctionGraphs
 from kerasrec._src.graph.types import Kind, Type
 from kerasrec._src.trace.added_arguments import ProgramFacts
 from kerasrec._src.trace.build import Builder
-from kerasrec._src.trace.function_state import Code, FunctionState, Returns, numbered
+from kerasrec._src.trace.function_state import Code, FunctionState, numbered
 from kerasrec._src.trace.graph_watch import EndlessLoopError
 from kerasrec._src.trace.leaks import check_what_is_left, defaults_stay
 from kerasrec._src.trace.same_nest import covers, same_nest
@@ -36,6 +36,7 @@ from kerasrec._src.trace.signature import (
 from kerasrec._src.trace.source import at_this_line
 from kerasrec._src.trace.tracer import (
     Outside,
+    Returns,
     ReturnTypeUnknownError,
     Tracer,
     is_traced,
@@ -290,15 +291,16 @@ class _Tracing:
             args = state.signature.arguments(parameters)
             with defaults_stay(state, args):
                 result = state.function.run_python(args)
-            tracer.outputs, types = tracer.returned(
+            tracer.outputs, returns = tracer.returned(
                 result,
                 state.returns.types if state.returns else (),
                 f"What {state.name} ({state.source.where}) returns",
                 "a recursive function must return tensors, with a `return` before kerasrec.cond "
                 "and no None among them.",
             )
-            check_shapes(state.name, [f"Output {place}" for place in range(len(types))], types)
-            return Returns(tf.nest.map_structure(lambda _: 0, result), types)
+            names = [f"Output {place}" for place in range(len(returns.types))]
+            check_shapes(state.name, names, returns.types)
+            return returns
 
         state.is_running = True
         num_running = len(self.running)

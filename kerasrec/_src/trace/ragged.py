@@ -217,10 +217,9 @@ def _map(
         returned = f"what the function given to {name}{at(source)} returns"
         wanted = "it must return tensors, a value for each entry."
         body.outputs, found = tracer.returned(result, (), returned, wanted)
-    results = tracer.placeholders([value_type.as_rows() for value_type in found])
+    results = tracer.placeholders([value_type.as_rows() for value_type in found.types])
     tracer.maps.append(MapRecord(rows, values, entries, body, results, source))
-    structure = tf.nest.map_structure(lambda _: 0, result)
-    return tf.nest.pack_sequence_as(structure, list(map(like.with_values, results)))
+    return tf.nest.pack_sequence_as(found.structure, list(map(like.with_values, results)))
 
 
 def _by_splits(rows: tf.RaggedTensor) -> tf.RaggedTensor:

@@ -14,7 +14,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import tensorflow as tf
 
@@ -54,6 +54,13 @@ class ReturnTypeUnknownError(Exception):
     def __init__(self, name: str):
         super().__init__(name)
         self.name = name
+
+
+class Returns(NamedTuple):
+    """What a function returns: the nest, and the types of one token's values."""
+
+    structure: Any
+    types: list[Type]
 
 
 @dataclass
@@ -292,8 +299,8 @@ class Tracer:
 
     def returned(
         self, result: Any, like: Sequence[Type], what: str, wanted: str
-    ) -> tuple[list[tf.Tensor], list[Type]]:
-        """Returns what the user's function returned, flat, and the types of one token's values.
+    ) -> tuple[list[tf.Tensor], Returns]:
+        """Returns what the user's function returned, as flat tensors and as nest and types.
 
         Args:
             result: A nest of values.
@@ -305,7 +312,8 @@ class Tracer:
         if not flat or any(value is None for value in flat):
             raise SignatureError(f"{what[0].upper()}{what[1:]} is {result!r}; {wanted}")
         outputs = self.tensors(flat, like, what)
-        return outputs, [self.token_type(tensor, what) for tensor in outputs]
+        types = [self.token_type(tensor, what) for tensor in outputs]
+        return outputs, Returns(tf.nest.map_structure(lambda _: 0, result), types)
 
     def _dtype_of_number(self, value: Any, like: Type | None) -> tf.DType | None:
         if isinstance(value, bool) or not isinstance(value, int | float):
