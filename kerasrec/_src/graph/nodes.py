@@ -396,8 +396,8 @@ class Primitive(Computed):
     @property
     def constant(self) -> str:
         """The value of a Const as text; "..." if it is large."""
-        value = tf.make_ndarray(self.operation.get_attr("value"))
-        if value.size > _MAX_CONSTANT:
+        value = constant_of(self.output())
+        if value is None or value.size > _MAX_CONSTANT:
             return "..."
         return np.array2string(value, separator=",").replace("\n", "")
 
@@ -407,6 +407,13 @@ class Recomputed(Named, Computed):
     """The gradient of ops, in a function that runs them again (see `transform/recompute.py`)."""
 
     kind = CALL
+
+
+def constant_of(value: Value) -> np.ndarray | None:
+    """Returns what a constant holds; None for other values."""
+    if not isinstance(value.node, Primitive) or not value.node.is_constant:
+        return None
+    return tf.make_ndarray(value.node.operation.get_attr("value"))
 
 
 def name_of(node: Node) -> str:

@@ -277,8 +277,15 @@ class _OfSites(Instruction):
         return self.sites[0].calls[0].source
 
 
+class _OfResults(_OfSites):
+    """An instruction that receives what calls return."""
+
+    def text(self, names: ItemNames) -> str:
+        return f"returned by {_calls(self.sites)} of {self.sites[0].callee}"
+
+
 @dataclass(frozen=True, eq=False)
-class Returned(_OfSites, reads="divides", writes="values"):
+class Returned(_OfResults, reads="divides", writes="values"):
     """Receives what calls return.
 
     Args:
@@ -291,12 +298,9 @@ class Returned(_OfSites, reads="divides", writes="values"):
     values: tuple[Value | None, ...]
     divides: Tokens | None
 
-    def text(self, names: ItemNames) -> str:
-        return _returned_by(self.sites)
-
 
 @dataclass(frozen=True, eq=False)
-class Fetch(_OfSites, writes="value", by_frame="sites"):
+class Fetch(_OfResults, writes="value", by_frame="sites"):
     """Reads what calls have returned, from the rows of the frames that were called.
 
     Args:
@@ -309,13 +313,6 @@ class Fetch(_OfSites, writes="value", by_frame="sites"):
     sweep: int
     number: int
     value: Value
-
-    def text(self, names: ItemNames) -> str:
-        return _returned_by(self.sites)
-
-
-def _returned_by(sites: Sequence[CallSite]) -> str:
-    return f"returned by {_calls(sites)} of {sites[0].callee}"
 
 
 def _calls(sites: Sequence[CallSite]) -> str:
@@ -534,50 +531,8 @@ class Join(Instruction, reads="parts", writes="outputs"):
 
 
 @dataclass(frozen=True, eq=False)
-class Fire(Instruction, reads="inputs", writes="outputs", by_frame="is_masked"):
-    """An op of TensorFlow.
-
-    Args:
-        node: The node of the op.
-        inputs: The inputs of the op.
-        outputs: The outputs of the op.
-        is_masked: Whether its inputs also have rows for other tokens. Then the op must know which
-            rows belong to its region.
-    """
-
-    node: Computed
-    inputs: tuple[Value, ...]
-    outputs: tuple[Value, ...]
-    is_masked: bool = False
-
-    @property
-    def source(self) -> Source | None:
-        return self.node.source
-
-    @property
-    def title(self) -> str:
-        return f"Fire {self.node.op}"
-
-    def text(self, names: ItemNames) -> str:
-        turned = transposes(self.node.operation) if isinstance(self.node, Primitive) else None
-        attributes = [f"transpose_{side}" for side in itertools.compress("ab", turned or ())]
-        inputs = ", ".join([*filter(None, [names.all(self.inputs)]), *attributes])
-        device = f" on {self.node.device}" if self.node.device else ""
-        return f"{self.node.op}({inputs}){device}"
-
-    def problems(self) -> Iterator[str]:
-        if (
-            len({value.region for value in (*self.outputs, *self.inputs) if not value.is_shared})
-            > 1
-        ):
-            yield "mixes regions"
-        if (len(self.inputs), len(self.outputs)) != (len(self.node.inputs), len(self.node.types)):
-            yield f"has {len(self.inputs)} inputs and {len(self.outputs)} outputs"
-
-
-@dataclass(frozen=True, eq=False)
 class _OfNode(Instruction):
-    """What a node does that computes no values.
+    """What a node does, for the tokens of its region.
 
     Args:
         node: The node.
@@ -596,6 +551,40 @@ class _OfNode(Instruction):
     @property
     def title(self) -> str:
         return f"{type(self).__name__} {self.node.op}"
+
+
+@dataclass(frozen=True, eq=False)
+class Fire(_OfNode, reads="inputs", writes="outputs", by_frame="is_masked"):
+    """An op of TensorFlow.
+
+    Args:
+        node: The node of the op.
+        inputs: The inputs of the op.
+        outputs: The outputs of the op.
+        is_masked: Whether its inputs also have rows for other tokens. Then the op must know which
+            rows belong to its region.
+    """
+
+    node: Computed
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    is_masked: bool = False
+
+    def text(self, names: ItemNames) -> str:
+        turned = transposes(self.node.operation) if isinstance(self.node, Primitive) else None
+        attributes = [f"transpose_{side}" for side in itertools.compress("ab", turned or ())]
+        inputs = ", ".join([*filter(None, [names.all(self.inputs)]), *attributes])
+        device = f" on {self.node.device}" if self.node.device else ""
+        return f"{self.node.op}({inputs}){device}"
+
+    def problems(self) -> Iterator[str]:
+        if (
+            len({value.region for value in (*self.outputs, *self.inputs) if not value.is_shared})
+            > 1
+        ):
+            yield "mixes regions"
+        if (len(self.inputs), len(self.outputs)) != (len(self.node.inputs), len(self.node.types)):
+            yield f"has {len(self.inputs)} inputs and {len(self.outputs)} outputs"
 
 
 @dataclass(frozen=True, eq=False)

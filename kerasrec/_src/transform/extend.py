@@ -607,9 +607,8 @@ def _or_zero(is_read: tf.Tensor, cotangent: tf.Tensor) -> tf.Tensor:
 
 def _static(value: Value) -> int | None:
     """The number that a constant holds; None for other values."""
-    if not (isinstance(value.node, nodes.Primitive) and value.node.is_constant):
-        return None
-    return int(tf.get_static_value(value.node.operation.outputs[0]))
+    number = nodes.constant_of(value)
+    return None if number is None else int(number)
 
 
 def _axis_of_one(axis: Value) -> int:

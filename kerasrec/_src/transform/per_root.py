@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from kerasrec._src.errors import TraceError
 from kerasrec._src.graph.graph import FunctionGraph, FunctionGraphs
-from kerasrec._src.graph.nodes import Merge, Parameter, Primitive, Repeat, Switch
+from kerasrec._src.graph.nodes import Merge, Parameter, Primitive, Repeat, Switch, constant_of
 from kerasrec._src.graph.types import Kind, Type
 from kerasrec._src.graph.values import Node, Region, Source, Value
 from kerasrec._src.graph.writer import GraphWriter
@@ -143,7 +143,7 @@ class TableRows:
             return None
         _, index, axis = node.inputs
         is_entry = node.operation.get_attr("batch_dims") == 1 and index.type.shape == ()
-        if is_entry and _constant(axis) == 1:
+        if is_entry and constant_of(axis) == 1:
             return (*self.indices, moved(index))
         return None
 
@@ -161,13 +161,6 @@ class TableRows:
 
         places = apply(stacked, indices, region, source)
         return apply(tf.gather_nd, [self.table, places], region, source)
-
-
-def _constant(value: Value) -> int | None:
-    node = value.node
-    if not (isinstance(node, Primitive) and node.is_constant):
-        return None
-    return int(tf.make_ndarray(node.operation.get_attr("value")))
 
 
 def table_type(node: Parameter) -> Type:

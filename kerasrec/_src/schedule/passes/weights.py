@@ -9,7 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kerasrec._src.graph.nodes import Primitive
+from kerasrec._src.graph.nodes import Primitive, constant_of
 from kerasrec._src.graph.values import Value
 from kerasrec._src.ops.axes import bias_added, divided, joined, sums
 from kerasrec._src.ops.table import Is, facts_of, has
@@ -194,11 +194,9 @@ def _is_gradient_of_bias(fire: Fire) -> bool:
     """Whether an op sums over all tokens, and leaves one row."""
     if not isinstance(fire.node, Primitive) or facts_of(fire.node.op).axes is not sums:
         return False
-    axes = fire.inputs[1].node
-    if not fire.node.operation.get_attr("keep_dims") or not isinstance(axes, Primitive):
-        return False
-    is_known = axes.is_constant
-    return is_known and list(tf.get_static_value(axes.operation.outputs[0])) == [0]
+    axes = constant_of(fire.inputs[1])
+    keeps_dims = fire.node.operation.get_attr("keep_dims")
+    return keeps_dims and axes is not None and axes.tolist() == [0]
 
 
 def _joined_columns(fire: Fire | None) -> Sequence[Value]:
