@@ -13,14 +13,14 @@ from kerasrec._src.int_range import LARGEST
 from kerasrec._src.text import NOT_UTF8, is_utf8
 
 
-def expect(name: str, value: Any, kind: type, mend: str) -> None:
+def expect(name: str, value: Any, kind: type, fix: str) -> None:
     """Raises ValueError if an argument is of another type than expected.
 
     Args:
         name: The argument's name.
         value: The value that was passed.
         kind: The expected kind.
-        mend: How to get such a value: one sentence or more.
+        fix: How to get such a value: one sentence or more.
 
     Raises:
         ValueError: If `value` is not a `kind`.
@@ -28,7 +28,7 @@ def expect(name: str, value: Any, kind: type, mend: str) -> None:
     if not isinstance(value, kind):
         raise ValueError(
             f"{name} is {reprlib.repr(value)} (type {type(value).__name__}); expected the type "
-            f"{kind.__name__}. {mend}"
+            f"{kind.__name__}. {fix}"
         )
 
 

@@ -16,7 +16,7 @@ from kerasrec._src.datatypes.field import Choice, Field, Reference
 from kerasrec._src.datatypes.kinds import KIND, Kind, Kinds
 from kerasrec._src.row_ids import row_ids
 
-_MEND = "Encode values with Schema.encode."
+_FIX = "Encode values with Schema.encode."
 
 
 def flat_of(schema: Kinds, batch: Mapping[str, tf.RaggedTensor]) -> tuple[list[Any], tf.Tensor]:
@@ -130,8 +130,8 @@ class _Nodes:
         """Checks that kinds are known, no example is empty, and kinds have a row for each node."""
         are_known = (self.kinds >= 0) & (self.kinds < len(schema.kinds))
         checks = [
-            _assert(tf.reduce_all(are_known), f"{KIND!r} holds a number of no kind. {_MEND}"),
-            _assert(tf.reduce_all(self.sizes > 0), f"An example has no tree nodes. {_MEND}"),
+            _assert(tf.reduce_all(are_known), f"{KIND!r} holds a number of no kind. {_FIX}"),
+            _assert(tf.reduce_all(self.sizes > 0), f"An example has no tree nodes. {_FIX}"),
         ]
         _, *keys = schema.element_spec
         kinds = [kind.number for kind in schema.kinds for _ in kind.specs]
@@ -224,7 +224,7 @@ def _assert_each(are_right: tf.Tensor, keys: Sequence[str], fields: Any, message
     fields = tf.concat([fields, [0]], 0)
     first = tf.argmin(tf.cast(tf.concat([are_right, [False]], 0), tf.int32))
     name = tf.gather(tf.constant(keys), tf.gather(fields, first))
-    return _assert(tf.reduce_all(are_right), tf.strings.join(["'", name, message, _MEND]))
+    return _assert(tf.reduce_all(are_right), tf.strings.join(["'", name, message, _FIX]))
 
 
 def _assert(condition: tf.Tensor, message: Any) -> Any:

@@ -182,8 +182,8 @@ def _words(tree: Tree | DependencyTree) -> Iterable[str]:
 def expect_vocabulary(vocabulary: object) -> None:
     """Raises ValueError if an argument has no `encode`, as a `Vocabulary` has."""
     if not hasattr(vocabulary, "encode") or isinstance(vocabulary, str):
-        mend = "Make one of a list of words: Vocabulary(words)."
-        expect("vocabulary", vocabulary, Vocabulary, mend)
+        fix = "Make one of a list of words: Vocabulary(words)."
+        expect("vocabulary", vocabulary, Vocabulary, fix)
 
 
 NO_CLASS = -1

@@ -116,14 +116,14 @@ def _write(
     labels = "float" if has_floats(first.labels) else "int"
     files.write_index(
         TreeIndex(
-            files.close(),
-            num_trees,
-            num_groups,
-            -1 if isinstance(first.children, ChildRows) else first.children.shape[1],
-            largest,
-            -1 if ids is None else 0 if ids.ndim == 1 else ids.shape[1],
-            0 if features is None else features.shape[1],
-            labels if first.labels.ndim else f"{labels} of {'pairs' if pairs else 'trees'}",
+            file_sizes=files.close(),
+            num_trees=num_trees,
+            num_groups=num_groups,
+            arity=-1 if isinstance(first.children, ChildRows) else first.children.shape[1],
+            largest_tree=largest,
+            ids=-1 if ids is None else 0 if ids.ndim == 1 else ids.shape[1],
+            features=0 if features is None else features.shape[1],
+            labels=labels if first.labels.ndim else f"{labels} of {'pairs' if pairs else 'trees'}",
         )
     )
 
