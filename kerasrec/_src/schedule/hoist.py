@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from kerasrec._src.errors import GraphError
 from kerasrec._src.graph.types import Kind
 from kerasrec._src.graph.values import Value
-from kerasrec._src.schedule.instructions import Instruction, Item, Reduce, Select
-from kerasrec._src.schedule.loads_and_saves import WAITED_FOR, at_use_of, items_read, linked
+from kerasrec._src.schedule.instructions import Instruction, Item, Reduce, Select, items_through
+from kerasrec._src.schedule.loads_and_saves import WAITED_FOR, at_use_of, linked
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import Loop, Queues, Section, Segment
 
@@ -80,7 +80,7 @@ def _with_what_is_apart(
     for segment in before.segments:
         apart, readers = set(by_width), []
         for instruction in segment.placed:
-            if not apart.isdisjoint(items_read(instruction, at_use)):
+            if not apart.isdisjoint(items_through(instruction.reads, at_use)):
                 readers.append(instruction)
                 apart.update(instruction.writes)
         moved[segment.body] = readers
@@ -116,13 +116,15 @@ class _Waiting:
         while waiting:
             needed.update(waiting)
             for root in waiting:
-                needed.update(makers[item] for item in items_read(root, makers) if item in makers)
+                needed.update(
+                    makers[item] for item in items_through(root.reads, makers) if item in makers
+                )
             waiting = []
             if not self.in_queues:
                 apart |= _by_width(needed)
                 for reader in pool:
                     is_left = reader not in needed and _may_stay(reader)
-                    if is_left and not apart.isdisjoint(items_read(reader, self.at_use)):
+                    if is_left and not apart.isdisjoint(items_through(reader.reads, self.at_use)):
                         waiting.append(reader)
                 apart |= {item for reader in waiting for item in reader.writes if _is_of_wave(item)}
         return needed

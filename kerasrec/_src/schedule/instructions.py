@@ -47,7 +47,7 @@ instructions that pass values read which frames, or entries of rows, the tokens 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import ClassVar, TypeVar
@@ -237,6 +237,27 @@ def _flat(items: Iterable[object]) -> Iterator[Item]:
             yield from _flat(item)
         elif isinstance(item, Item):
             yield item
+
+
+def items_through(items: Iterable[Item], makers: Mapping[Item, Instruction]) -> Iterator[Item]:
+    """Yields items, and what they are made from, each once.
+
+    Args:
+        items: The items to begin with.
+        makers: The instructions to look through, by the items that they write; most often those
+            that are materialised at use.
+    """
+    waiting, seen = list(items), set()
+    while waiting:
+        item = waiting.pop()
+        if item in seen:
+            continue
+        seen.add(item)
+        yield item
+        if isinstance(item, Tokens) and item.region:
+            waiting.append(item.region)
+        if item in makers:
+            waiting += makers[item].reads
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,7 +8,7 @@ leaves out instructions whose results nobody reads.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection
 from dataclasses import replace
 
 from kerasrec._src.errors import GraphError
@@ -236,27 +236,6 @@ def _order_of_save(item: Item) -> int:
     if isinstance(item, Tokens):
         return 0
     return len(item.path()) if isinstance(item, Region) else 1000
-
-
-def items_read(instruction: Instruction, makers: Mapping[Item, Instruction]) -> Iterator[Item]:
-    """Yields what an instruction reads, each item once, also through the makers of items.
-
-    Args:
-        instruction: The instruction.
-        makers: The instructions to look through, by the items that they write; most often those
-            that are materialised at use.
-    """
-    waiting, seen = list(instruction.reads), set()
-    while waiting:
-        item = waiting.pop()
-        if item in seen:
-            continue
-        seen.add(item)
-        yield item
-        if isinstance(item, Tokens) and item.region:
-            waiting.append(item.region)
-        if item in makers:
-            waiting += makers[item].reads
 
 
 def at_use_of(schedule: Schedule) -> dict[Item, Instruction]:

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 from kerasrec._src.graph.graph import Body, CallSite, TaggedGraph, present
 from kerasrec._src.graph.nodes import Call, Check, Effect, Entrance, Result, Return
-from kerasrec._src.graph.values import Node, Region, Value
-from kerasrec._src.schedule.instructions import Instruction, Item, Tokens
+from kerasrec._src.graph.values import Node, Value
+from kerasrec._src.schedule.instructions import Instruction, Item, Select, items_through
 from kerasrec._src.schedule.linkage import Together, alternating
 from kerasrec._src.schedule.stages import Stages, first_stage, linkage_stages, rounds_of
 from kerasrec._src.schedule.tails import Tail, readers_of, results_of, tail_of, whole
@@ -114,16 +114,18 @@ class _BodyPlaces:
         self.groups = groups
         self.rounds = rounds
         self.is_bounded = is_bounded
-        self.readers = readers_of(body)
         self.made = {node: instructions_of(body.name, node) for node in body.nodes}
-        self.makers: dict[Item, Instruction] = {
-            item: maker for made in self.made.values() for maker in made for item in maker.writes
+        selects = [Select(siblings) for siblings in regions_of(body)]
+        self.selectors = [select.regions[0].selector for select in selects]
+        makers = [maker for made in self.made.values() for maker in made if maker.at_use]
+        self.at_use: dict[Item, Instruction] = {
+            item: maker for maker in (*makers, *selects) for item in maker.writes
         }
         self.stages: dict[Node, int] = {}
         may_hand_on = not is_bounded and not graph.memo
         sites = [site for in_round in groups.values() for site in in_round if may_hand_on]
         callees = [(site, graph.bodies[site.callee]) for site in sites]
-        self.tail = tail_of(body, callees, self.readers)
+        self.tail = tail_of(body, callees, readers_of(body))
         if not self._try():
             self.tail = whole(body)
             self._try()
@@ -194,8 +196,7 @@ class _BodyPlaces:
         ends = [
             value for leaf in self.tail.leaves for of_sweep in leaf.returned for value in of_sweep
         ]
-        selectors = [siblings[0].selector for siblings in regions_of(self.body)]
-        waiting += self._sources([*ends, *selectors])
+        waiting += self._sources([*ends, *self.selectors])
         in_loops: dict[Node, None] = {}
         while waiting:
             node = waiting.pop()
@@ -213,19 +214,8 @@ class _BodyPlaces:
 
     def _sources(self, items: Iterable[Item]) -> Iterator[Node]:
         """Yields the nodes that items come from, through what is materialised at use."""
-        waiting, seen = list(items), set()
-        while waiting:
-            item = waiting.pop()
-            if item in seen or (isinstance(item, Value) and item.is_shared):
-                continue
-            seen.add(item)
-            if isinstance(item, Tokens):
-                waiting += [item.region] if item.region else []
-            elif isinstance(item, Region):
-                waiting.append(item.selector)
-            elif item in self.makers and self.makers[item].at_use:
-                waiting += self.makers[item].reads
-            else:
+        for item in items_through(items, self.at_use):
+            if isinstance(item, Value) and not item.is_shared and item not in self.at_use:
                 yield item.node
 
     def _place(self, node: Node) -> int:

@@ -6,8 +6,16 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from kerasrec._src.schedule.edit import gives_no_floats
-from kerasrec._src.schedule.instructions import Instruction, Item, Measure, Receive, Send, Tokens
-from kerasrec._src.schedule.loads_and_saves import at_use_of, items_read, linked
+from kerasrec._src.schedule.instructions import (
+    Instruction,
+    Item,
+    Measure,
+    Receive,
+    Send,
+    Tokens,
+    items_through,
+)
+from kerasrec._src.schedule.loads_and_saves import at_use_of, linked
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import Direction, Loop, Segment
 
@@ -73,7 +81,9 @@ def _of_integers(
     heavy: set[Item] = set()
     light = []
     for instruction in placed:
-        if gives_no_floats(instruction) and heavy.isdisjoint(items_read(instruction, at_use)):
+        if gives_no_floats(instruction) and heavy.isdisjoint(
+            items_through(instruction.reads, at_use)
+        ):
             light.append(instruction)
         else:
             heavy.update(instruction.writes)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from kerasrec._src.graph.values import Region
-from kerasrec._src.schedule.instructions import HandOn, Instruction, Return, Wait
-from kerasrec._src.schedule.loads_and_saves import items_read, linked
+from kerasrec._src.schedule.instructions import HandOn, Instruction, Return, Wait, items_through
+from kerasrec._src.schedule.loads_and_saves import linked
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import AllTokens, Queues, Section, Segment
 
@@ -40,7 +40,7 @@ def _divided(segment: Segment, queues: Queues) -> Iterator[Segment]:
         for place in (None, *places):
             taken: list[Instruction] = []
             for instruction in [one for one, of in waiting.items() if of == place]:
-                sources = (makers.get(item) for item in items_read(instruction, at_use))
+                sources = (makers.get(item) for item in items_through(instruction.reads, at_use))
                 if waiting.keys().isdisjoint(filter(None, sources)):
                     taken.append(instruction)
                     del waiting[instruction]

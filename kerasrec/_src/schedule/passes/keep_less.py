@@ -16,8 +16,9 @@ from kerasrec._src.schedule.instructions import (
     Reduce,
     Reshape,
     Save,
+    items_through,
 )
-from kerasrec._src.schedule.loads_and_saves import at_use_of, items_read
+from kerasrec._src.schedule.loads_and_saves import at_use_of
 from kerasrec._src.schedule.passes.columns import cut_value
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import Loop, Queues, Section
@@ -51,7 +52,7 @@ def move_again(schedule: Schedule) -> Schedule:
         if fire.at_use or not has(fire.node.op, Is.MOVING):
             continue
         kept = [value for value in fire.outputs if value in saved]
-        read = [item for item in items_read(fire, at_use) if item not in at_use]
+        read = [item for item in items_through(fire.reads, at_use) if item not in at_use]
         more = [item for item in read if item not in saved]
         if kept and _bytes(more) <= _bytes(kept):
             saved.difference_update(kept)
@@ -101,7 +102,7 @@ def sum_by_wave(schedule: Schedule) -> Schedule:
             makers = {item: maker for maker in segment.instructions for item in maker.writes}
             loads = {load.item for load in segment.of(Load)}
             for reduce in segment.of(Reduce):
-                read = loads.intersection(items_read(reduce, makers))
+                read = loads.intersection(items_through(reduce.reads, makers))
                 if reduce.can_be_by_wave and read <= kept_by_loops:
                     edits[reduce] = [replace(reduce, by_wave=True, by=sum_by_wave.__name__)]
     return edited(schedule, edits)

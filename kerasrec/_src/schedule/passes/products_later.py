@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from kerasrec._src.graph.values import Region
 from kerasrec._src.ops.table import Is, has
-from kerasrec._src.schedule.instructions import Fire, Instruction, Item
-from kerasrec._src.schedule.loads_and_saves import at_use_of, items_read, linked
+from kerasrec._src.schedule.instructions import Fire, Instruction, Item, items_through
+from kerasrec._src.schedule.loads_and_saves import at_use_of, linked
 from kerasrec._src.schedule.passes.hoist_by_place import settled_places
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import Segment
@@ -62,7 +62,7 @@ def _moved(
     others = [other for segment in segments[:target] for other in segment.placed]
     while True:
         rest = [other for other in others if other not in moved]
-        read = {item for other in rest for item in items_read(other, at_use)}
+        read = {item for other in rest for item in items_through(other.reads, at_use)}
         left = [fire for fire in moved if read.isdisjoint(fire.writes)]
         if len(left) == len(moved):
             return moved if any(has(fire.node.op, Is.PRODUCT) for fire in moved) else []
