@@ -1,7 +1,7 @@
 """Treebanks as `tf.data.Dataset`: read, index, encode, check, batch, and word vectors for them."""
 
-from kerasrec._src.datasets.batch.batching import TreeOrder, tree_batches, tree_pair_batches
 from kerasrec._src.datasets.batch.few_shapes import few_shapes
+from kerasrec._src.datasets.batch.tree_batches import TreeOrder, tree_batches, tree_pair_batches
 from kerasrec._src.datasets.batch.word_trees import batch_word_trees
 from kerasrec._src.datasets.encode.checking import check_tree
 from kerasrec._src.datasets.encode.embedding import coverage, embedding_matrix, word_embedding

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias, get_args, overload
 import tensorflow as tf
 from nltk import Tree
 
-from kerasrec._src.datasets.batch.batching import TreeOrder, tree_batches
+from kerasrec._src.datasets.batch.tree_batches import TreeOrder, tree_batches
 from kerasrec._src.datasets.encode.sentences import EncodedTree, encode_dependencies, encode_tree
 from kerasrec._src.datasets.encode.vocabulary import Vocabulary, class_of
 from kerasrec._src.datasets.expected import expect_several

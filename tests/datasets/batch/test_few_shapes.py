@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from kerasrec.datasets import few_shapes, load_treebank, tree_pair_batches
-from tests.datasets.batch.test_batching import SIZES, encoded, tree_batches
+from tests.datasets.batch.test_tree_batches import SIZES, encoded, tree_batches
 
 
 @pytest.mark.many

@@ -26,8 +26,8 @@ from kerasrec._src.datasets.encode.checking import (
 )
 from kerasrec._src.datasets.encode.sentences import EncodedTree, TreeArrays
 from kerasrec._src.datasets.expected import has_floats
-from kerasrec._src.datasets.files.batching import OfGroups, RecordBatches
 from kerasrec._src.datasets.files.directory import Writer, new_files, read_index
+from kerasrec._src.datasets.files.record_batches import OfGroups, RecordBatches
 from kerasrec._src.datasets.files.records import lengths_key, record_of
 from kerasrec._src.datasets.files.tree_records import (
     GROUP_SIZE,
