@@ -48,7 +48,7 @@ class Step:
         """
         self.take()
         self.block.run(self.segment.instructions)
-        self.keep()
+        self.note()
         placed = self.segment.placed
         self.wait(of_kind(Wait, placed))
         for callee, sends in self.block.calls().items():
@@ -63,8 +63,8 @@ class Step:
         """Takes frames from the queue of the place, and makes a block of them."""
         raise NotImplementedError
 
-    def keep(self) -> None:
-        """Keeps what the block has computed."""
+    def note(self) -> None:
+        """Notes what the block has computed, before it makes calls."""
 
     def appended(self, space: Hashable, region: Region | None, width: int) -> tf.Tensor:
         """Appends `width` rows to a space for each token of a region; returns the first ones."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import tensorflow as tf
 
@@ -15,7 +16,7 @@ from kerasrec._src.frames.layout import Column
 from kerasrec._src.frames.rows_tf.buffers import Buffers, FrameStore, empty
 from kerasrec._src.graph.graph import CallSite
 from kerasrec._src.graph.values import Branch, Region, Value
-from kerasrec._src.schedule.instructions import Fetch, Instruction, Return, Save, Send
+from kerasrec._src.schedule.instructions import Fetch, Instruction, Return, Save, Select, Send
 
 Arrays = dict[Value, tf.TensorArray]
 
@@ -44,7 +45,8 @@ class LiveBlock(Block):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._saves: list[Save] = []
+        # The number of entries of each region to which the block gives numbers.
+        self.counts: dict[Any, tf.Tensor] | None = None
         self._numbers: dict[Region | None, tf.Tensor] = {None: self.frames}
         self._places: dict[Region | None, tf.Tensor] = {}
         self._columns: dict[Region | None, dict[Column, tf.Tensor]] = {}
@@ -69,20 +71,12 @@ class LiveBlock(Block):
         return self.arrays[value].read(self.at)
 
     def keep(self, save: Save) -> None:
-        """Records a value for `saved`, since the numbers of entries of rows are not known yet."""
-        self._saves.append(save)
-
-    def saved(self) -> Arrays:
-        """Keeps all recorded values; returns the arrays, with the block's own values added."""
-        found = dict(self.arrays)
-        for save in self._saves:
-            if isinstance(save.item, Value):
-                tensor = self.get(save.item)
-                if save.by_frame:
-                    self.write_own(("value", save.item), tensor, save.item.region)
-                else:
-                    found[save.item] = found[save.item].write(self.at, tensor)
-        return found
+        """Keeps a value."""
+        value = save.item
+        if isinstance(value, Value) and save.by_frame:
+            self.write_own(("value", value), self.get(value), value.region)
+        elif isinstance(value, Value):
+            self.arrays[value] = self.arrays[value].write(self.at, self.get(value))
 
     def numbers(self, region: Region | None = None) -> tf.Tensor:
         """For each token of a region, the number of its frame, or of its entry, int32."""
@@ -96,6 +90,22 @@ class LiveBlock(Block):
                 found = tf.gather(first - starts, rows) + tf.range(tf.size(rows))
             self._numbers[region] = found
         return self._numbers[region]
+
+    def _run_select(self, select: Select) -> None:
+        super()._run_select(select)
+        each = select.regions[0]
+        is_new = self.counts is not None and not select.at_use
+        if is_new and each in self.layout.entries[self.body]:
+            self._number_entries(each)
+
+    def _number_entries(self, each: Region) -> None:
+        """Numbers the entries of ragged rows."""
+        assert self.counts is not None
+        lengths = self.get(each.selector)
+        first = self.counts[each] + tf.cumsum(lengths, exclusive=True)
+        self.write_own(("entries", each), first, each.parent)
+        self.counts[each] += tf.reduce_sum(lengths)
+        self.buffers.reserve(each, self.counts[each])
 
     def places(self, region: Region | None) -> tf.Tensor:
         """For each token of a region, the place of its frame in the block, int32."""

@@ -17,71 +17,61 @@ from kerasrec._src.emit.switch import switch
 from kerasrec._src.errors import GraphError
 from kerasrec._src.frames.loops import flat, keyed, run_loop
 from kerasrec._src.frames.rows_tf.block import LiveBlock
-from kerasrec._src.frames.rows_tf.buffers import Buffers, FrameStore, Trace, empty
+from kerasrec._src.frames.rows_tf.buffers import Buffers, FrameStore, empty
 from kerasrec._src.graph.values import Value
 from kerasrec._src.schedule.sections import Direction, Place, Queues
 
 
-class LaterSweep:
-    """A later sweep.
+def run_later_sweep(
+    section: Queues,
+    store: FrameStore,
+    shared: dict[Value, tf.Tensor],
+    roots: tf.Tensor,
+    given: Tensors,
+) -> None:
+    """Runs a later sweep.
 
     Args:
         section: The section of the schedule.
         store: The store of the run; it takes the values that the sweep keeps.
         shared: The tensors of SHARED values.
+        roots: The frames to which the outside passes values, int32 `[tokens]`.
+        given: These values, `[tokens, ...]` each.
     """
+    layout, sweep, trace = store.layout, section.sweep, store.trace
+    if trace is None:
+        raise GraphError("The first sweep has not run.")
+    graph, specs = layout.graph, layout.buffer_specs(sweep)
+    is_back, last = section.direction is Direction.BACK, trace.num_steps - 1
+    first, step = (last, -1) if is_back else (tf.constant(0), 1)
 
-    def __init__(self, section: Queues, store: FrameStore, shared: dict[Value, tf.Tensor]):
-        if store.trace is None:
-            raise GraphError("The first sweep has not run.")
-        self.sweep = section.sweep
-        self.is_back = section.direction is Direction.BACK
-        self.store = store
-        self.trace: Trace = store.trace
-        self.layout = store.layout
-        self.shared = shared
-        self.specs = self.layout.buffer_specs(self.sweep)
-        self.kept = self.layout.kept_by_block(self.sweep)
-
-    def run(self, roots: tf.Tensor, given: Tensors) -> None:
-        """Runs the sweep.
-
-        Args:
-            roots: The frames to which the outside passes values, int32 `[tokens]`.
-            given: These values, `[tokens, ...]` each.
-        """
-        counts = self.store.counts
-        tensors = {key: empty(spec, counts[spec.space]) for key, spec in self.specs.items()}
-        buffers = Buffers(self.specs, tensors)
-        for number, tensor in enumerate(given):
-            key = self.layout.input(self.layout.graph.entry, self.sweep, number)
-            buffers.write(key, roots, tensor)
-        num_steps = self.trace.num_steps
-        last = num_steps - 1
-        first, step = (last, -1) if self.is_back else (tf.constant(0), 1)
-        kept = {value: array_of(value.type.tensor_spec(), num_steps) for value in self.kept}
-
-        def iterate(state: State) -> State:
-            branches = [partial(self._turn, key, state) for key in self.layout.order]
-            found = switch(self.trace.places.read(state["at"]), branches)
-            return keyed({**found, "at": state["at"] + step}, state)
-
-        end = run_loop(
-            lambda state: (state["at"] >= 0) & (state["at"] <= last),
-            iterate,
-            {"at": first, "buffers": buffers.tensors, "kept": kept},
-        )
-        self.store.done |= end["buffers"]
-        self.store.arrays |= end["kept"]
-
-    def _turn(self, key: Place, state: State) -> State:
+    def run_place(key: Place, state: State) -> State:
         """Runs a place on the frames of one block."""
-        at, graph = state["at"], self.layout.graph
-        buffers = Buffers(self.specs, state["buffers"])
-        frames, arrays = self.trace.numbers.read(at), {**self.store.arrays, **state["kept"]}
-        given = self.layout, self.store, frames, buffers, arrays, at
-        block = LiveBlock(graph, key[0], self.shared, *given)
-        block.run_again(self.layout.segment(key[0], self.sweep, key[1]), self.sweep)
-        arrays = block.saved()
-        kept = {value: arrays[value] for value in self.kept}
+        (name, place), at = key, state["at"]
+        buffers, arrays = Buffers(specs, state["buffers"]), {**store.arrays, **state["kept"]}
+        known = layout, store, trace.numbers.read(at), buffers, arrays, at
+        block = LiveBlock(graph, name, shared, *known)
+        block.run_again(layout.segment(name, sweep, place), sweep)
+        kept = {value: block.arrays[value] for value in state["kept"]}
         return flat({"buffers": buffers.tensors, "kept": kept})
+
+    def iterate(state: State) -> State:
+        branches = [partial(run_place, key, state) for key in layout.order]
+        found = switch(trace.places.read(state["at"]), branches)
+        return keyed({**found, "at": state["at"] + step}, state)
+
+    tensors = {key: empty(spec, store.counts[spec.space]) for key, spec in specs.items()}
+    buffers = Buffers(specs, tensors)
+    for number, tensor in enumerate(given):
+        buffers.write(layout.input(graph.entry, sweep, number), roots, tensor)
+    kept = {
+        value: array_of(value.type.tensor_spec(), trace.num_steps)
+        for value in layout.kept_by_block(sweep)
+    }
+    end = run_loop(
+        lambda state: (state["at"] >= 0) & (state["at"] <= last),
+        iterate,
+        {"at": first, "buffers": buffers.tensors, "kept": kept},
+    )
+    store.done |= end["buffers"]
+    store.arrays |= end["kept"]

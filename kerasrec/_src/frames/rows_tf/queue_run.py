@@ -29,7 +29,7 @@ from kerasrec._src.frames.layout import FRAME, Layout
 from kerasrec._src.frames.loops import flat, keyed, run_loop
 from kerasrec._src.frames.rows_tf.block import AllFrames
 from kerasrec._src.frames.rows_tf.buffers import FrameStore, Trace
-from kerasrec._src.frames.rows_tf.later_sweep import LaterSweep
+from kerasrec._src.frames.rows_tf.later_sweep import run_later_sweep
 from kerasrec._src.frames.rows_tf.state import first_state, next_place, waiting
 from kerasrec._src.frames.rows_tf.step import LiveStep
 from kerasrec._src.graph.graph import present
@@ -72,7 +72,7 @@ class QueueRun(ScheduleRun):
             raise TypeError(type(loop).__name__)
         if not loop.sweep:
             return self._first_sweep(given, sums)
-        LaterSweep(loop, self.store, self.shared).run(tf.range(self.num_roots), given)
+        run_later_sweep(loop, self.store, self.shared, tf.range(self.num_roots), given)
         return self._outputs(loop.sweep)
 
     def registers(self, body: str) -> AllFrames:

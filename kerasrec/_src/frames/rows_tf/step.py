@@ -11,12 +11,12 @@ from kerasrec._src.emit.arrays import num_rows, one_tensor, rows_where
 from kerasrec._src.emit.barriers import apart
 from kerasrec._src.emit.empty_waves import empty
 from kerasrec._src.emit.results import State, Tensors
-from kerasrec._src.frames.layout import Column, of_kind
+from kerasrec._src.frames.layout import Column
 from kerasrec._src.frames.rows_tf.block import LiveBlock, each_call
 from kerasrec._src.frames.rows_tf.buffers import Buffers, FrameStore
 from kerasrec._src.frames.step import Step
 from kerasrec._src.graph.values import Region, Value, each_of
-from kerasrec._src.schedule.instructions import Return, Select, Send
+from kerasrec._src.schedule.instructions import Return, Send
 from kerasrec._src.schedule.sections import Place
 
 
@@ -67,6 +67,7 @@ class LiveStep(Step):
         """Takes the frames that wait, or with a bound some of them, and makes a block of them."""
         given = self.store, self._taken(), self.buffers, self._state["kept"], self.at
         self.block = LiveBlock(self.graph, self.name, self.shared, self.layout, *given)
+        self.block.counts = self.counts
         if not self.place:
             self.block.given = self._arguments()
 
@@ -104,8 +105,8 @@ class LiveStep(Step):
         self.counts = dict(zip(self.counts, tf.unstack(row[3:], len(self.counts)), strict=True))
         return tf.range(start, end)
 
-    def keep(self) -> None:
-        """Keeps what the block has computed, and records it for later sweeps and run traces."""
+    def note(self) -> None:
+        """Records the block for later sweeps and for run traces."""
         block = self.block
         if self.bound is None:
             self._state["numbers"] = self._state["numbers"].write(self.at, block.frames)
@@ -113,10 +114,6 @@ class LiveStep(Step):
             depth = tf.reduce_max(block.columns()["depth"])
             row = [self.layout.order.index(self.key), depth, *self._sizes()]
             self._state["record"] = self._state["record"].write(self.at, tf.stack(row))
-        for select in of_kind(Select, self.segment.placed):
-            if select.regions[0] in self.layout.entries[self.name]:
-                self._number_entries(select.regions[0])
-        self._state["kept"] = block.saved()
         self._before = dict(self.counts)
 
     def _sizes(self) -> Iterator[tf.Tensor | int]:
@@ -126,14 +123,6 @@ class LiveStep(Step):
                 yield self.block.count if recorded == self.name else 0
             else:
                 yield tf.size(self.block.get(recorded)) if self.block.has(recorded) else 0
-
-    def _number_entries(self, each: Region) -> None:
-        """Numbers the entries of ragged rows."""
-        lengths = self.block.get(each.selector)
-        first = self.counts[each] + tf.cumsum(lengths, exclusive=True)
-        self.block.write_own(("entries", each), first, each.parent)
-        self.counts[each] += tf.reduce_sum(lengths)
-        self.buffers.reserve(each, self.counts[each])
 
     def appended(self, space: Hashable, region: Region | None, width: int) -> tf.Tensor:
         """Appends `width` rows to a space for each token of a region; returns the first ones."""

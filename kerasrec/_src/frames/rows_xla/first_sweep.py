@@ -105,7 +105,7 @@ class FirstSweep:
         def run(state: State) -> State:
             step = MaskedStep(self.program, key, sizes, state)
             step.run()
-            step.note(number, at)
+            step.record(number, at)
             return step.state()
 
         return self._loop((key,), run, state)

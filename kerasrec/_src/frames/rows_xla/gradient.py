@@ -10,6 +10,7 @@ from kerasrec._src.frames.loops import flat, keyed, stacked, unstacked
 from kerasrec._src.frames.rows_xla.by_xla import by_xla, from_int_bits
 from kerasrec._src.frames.rows_xla.hoisted import Sum, run_hoisted
 from kerasrec._src.frames.rows_xla.padding import bucket, padded
+from kerasrec._src.frames.rows_xla.rows import Sizes
 from kerasrec._src.frames.rows_xla.shared import SharedInputs
 from kerasrec._src.frames.rows_xla.values import Values
 from kerasrec._src.graph.graph import order_of
@@ -85,8 +86,9 @@ class Gradient:
         numbers_of_values = keyed(unstacked(of_values, flat(values.numbers)), values.numbers)
         first = [tensor for tensors in given for tensor in tensors][:1]
         roots = tf.range(tf.shape(first[0])[0] if first else bucket(num_roots))
-        program = values.program(
-            kept["sizes"],
+        program = values.program_type(
+            values.layout,
+            Sizes(**kept["sizes"]),
             tf.shape(roots)[0],
             self._inputs.known(shared),
             dict(zip(self._inputs.tables, sizes_of_tables, strict=True)),

@@ -41,7 +41,7 @@ class MaskedStep(Step):
         self._ready: list[tuple[Place, tf.Tensor, tf.Tensor]] = []
         self.start, self.count = self._taken()
 
-    def note(self, component: int, at: int) -> None:
+    def record(self, component: int, at: int) -> None:
         """Records the block for later sweeps: its place in a component, its start and its count."""
         steps, traces = self._state["steps"], self._state["traces"]
         row = tf.stack([at, self.start, self.count])[tf.newaxis]
@@ -97,7 +97,7 @@ class MaskedStep(Step):
         is_there = tf.range(self.sizes.width) < end - start
         return tf.reduce_max(tf.where(is_there, of_block, 0))
 
-    def keep(self) -> None:
+    def note(self) -> None:
         """Counts the tokens of regions that make calls or wait for them, all at once."""
         regions = [wait.region for wait in of_kind(Wait, self.segment.placed)]
         regions += [send.region for send in self.block.sent]

@@ -235,19 +235,6 @@ class Values:
         failures = tf.maximum(found["failures"], stacked([False, has_fault]))
         return {**found, "sizes": sizes, "failures": failures}
 
-    def program(
-        self,
-        sizes: State,
-        num_roots: tf.Tensor,
-        shared: dict[Value, tf.Tensor],
-        sizes_of_tables: dict[Value, tf.Tensor],
-        **known: Any,
-    ) -> ProgramInBlocks:
-        """Returns the program in one run; the arguments are those of `ProgramInBlocks`."""
-        given = Sizes(**sizes), num_roots, shared, sizes_of_tables
-        found: ProgramInBlocks = self.program_type(self.layout, *given, **known)
-        return found
-
     def _padded_roots(self, given: Any) -> tf.Tensor:
         """The number of root tokens, padded, an int32 scalar."""
         return tf.shape(given[0])[0]
@@ -288,8 +275,9 @@ class Values:
         rows_of_tables: Tensors,
     ) -> State:
         num_roots, *sizes_of_tables = tf.unstack(numbers)
-        program = self.program(
-            sizes,
+        program = self.program_type(
+            self.layout,
+            Sizes(**sizes),
             self._padded_roots(given),
             self._inputs.known(shared),
             dict(zip(self._inputs.tables, sizes_of_tables, strict=True)),
