@@ -133,6 +133,26 @@ MIXING = {
     "a sum so far by Keras": lambda x: keras.ops.scan(
         lambda total, row: (total + row, total + row), tf.zeros([2]), x
     )[1],
+    "joined along the tokens from the end": lambda x: tf.reshape(
+        tf.concat([x, tf.reverse(x, [1])], -2), [-1, 2, 2]
+    )[:, 0],
+    "transposes joined along the tokens": lambda x: tf.transpose(
+        tf.concat([tf.transpose(x)] * 2, 1)[:, ::2]
+    ),
+    "columns of other tokens": lambda x: (
+        x + tf.reduce_sum(tf.gather(x, choice(x), axis=1), 1, keepdims=True)
+    ),
+    "the largest of all tokens": lambda x: (
+        x - tf.transpose(tf.math.top_k(tf.transpose(x), sorted=True)[0])
+    ),
+    "a transpose padded along the tokens": lambda x: tf.transpose(
+        tf.pad(tf.transpose(x), [[0, 0], [1, 0]])[:, :-1]
+    ),
+    "turned around with a new axis": lambda x: x[None, ::-1][0],
+    "a transpose turned around": lambda x: tf.transpose(tf.reverse(tf.transpose(x), [-1])),
+    "determinants of tokens": lambda x: (
+        x * tf.linalg.det(tf.matmul(x, x, transpose_b=True) + tf.eye(tf.shape(x)[0]))
+    ),
     "filled with a size": lambda x: tf.fill(tf.shape(x), float_of(tf.gather(tf.shape(x), 0))),
 }
 
@@ -191,7 +211,31 @@ def first(x):
     return tf.stack([tf.range(tf.shape(x)[0]), tf.zeros([tf.shape(x)[0]], tf.int32)], 1)
 
 
+def choice(x):
+    """A number of each token, 0 or 1."""
+    return tf.cast(x[:, 0] > 0, tf.int32)
+
+
 APART = {
+    "a sum of transposes": lambda x: tf.transpose(
+        tf.add_n([tf.transpose(x), tf.sin(tf.transpose(x)), tf.transpose(x * x)])
+    ),
+    "transposes joined": lambda x: tf.transpose(tf.concat([tf.transpose(x)] * 2, 0)[1:3]),
+    "a transpose cut": lambda x: tf.transpose(
+        tf.concat(tf.split(tf.transpose(x), 2, axis=0)[::-1], 0)
+    ),
+    "columns of a table": lambda x: tf.transpose(
+        tf.gather(tf.constant([[1.0, 2.0], [3.0, 4.0]]), choice(x), axis=1)
+    ),
+    "entries of a transpose": lambda x: tf.transpose(tf.gather(tf.transpose(x), [1, 0])),
+    "classes before tokens": lambda x: tf.transpose(tf.one_hot(choice(x), 2, axis=0)),
+    "the largest beside a new axis": lambda x: tf.math.top_k(tf.stack([x, -x], 0), 2)[0][1],
+    "a padded transpose": lambda x: tf.transpose(tf.pad(tf.transpose(x), [[1, 0], [0, 0]])[:2]),
+    "a repeated transpose": lambda x: tf.transpose(tf.tile(tf.transpose(x), [2, 1])[1:3]),
+    "a bias beside a new axis": lambda x: tf.nn.bias_add(x[None], tf.constant([1.0, 2.0]))[0],
+    "inverses beside a new axis": lambda x: tf.linalg.matvec(
+        tf.linalg.inv((x[:, :, None] * x[:, None] + tf.eye(2))[None])[0], x
+    ),
     "a transpose and back": lambda x: tf.transpose(tf.sin(tf.transpose(x)) * 2.0),
     "softmax along another axis": lambda x: tf.transpose(
         tf.nn.softmax(tf.transpose(x[:, :, None] * x[:, None, :], [1, 0, 2])), [1, 0, 2]

@@ -19,7 +19,7 @@ import tensorflow as tf
 from kerasrec._src.graph.fire import fire
 from kerasrec._src.graph.nodes import operations
 from kerasrec._src.graph.values import Node
-from kerasrec._src.ops.table import Is, has
+from kerasrec._src.ops.table import Fails, Is, facts_of, has
 from kerasrec._src.ops.views import gathers_rows
 
 _SELU_SCALE = 1.0507009873554804934193349852946
@@ -204,6 +204,39 @@ def not_empty(table: tf.Tensor) -> tf.Tensor:
         return table
     is_empty = tf.cast(tf.equal(tf.shape(table)[0], 0), tf.int32)
     return tf.pad(table, [[0, is_empty], *[[0, 0]] * (table.shape.rank - 1)])
+
+
+def where_failing(
+    node: Node, inputs: Sequence[tf.Tensor], num_rows: tf.Tensor | None = None
+) -> tf.Tensor | None:
+    """Where TensorFlow's own kernel fails and XLA goes on, as bools; None if it never does.
+
+    Args:
+        node: The op.
+        inputs: The tensors for its inputs.
+        num_rows: The number of rows of the first input, if that has been padded.
+    """
+    fails = facts_of(node.op).fails
+    if fails is Fails.LABEL_OUTSIDE:
+        return _is_outside(inputs[1], tf.shape(inputs[0])[1])
+    if fails in (Fails.ROW_OUTSIDE, Fails.PLACE_OUTSIDE, Fails.RAGGED_ROW_OUTSIDE):
+        sizes = tf.shape(inputs[0])
+        first = sizes[0] if num_rows is None else num_rows
+        if fails is Fails.ROW_OUTSIDE:
+            return _is_outside(inputs[1], first)
+        if fails is Fails.RAGGED_ROW_OUTSIDE:  # The first input has the splits.
+            return _is_outside(inputs[2], first - 1)
+        places = inputs[1]
+        return _is_outside(places, tf.concat([[first], sizes[1:]], 0)[: places.shape[-1]])
+    if not node.types[0].dtype.is_integer:
+        return None
+    if fails is Fails.ZERO_DIVISOR:
+        return tf.equal(inputs[1], 0)
+    return inputs[1] < 0 if fails is Fails.NEGATIVE_EXPONENT else None
+
+
+def _is_outside(indices: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
+    return (indices < 0) | (indices >= tf.cast(size, indices.dtype))
 
 
 _FORMULAS: dict[str, Callable[..., list[tf.Tensor]]] = {

@@ -73,18 +73,22 @@ def along_first(operation: tf.Operation, axes: Axes) -> Place:
     return None if axes[0] is None and not any(axes) else MIXED
 
 
-def last(count: int) -> Rule:
-    """Works along the last axes of each input."""
+def last(count: int, num_diagonals: int = 0) -> Rule:
+    """Works along the last axes of each input, and, of several diagonals, along one more."""
+
+    def is_along(axis: int | None, rank: int | None) -> bool:
+        if axis is None or rank is None:
+            return bool(axis)
+        return axis >= rank - count or 0 < axis == rank - count - num_diagonals
 
     def rule(operation: tf.Operation, axes: Axes) -> Place:
         ranks = [source.shape.rank for source in operation.inputs]
-        for axis, rank in zip(axes, ranks, strict=True):
-            if axis is not None and rank is not None and axis >= rank - count:
-                return MIXED
-        shape, (axis, *_) = operation.inputs[0].shape, axes
-        if axis == 0 and count == 1 and shape.rank is not None and shape[-1] is None:
+        if any(map(is_along, axes, ranks)):
+            return MIXED
+        if axes[0] == 0 and count == 1 and ranks[0] and operation.inputs[0].shape[-1] is None:
             return MIXED  # Rows that are padded to the longest of all tokens.
-        return axis if axis is not None and ranks[0] is not None else _unless_moved(axes)
+        is_one = len({axis for axis in axes if axis is not None}) == 1
+        return axes[0] if is_one and axes[0] is not None else _unless_moved(axes)
 
     return rule
 

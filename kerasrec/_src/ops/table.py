@@ -226,23 +226,16 @@ _MOVED = Is.MOVING | Is.SLOPE_ONE
 # fmt: off
 _ROWS: dict[str, Op] = {
     # Elementwise.
-    "Abs BitwiseAnd BitwiseOr BitwiseXor Ceil Floor Invert MulNoNan Rint Sign":
-        Op(each, xla=_ALL),
-    "LeftShift Minimum Mul RightShift Square SquaredDifference": Op(each, xla=_ALL),
-    "Acos Asin Atan Atan2 Cos Cosh Elu Erfc Expm1 Log1p Relu Relu6 Selu Sigmoid Sin Sinh":
-        Op(each, xla=_ALL),
-    "OnesLike PreventGradient Softplus Softsign Tan Tanh Xdivy Xlogy ZerosLike":
-        Op(each, xla=_ALL),
+    """Abs Acos Asin Atan Atan2 BitwiseAnd BitwiseOr BitwiseXor Ceil Cos Cosh Elu EluGrad Equal Erfc
+    Expm1 Floor Greater GreaterEqual Invert IsFinite IsInf IsNan LeftShift Less LessEqual Log1p
+    LogicalAnd LogicalNot LogicalOr Minimum Mul MulNoNan NotEqual OnesLike PreventGradient
+    ReciprocalGrad Relu Relu6 Relu6Grad ReluGrad RightShift Rint RsqrtGrad SelectV2 Selu SeluGrad
+    Sigmoid SigmoidGrad Sign Sin Sinh Softplus SoftplusGrad Softsign SoftsignGrad SqrtGrad Square
+    SquaredDifference Tan Tanh TanhGrad Xdivy Xlogy ZerosLike""": Op(each, xla=_ALL),
     "Round": Op(each, xla=_ALL, dtypes=DTYPES - INTEGERS),  # tf.round uses no kernel for integers.
     # Its float64 kernel gives NaN for infinity.
     "Erf": Op(each, xla=_ALL, dtypes=frozenset({tf.float32})),
     "StopGradient": Op(each, Is.STOPPING, _ALL),
-    "Equal Greater GreaterEqual IsFinite IsInf IsNan Less LessEqual LogicalAnd LogicalNot":
-        Op(each, xla=_ALL),
-    "LogicalOr NotEqual SelectV2": Op(each, xla=_ALL),
-    "EluGrad ReciprocalGrad Relu6Grad ReluGrad RsqrtGrad SeluGrad SigmoidGrad SoftplusGrad":
-        Op(each, xla=_ALL),
-    "SoftsignGrad SqrtGrad TanhGrad": Op(each, xla=_ALL),
     "Maximum": Op(each, Is.SAME_IDS, _ALL),
     "Add AddN AddV2": Op(each, Is.SLOPE_ONE | Is.SUM, _ALL),
     "Cast": Op(each, _CASTS, _ALL, dtypes=_CAST_FROM_FLOATS),
@@ -257,9 +250,8 @@ _ROWS: dict[str, Op] = {
     "FloorMod Mod TruncateMod": Op(each, xla=_ALL, fails=Fails.ZERO_DIVISOR),
     "Pow": Op(each, xla=_ALL, fails=Fails.NEGATIVE_EXPONENT),
     "LeakyRelu LeakyReluGrad": Op(each, xla=_BLOCKS),
-    "Acosh Angle Asinh Atanh Betainc Complex ComplexAbs Conj Digamma Erfinv Igamma Igammac Imag":
-        Op(each),
-    "Inv Lgamma Ndtri NextAfter Polygamma Real Xlog1py Zeta": Op(each),
+    """Acosh Angle Asinh Atanh Betainc Complex ComplexAbs Conj Digamma Erfinv Igamma Igammac Imag
+    Inv Lgamma Ndtri NextAfter Polygamma Real Xlog1py Zeta""": Op(each),
 
     # Along axes that an input names, or along the last ones.
     "All": Op(axes.reduces(MIXED), Is.CONJUNCTION, _ALL),
@@ -272,18 +264,14 @@ _ROWS: dict[str, Op] = {
     "Cumsum ReverseV2 Roll": Op(axes.along, xla=_BLOCKS),
     "Cumprod CumulativeLogsumexp": Op(axes.along),
     "LogSoftmax Softmax": Op(axes.last(1), xla=_BLOCKS),
-    "DenseBincount FFT IFFT IRFFT IsotonicRegression LowerBound MatrixDiag MatrixDiagV2":
+    "DenseBincount FFT IFFT IRFFT IsotonicRegression LowerBound MatrixDiag RFFT TopKV2 UpperBound":
         Op(axes.last(1)),
-    "MatrixDiagV3 RFFT TopKV2 UpperBound": Op(axes.last(1)),
-    "Cholesky Eig FFT2D IFFT2D IRFFT2D LogMatrixDeterminant Lu MatrixBandPart MatrixDeterminant":
+    "MatrixDiagV2 MatrixDiagV3": Op(axes.last(1, num_diagonals=1)),
+    """Cholesky Eig FFT2D IFFT2D IRFFT2D LogMatrixDeterminant Lu MatrixBandPart MatrixDeterminant
+    MatrixDiagPart MatrixDiagPartV2 MatrixDiagPartV3 MatrixExponential MatrixInverse MatrixLogarithm
+    MatrixSetDiag MatrixSetDiagV2 MatrixSetDiagV3 MatrixSolve MatrixSolveLs MatrixSquareRoot
+    MatrixTriangularSolve Qr RFFT2D SelfAdjointEigV2 Svd TridiagonalMatMul TridiagonalSolve""":
         Op(axes.last(2)),
-    "MatrixDiagPart MatrixDiagPartV2 MatrixDiagPartV3 MatrixExponential MatrixInverse":
-        Op(axes.last(2)),
-    "MatrixLogarithm MatrixSetDiag MatrixSetDiagV2 MatrixSetDiagV3 MatrixSolve MatrixSolveLs":
-        Op(axes.last(2)),
-    "MatrixSquareRoot MatrixTriangularSolve Qr RFFT2D SelfAdjointEigV2 Svd TridiagonalMatMul":
-        Op(axes.last(2)),
-    "TridiagonalSolve": Op(axes.last(2)),
     "AdjustContrastv2": Op(axes.last(3)),
     "BiasAdd": Op(axes.bias_added, Is.SLOPE_ONE, _BLOCKS),
     "BiasAddGrad": Op(axes.bias_gradient, Is.WIDENED, _BLOCKS),
@@ -333,10 +321,9 @@ _ROWS: dict[str, Op] = {
     "RaggedGather": Op(axes.counts, Is.LOOKUP, fails=Fails.RAGGED_ROW_OUTSIDE),
 
     # By the positions of rows.
-    "Diag DiagPart Gather SegmentMax SegmentMean SegmentMin SegmentProd":
-        Op(axes.along_first),
-    "SparseSegmentMean SparseSegmentSqrtN SparseSegmentSum StatelessShuffle": Op(axes.along_first),
-    "UnsortedSegmentMax UnsortedSegmentMin UnsortedSegmentProd": Op(axes.along_first),
+    """Diag DiagPart Gather SegmentMax SegmentMean SegmentMin SegmentProd SparseSegmentMean
+    SparseSegmentSqrtN SparseSegmentSum StatelessShuffle UnsortedSegmentMax UnsortedSegmentMin
+    UnsortedSegmentProd""": Op(axes.along_first),
     "SegmentSum": Op(axes.along_first, Is.WIDENED),
     "UnsortedSegmentSum": Op(axes.along_first, Is.WIDENED | Is.SEGMENT_SUM),
     "DynamicStitch": Op(xla=_BLOCKS, by_number=ByNumber(0, None)),
@@ -348,13 +335,7 @@ _ROWS: dict[str, Op] = {
     "TensorScatterSub": Op(by_number=ByNumber(1, 1)),
     "RaggedTensorToTensor": Op(facts=Is.PADDING),
 
-    # Lists of tensors.
-    "TensorListConcat TensorListConcatLists TensorListConcatV2 TensorListElementShape":
-        Op(axes.of_list),
-    "TensorListGetItem TensorListLength TensorListPopBack TensorListPushBack": Op(axes.of_list),
-    "TensorListPushBackBatch TensorListReserve TensorListResize TensorListScatter":
-        Op(axes.of_list),
-    "TensorListScatterIntoExistingList TensorListScatterV2 TensorListSplit": Op(axes.of_list),
+    # Lists of tensors; see also `_OF_LIST`.
     "TensorListSetItem": Op(axes.of_list, Is.SETTING),
     "TensorListFromTensor": Op(axes.of_list, Is.UNSTACKING),
     "TensorListStack": Op(axes.of_list, Is.STACKING),
@@ -368,17 +349,14 @@ _ROWS: dict[str, Op] = {
     "ReadVariableOp VariableShape": Op(facts=Is.REPEATABLE, effect=Effect.READS),
     "ResourceGather ResourceGatherNd":
         Op(None, Is.REPEATABLE | Is.OF_VARIABLE, fails=Fails.OTHER_OUTSIDE, effect=Effect.READS),
-    "CudnnRNN CudnnRNNV2 CudnnRNNV3 Multinomial ParameterizedTruncatedNormal RandomGamma":
-        Op(effect=Effect.DRAWS),
-    "RandomPoissonV2 SampleDistortedBoundingBox SampleDistortedBoundingBoxV2":
-        Op(effect=Effect.DRAWS),
-    "StatefulRandomBinomial TruncatedNormal": Op(effect=Effect.DRAWS),
+    """CudnnRNN CudnnRNNV2 CudnnRNNV3 Multinomial ParameterizedTruncatedNormal RandomGamma
+    RandomPoissonV2 SampleDistortedBoundingBox SampleDistortedBoundingBoxV2 StatefulRandomBinomial
+    TruncatedNormal""": Op(effect=Effect.DRAWS),
     "RngReadAndSkip": Op(facts=Is.KEY, effect=Effect.DRAWS),
     "StatelessRandomGetKeyCounter": Op(facts=Is.KEY),
     "RandomShuffle": Op(axes.along_first, effect=Effect.DRAWS),
-    "AllCandidateSampler FixedUnigramCandidateSampler LearnedUnigramCandidateSampler":
-        Op(facts=Is.TOKENLESS, effect=Effect.DRAWS),
-    "LogUniformCandidateSampler UniformCandidateSampler":
+    """AllCandidateSampler FixedUnigramCandidateSampler LearnedUnigramCandidateSampler
+    LogUniformCandidateSampler UniformCandidateSampler""":
         Op(facts=Is.TOKENLESS, effect=Effect.DRAWS),
     "RandomUniform": Op(effect=Effect.DRAWS, draw=Draw.UNIFORM),
     "RandomStandardNormal": Op(effect=Effect.DRAWS, draw=Draw.NORMAL),
@@ -408,7 +386,7 @@ _ROWS: dict[str, Op] = {
 }
 # fmt: on
 OPS = {name: op for names, op in _ROWS.items() for name in names.split()}
-_UNKNOWN = Op()
+_UNKNOWN, _OF_LIST = Op(), Op(axes.of_list)
 # These fail with an error that does not say where in the program the index comes from.
 OUTSIDE = frozenset({Fails.ROW_OUTSIDE, Fails.PLACE_OUTSIDE, Fails.OTHER_OUTSIDE})
 # What these draw depends on the shape, and so on which tokens share a tensor.
@@ -417,7 +395,7 @@ _FROM_SEED = ("StatelessRandom", "StatelessTruncated", "StatelessMultinomial")
 
 def facts_of(name: str) -> Op:
     """Returns what is known of an op of this name; of a node of another kind, nothing is."""
-    return OPS.get(name, _UNKNOWN)
+    return OPS.get(name) or (_OF_LIST if name.startswith("TensorList") else _UNKNOWN)
 
 
 def has(name: str, fact: Is) -> bool:

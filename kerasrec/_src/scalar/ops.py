@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from kerasrec._src.emit.xla_formulas import where_failing
 from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.graph.nodes import Check, Computed, Effect, operations
 from kerasrec._src.graph.types import Type
@@ -67,17 +68,15 @@ def fault_of(node: Node, inputs: Sequence[tf.Tensor]) -> tuple[str, tf.Tensor]:
         node: A node of a body.
         inputs: The tensors for its inputs.
     """
-    fails_if = facts_of(node.op).fails
-    if fails_if is Fails.ROW_OUTSIDE:
-        size = tf.shape(inputs[0], inputs[1].dtype)[0]
-        fails = (inputs[1] < 0) | (inputs[1] >= size)
+    kind, fails = facts_of(node.op).fails, where_failing(node, inputs)
+    if kind is Fails.ROW_OUTSIDE:
         (rows, *_) = node.inputs[0].type.shape or (None,)
         known = "" if rows is None else f"[0, {rows}), the rows of "
         message = f"an index is outside {known}the table that tf.gather reads"
-    elif fails_if is Fails.NEGATIVE_EXPONENT:
-        message, fails = "an integer to a negative power", inputs[1] < 0
+    elif kind is Fails.NEGATIVE_EXPONENT:
+        message = "an integer to a negative power"
     else:
-        message, fails = "integer division by zero", tf.equal(inputs[1], 0)
+        message = "integer division by zero"
     return f"{message} at {node.source}.", tf.reshape(tf.reduce_any(fails), [1])
 
 

@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import tensorflow as tf
 
+from kerasrec._src.emit.xla_formulas import where_failing
 from kerasrec._src.frames.rows_xla.entries import (
     has_entries,
     is_of_entries_alone,
+    looks_up_ragged,
     mixes_rows,
     refusal,
 )
@@ -17,7 +19,7 @@ from kerasrec._src.graph.nodes import Check, Collect, Computed, Effect, Primitiv
 from kerasrec._src.graph.types import Kind
 from kerasrec._src.graph.values import Value
 from kerasrec._src.ops.axes import gathered
-from kerasrec._src.ops.table import DTYPES, Fails, Is, Xla, facts_of, has
+from kerasrec._src.ops.table import DTYPES, Is, Xla, facts_of, has
 from kerasrec._src.ops.views import gathers_rows, static_value
 from kerasrec._src.schedule.instructions import Fire
 
@@ -89,36 +91,16 @@ def failing(
         inputs: The tensors for its inputs.
         sizes_of_tables: The number of rows of each SHARED value that has been padded.
     """
-    node, fails = one.node, facts_of(one.node.op).fails
-    if fails is Fails.ROW_OUTSIDE:
-        if not one.inputs[0].is_shared:
-            return None
-        size = sizes_of_tables.get(one.inputs[0], tf.shape(inputs[0])[0])
-        is_outside = (inputs[1] < 0) | (inputs[1] >= tf.cast(size, inputs[1].dtype))
-        return _any_of_row(is_outside, one.inputs[1])
-    if fails is Fails.RAGGED_ROW_OUTSIDE:
-        size = sizes_of_tables.get(one.inputs[0], tf.shape(inputs[0])[0]) - 1
-        return (inputs[2] < 0) | (inputs[2] >= tf.cast(size, inputs[2].dtype))
-    if fails is Fails.PLACE_OUTSIDE:
-        table, places = inputs
-        sizes = tf.shape(table, places.dtype)[: places.shape[-1]]
-        if one.inputs[0] in sizes_of_tables:
-            first = tf.cast(sizes_of_tables[one.inputs[0]], places.dtype)
-            sizes = tf.concat([[first], sizes[1:]], 0)
-        return _any_of_row((places < 0) | (places >= sizes), one.inputs[1])
-    if fails is Fails.LABEL_OUTSIDE:
-        logits, labels = inputs
-        return (labels < 0) | (labels >= tf.cast(tf.shape(logits)[1], labels.dtype))
-    if not node.types[0].dtype.is_integer:
+    table = one.inputs[0] if one.inputs else None
+    fails = where_failing(one.node, inputs, sizes_of_tables.get(table) if table else None)
+    if fails is None or (has(one.node.op, Is.LOOKUP) and not (table and table.is_shared)):
         return None
-    if fails is Fails.ZERO_DIVISOR:
-        return _any_of_row(tf.equal(inputs[1], 0), one.inputs[1])
-    if fails is Fails.NEGATIVE_EXPONENT:
-        return _any_of_row(inputs[1] < 0, one.inputs[1])
-    return None
+    return _any_of_row(fails, one.inputs[2 if looks_up_ragged(one.node) else 1])
 
 
 def _any_of_row(fails: tf.Tensor, value: Value) -> tf.Tensor:
     """Whether anything fails: bool `[width]` for a value of tokens, a scalar for a SHARED one."""
     first = 0 if value.is_shared else 1
+    if fails.shape.rank == first:
+        return fails
     return tf.reduce_any(fails, axis=list(range(first, fails.shape.rank)))
