@@ -94,15 +94,15 @@ def choose(program: Scheduled, in_blocks: InBlocks, options: EngineOptions) -> E
         return EngineChoice("waves", program.run, reason, program.schedule)
     if engine == "compiled":
         return _compiled(program, in_blocks, options)
-    found = obstacles(program.graph)
-    if engine == "scalar" and found:
+    reasons = obstacles(program.graph)
+    if engine == "scalar" and reasons:
         raise TraceError(
-            f"engine='scalar' cannot run this program: {found[0]}. Use engine='waves' or leave the "
-            "choice to engine='auto'."
+            f"engine='scalar' cannot run this program: {reasons[0]}. Use engine='waves' or leave "
+            "the choice to engine='auto'."
         )
     if _has_gradient(program.graph):
-        found += gradient_obstacles(program.graph)
-    if engine == "scalar" or (engine == "auto" and not found):
+        reasons += gradient_obstacles(program.graph)
+    if engine == "scalar" or (engine == "auto" and not reasons):
         reason = "one token at a time, compiled by XLA"
         return EngineChoice("scalar", partial(_scalar, program), reason, program.schedule)
     if parallel_tokens is not None:
@@ -112,7 +112,7 @@ def choose(program: Scheduled, in_blocks: InBlocks, options: EngineOptions) -> E
     if engine == "waves":
         return EngineChoice("waves", program.run, "as the decorator says", program.schedule)
     faster = advice(program.graph, lambda: not _obstacles_of_compiled(program.graph, options))
-    reason = f"because {found[0]}"
+    reason = f"because {reasons[0]}"
     return EngineChoice("waves", program.run, reason, program.schedule, advice=faster)
 
 
@@ -150,21 +150,21 @@ def choose_within_xla(
         TraceError: If XLA cannot run the program.
     """
     graph = program.graph
-    found = _obstacles_of_compiled(graph, options)
+    reasons = _obstacles_of_compiled(graph, options)
     if graph.memo:
-        found.insert(0, "it has memo=True, which looks calls up in a table of the host")
+        reasons.insert(0, "it has memo=True, which looks calls up in a table of the host")
     outputs = graph.bodies[graph.entry].outputs
     if any(node.types[0].dtype == tf.bool for node in outputs):
-        found.append("it returns a truth value, which could not say that a run has failed")
+        reasons.append("it returns a truth value, which could not say that a run has failed")
     if any(node.size is None for node in graph.collects):
-        found.append("it collects a table without an index, which has any number of rows")
+        reasons.append("it collects a table without an index, which has any number of rows")
     if any(node.inputs[0].type.dtype == tf.bool for node in graph.collects):
-        found.append("it collects truth values, which could not say that a run has failed")
-    if found:
+        reasons.append("it collects truth values, which could not say that a run has failed")
+    if reasons:
         what = "called" if order == 1 else f"differentiated {order} times"
         raise TraceError(
             f"{graph.entry} is {what} inside of what XLA compiles as a whole, such as "
-            f"tf.function(jit_compile=True), and cannot be compiled: {found[0]}. Leave out "
+            f"tf.function(jit_compile=True), and cannot be compiled: {reasons[0]}. Leave out "
             "jit_compile=True; in a layer, set self.supports_jit = False."
         )
     schedule, forward_only = in_blocks(graph)
@@ -190,22 +190,22 @@ def _memo(program: Scheduled, in_blocks: InBlocks, options: EngineOptions) -> En
 
 
 def _obstacles_of_compiled(graph: TaggedGraph, options: EngineOptions) -> list[str]:
-    found = compiled_obstacles(graph)
+    reasons = compiled_obstacles(graph)
     sums = [node for body in graph.bodies.values() for node in body.accumulates]
     if graph.num_sweeps > 4 and any(len(node.inputs) > 1 for node in sums):
-        found.append("its third derivative adds to rows of a table")
+        reasons.append("its third derivative adds to rows of a table")
     if options.parallel_tokens is not None:
-        found.insert(0, "parallel_tokens is a bound on waves")
+        reasons.insert(0, "parallel_tokens is a bound on waves")
     if options.instances:
-        found.insert(0, "instances are parts of waves")
-    return found
+        reasons.insert(0, "instances are parts of waves")
+    return reasons
 
 
 def _compiled(program: Scheduled, in_blocks: InBlocks, options: EngineOptions) -> EngineChoice:
-    found = _obstacles_of_compiled(program.graph, options)
-    if found:
+    reasons = _obstacles_of_compiled(program.graph, options)
+    if reasons:
         raise TraceError(
-            f"engine='compiled' cannot run this program: {found[0]}. Use engine='waves' or leave "
+            f"engine='compiled' cannot run this program: {reasons[0]}. Use engine='waves' or leave "
             "the choice to engine='auto'."
         )
     schedule, forward_only = in_blocks(program.graph)

@@ -130,10 +130,10 @@ class Program:
 
         def forward(inputs: Inputs) -> Outcome:
             runs.append(self.choice.run(inputs.shared, self.limits))
-            found = runs[0].forward(inputs.sweeps[0])
-            keys.update(self._keys(found))
-            found.sums.update({_Mark(result): tf.zeros([]) for result in self._marked})
-            return found
+            outcome = runs[0].forward(inputs.sweeps[0])
+            keys.update(self._keys(outcome))
+            outcome.sums.update({_Mark(result): tf.zeros([]) for result in self._marked})
+            return outcome
 
         def backward(inputs: Inputs) -> Outcome:
             shared = with_cotangents(self.graph, inputs.shared, keys)
@@ -164,16 +164,16 @@ class Program:
     @functools.cached_property
     def _names_of_keys(self) -> list[str]:
         """The names of the tables that hold the keys of rows with a gradient."""
-        found = {
+        names = {
             keys_of(node.name)
             for node in self.graph.collects
             if node.has_keys and node.inputs[0].type.is_differentiable
         }
-        return sorted(found)
+        return sorted(names)
 
-    def _keys(self, found: Outcome) -> dict[Any, tf.Tensor]:
+    def _keys(self, outcome: Outcome) -> dict[Any, tf.Tensor]:
         """The keys by which a gradient finds rows of tables, as `with_cotangents` takes them."""
-        return {(1, name): found.sums[name] for name in self._names_of_keys}
+        return {(1, name): outcome.sums[name] for name in self._names_of_keys}
 
     @functools.cached_property
     def _marked(self) -> list[str]:
@@ -181,7 +181,7 @@ class Program:
         if not self._asked:
             return []
         outputs = self.graph.bodies[self.graph.entry].outputs
-        found = [
+        of_outputs = [
             output_result(place)
             for place, node in enumerate(outputs)
             if node.types[0].is_differentiable
@@ -191,7 +191,7 @@ class Program:
             for node in self.graph.collects
             if node.has_gradient and node.inputs[0].type.is_differentiable
         }
-        return [*found, *sorted(tables)]
+        return [*of_outputs, *sorted(tables)]
 
     @functools.cached_property
     def _asked(self) -> dict[Value, frozenset[str]]:
@@ -257,8 +257,8 @@ class Program:
             with tf.control_dependencies(refusals):
                 arguments = [tf.identity(tensor) for tensor in inputs.sweeps[0]]
             run_again = choice.run(inputs.shared, self.limits)
-            found = run_again.forward(arguments)
-            shared = with_cotangents(graph, inputs.shared, self._keys(found))
+            outcome = run_again.forward(arguments)
+            shared = with_cotangents(graph, inputs.shared, self._keys(outcome))
             return run_again.backward(inputs.sweeps[1:], shared)
 
         with self._context():

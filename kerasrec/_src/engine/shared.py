@@ -38,14 +38,14 @@ def tensors_closed_over(graph: TaggedGraph) -> dict[Value, tf.Tensor]:
     States of Keras seeds are left out: a run reads and assigns them in order.
     """
     assigned = {id(node.inputs[0].node) for node in graph.shared if not node.outputs}
-    found = {}
+    tensors = {}
     for node in graph.shared:
         variable = _variable_read_by(node)
         if variable is not None and id(node.inputs[0].node) not in assigned:
-            found[node.output()] = variable.read_value()
+            tensors[node.output()] = variable.read_value()
         elif isinstance(node, Shared) and node.variable is None:
-            found[node.output()] = tf.identity(read_shared(node))
-    return found
+            tensors[node.output()] = tf.identity(read_shared(node))
+    return tensors
 
 
 def with_cotangents(
@@ -72,24 +72,24 @@ def _compute_shared(
 
     Nodes without outputs change something; `has_run` says whether they have run already.
     """
-    found = dict(known)
+    tensors = dict(known)
     for node in nodes:
-        is_done = node.output() in found if node.outputs else has_run
+        is_done = node.output() in tensors if node.outputs else has_run
         if isinstance(node, SumCotangent) or is_done or node.is_constant:
             continue
         variable = _variable_read_by(node)
         if isinstance(node, Shared):
-            found[node.output()] = read_shared(node)
+            tensors[node.output()] = read_shared(node)
         elif variable is not None:
-            found[node.output()] = variable.read_value()
-        elif all(value in found or value.node.is_constant for value in node.inputs):
-            inputs = [tensor_of(value, found) for value in node.inputs]
+            tensors[node.output()] = variable.read_value()
+        elif all(value in tensors or value.node.is_constant for value in node.inputs):
+            inputs = [tensor_of(value, tensors) for value in node.inputs]
             if isinstance(node, Primitive) and has_own_gradient(node.operation):
-                outputs = _fire_with_own_gradient(node, inputs, found)
+                outputs = _fire_with_own_gradient(node, inputs, tensors)
             else:
                 outputs = fire(node, inputs)
-            found.update(zip(node.outputs, outputs, strict=True))
-    return found
+            tensors.update(zip(node.outputs, outputs, strict=True))
+    return tensors
 
 
 def _variable_read_by(node: Node) -> Any:

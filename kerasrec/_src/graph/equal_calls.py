@@ -120,11 +120,11 @@ class EqualCalls:
 
     def _calls(self) -> dict[Tag, list[Tag]]:
         """Returns the calls that each call makes, by its tag."""
-        found: dict[Tag, list[Tag]] = {tag: [] for tag in self._equal}
+        calls: dict[Tag, list[Tag]] = {tag: [] for tag in self._equal}
         for tag, first in self._runs_as.items():
             caller = tag[1:]
             while caller and isinstance(caller[0], Entry):
                 caller = caller[1:]
             if caller:
-                found[caller].append(first)
-        return found
+                calls[caller].append(first)
+        return calls

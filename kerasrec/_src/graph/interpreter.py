@@ -190,11 +190,11 @@ def _of_arguments(
     shared_gradients: dict[Value, np.ndarray],
 ) -> list[Any]:
     """Returns the gradients of the flat arguments, without those of values that tokens carry."""
-    found = {node.place: shared_gradients.get(node.output()) for node in tables_of_roots(graph)}
+    by_place = {node.place: shared_gradients.get(node.output()) for node in tables_of_roots(graph)}
     taken = iter(sweep)
     left_out = graph.memo.per_root if graph.memo else ()
     return [
-        found.get(place) if place in left_out else next(taken) for place in range(num_arguments)
+        by_place.get(place) if place in left_out else next(taken) for place in range(num_arguments)
     ]
 
 
@@ -203,10 +203,10 @@ def _row(array: np.ndarray | None, place: int) -> np.ndarray | None:
 
 
 def _rows(arrays: Sequence[np.ndarray | None]) -> np.ndarray | None:
-    found = [array for array in arrays if array is not None]
-    if 0 < len(found) < len(arrays):
+    given = [array for array in arrays if array is not None]
+    if 0 < len(given) < len(arrays):
         raise GraphError("Some tokens of a call from outside returned, and others did not.")
-    return np.concatenate(found) if found else None
+    return np.concatenate(given) if given else None
 
 
 class _Run:
@@ -240,9 +240,9 @@ class _Run:
         self.done = Interpretation([])
         self.keys: dict[str, np.ndarray] = {}
         for node in graph.collects:
-            found = node.inputs[0].type
-            if found.is_static:
-                self.done.tables[node.name] = self._table(node, found.tensor_shape()[1:])
+            kind = node.inputs[0].type
+            if kind.is_static:
+                self.done.tables[node.name] = self._table(node, kind.tensor_shape()[1:])
 
     def _share(self, node: Node) -> None:
         if isinstance(node, nodes.RowsOfRoots):
@@ -427,8 +427,8 @@ class _Run:
             self._send(node.output(), tag, DEAD)
         elif length is not None and length is not DEAD and len(entries) == length.numpy()[0]:
             self._count(node, tag)
-            found = node.types[0]
-            none = tf.zeros([0, *(found.shape or ())[1:]], found.dtype)
+            kind = node.types[0]
+            none = tf.zeros([0, *(kind.shape or ())[1:]], kind.dtype)
             rows = [entries[entry] for entry in sorted(entries)]
             self._send(node.output(), tag, tf.concat([none, *rows], 0))
 
@@ -456,9 +456,9 @@ class _Run:
         gradients, tables = self.done.shared_gradients, self.done.tables
         for value, total in gradients.items():
             gradients[value] = total.astype(value.type.dtype.as_numpy_dtype)
-        for name, found in self.graph.table_types.items():
+        for name, kind in self.graph.table_types.items():
             if name in tables:
-                tables[name] = tables[name].astype(found.dtype.as_numpy_dtype)
+                tables[name] = tables[name].astype(kind.dtype.as_numpy_dtype)
 
     def _table(self, node: nodes.Collect, shape: Sequence[int]) -> np.ndarray:
         """Returns the table of a COLLECT node before any token reaches it."""

@@ -237,7 +237,7 @@ class CallFinder:
 
     def _sent(self, state: _Search) -> dict[Together, tuple[Tensors, tf.Tensor]]:
         """The arguments of the calls that the new calls make, and the numbers of the callers."""
-        found: dict[Together, tuple[Tensors, tf.Tensor]] = {}
+        sent: dict[Together, tuple[Tensors, tf.Tensor]] = {}
         for segment in self.loop.segments:
             name = segment.body
             registers = WaveRegisters(self.graph, name, self.shared, WaveStore(), None)
@@ -245,8 +245,8 @@ class CallFinder:
             registers.run(_deciding(segment))
             for send, values in registers.sent.items():
                 callers = self._callers(registers, send, numbers)
-                found[send.sites] = values, callers
-        return {group: found[group] for group in self.groups}
+                sent[send.sites] = values, callers
+        return {group: sent[group] for group in self.groups}
 
     def _callers(self, registers: WaveRegisters, send: Send, numbers: tf.Tensor) -> tf.Tensor:
         """The number of the caller of each call that call sites make."""
@@ -267,23 +267,23 @@ class CallFinder:
 def _deciding(segment: Segment) -> list[Instruction]:
     """The instructions of a segment on which the arguments of its calls depend."""
     read: set[Item] = set()
-    found = []
+    deciding = []
     for instruction in reversed(segment.instructions):
         if isinstance(instruction, Send) or read.intersection(instruction.writes):
-            found.append(instruction)
+            deciding.append(instruction)
             read.update(instruction.reads)
             tokens = [item for item in instruction.reads if isinstance(item, Tokens)]
             read.update(item.region for item in tokens if item.region)
-    return found[::-1]
+    return deciding[::-1]
 
 
 def reads_root(graph: TaggedGraph, loop: Loop) -> bool:
     """Whether the root token of a call decides which calls it makes."""
     roots = {node for body in graph.bodies.values() for node in body.parameters if node.is_root}
-    found: set[Item] = {node.output() for node in roots}
+    decided: set[Item] = {node.output() for node in roots}
     for segment in loop.segments:
         for instruction in segment.instructions:
-            if not found.intersection(instruction.reads) or isinstance(
+            if not decided.intersection(instruction.reads) or isinstance(
                 instruction, Effect | Reduce | Save
             ):
                 continue
@@ -292,9 +292,9 @@ def reads_root(graph: TaggedGraph, loop: Loop) -> bool:
             if isinstance(instruction, Send):
                 parameters = graph.bodies[instruction.sites[0].callee].parameters
                 pairs = zip(instruction.values, parameters, strict=True)
-                if any(value in found and node not in roots for value, node in pairs):
+                if any(value in decided and node not in roots for value, node in pairs):
                     return True
-            found.update(instruction.writes)
+            decided.update(instruction.writes)
     return False
 
 
@@ -329,8 +329,8 @@ def texts_of_calls(name: str, parameters: Sequence[Entrance], arguments: Tensors
         if not node.is_carried:
             text = tensor if tensor.dtype == tf.string else tf.strings.as_string(tensor)
             parts += [", " if parts else "", f"{node.name}=", text]
-    found = tf.strings.join([f"{name}(", *parts, ")"])
-    return tf.broadcast_to(found, tf.shape(arguments[0])[:1])
+    texts = tf.strings.join([f"{name}(", *parts, ")"])
+    return tf.broadcast_to(texts, tf.shape(arguments[0])[:1])
 
 
 def _no_calls(body: Body) -> Tensors:

@@ -14,7 +14,7 @@ from kerasrec._src.memo.plan import Plan, plan_of
 from kerasrec._src.schedule.instructions import Returned
 from kerasrec._src.schedule.linkage import Together, groups_of
 from kerasrec._src.schedule.sections import Direction, Loop
-from kerasrec._src.waves.loops import Carry, LoopRun, WaveState
+from kerasrec._src.waves.loops import ByBody, Carry, LoopRun, WaveState
 from kerasrec._src.waves.registers import WaveRegisters
 from kerasrec._src.waves.wave_run import WaveRun
 
@@ -59,30 +59,30 @@ class LevelLoop(LoopRun):
         carry = {name: list(map(in_float32, tensors)) for name, tensors in carry.items()}
         return {**carry, entry: rows}
 
-    def _give(self, found: dict[str, WaveRegisters], state: WaveState) -> Carry:
+    def _give(self, by_body: ByBody, state: WaveState) -> Carry:
         """Gives a level the values passed to it; returns those of rows that are live before it."""
         wave = state.wave
         if self._reads_arguments:
-            for name, registers in found.items():
+            for name, registers in by_body.items():
                 registers.given = self.plan.arguments_of(self.graph, name, wave)
             return {}
         before, nodes = {}, self._carried()
         for name, tensors in state.carry.items():
             pairs = [self.plan.given(name, wave, tensor) for tensor in tensors]
-            found[name].given = [
+            by_body[name].given = [
                 tf.cast(here, node.types[0].dtype)
                 for (here, _), node in zip(pairs, nodes[name], strict=True)
             ]
             before[name] = [live for _, live in pairs]
         return before
 
-    def _passed_on(self, found: dict[str, WaveRegisters], before: Carry, state: WaveState) -> Carry:
+    def _passed_on(self, by_body: ByBody, before: Carry, state: WaveState) -> Carry:
         """The values of rows that are live before a level, with those that it passes added up."""
         if self._reads_arguments:
             return {}
         sent = {
             send.sites: tensors
-            for registers in found.values()
+            for registers in by_body.values()
             for send, tensors in registers.sent.items()
         }
         for group, tensors in sent.items():
@@ -93,10 +93,10 @@ class LevelLoop(LoopRun):
             ]
         return before
 
-    def _hand_back(self, found: dict[str, WaveRegisters], state: WaveState) -> None:
+    def _hand_back(self, by_body: ByBody, state: WaveState) -> None:
         """Gives calls the live rows that they read."""
         receivers: dict[Together, tuple[WaveRegisters, Returned]] = {
-            receiver.sites: (found[name], receiver) for name, receiver in self._all(Returned)
+            receiver.sites: (by_body[name], receiver) for name, receiver in self._all(Returned)
         }
         for group in groups_of(self.graph):
             registers, receiver = receivers[group]
@@ -104,10 +104,10 @@ class LevelLoop(LoopRun):
                 self.plan.read(group, state.wave, tensor) for tensor in state.carry[group[0].callee]
             ]
 
-    def _returned(self, found: dict[str, WaveRegisters], state: WaveState) -> Carry:
+    def _returned(self, by_body: ByBody, state: WaveState) -> Carry:
         """The rows that are live after a level."""
         after = {}
-        for name, registers in found.items():
+        for name, registers in by_body.items():
             after[name] = [
                 self.plan.kept(name, state.wave, result, tensor)
                 for result, tensor in zip(registers.results, state.carry[name], strict=True)

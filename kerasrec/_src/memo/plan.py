@@ -57,22 +57,22 @@ class Plan:
 
     def arguments_of(self, graph: TaggedGraph, name: str, wave: tf.Tensor) -> Tensors:
         """The arguments of the calls of a wave, `[calls, ...]` each."""
-        found = []
+        tensors = []
         nodes = graph.bodies[name].parameters
         for node, array in zip(nodes, self.arguments[name], strict=True):
             tensor = array.read(wave)
             if node.is_root:
-                found.append(of_copies(tensor, self.copies, tf.constant(1)))
+                tensors.append(of_copies(tensor, self.copies, tf.constant(1)))
             else:
-                found.append(tf.tile(tensor, [self.copies, *[1] * (tensor.shape.rank - 1)]))
-        return found
+                tensors.append(tf.tile(tensor, [self.copies, *[1] * (tensor.shape.rank - 1)]))
+        return tensors
 
     def given(self, name: str, wave: tf.Tensor, tensor: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Divides values of the rows live after a wave: its own rows, and those live before it."""
         size, live = self._sizes(name, wave)
-        found = added(tensor, self.keeps[name].read(wave), self.copies, size + live)
-        found = by_copy(found, self.copies, size + live)
-        return in_line(found[:, :size]), in_line(found[:, size:])
+        rows = added(tensor, self.keeps[name].read(wave), self.copies, size + live)
+        rows = by_copy(rows, self.copies, size + live)
+        return in_line(rows[:, :size]), in_line(rows[:, size:])
 
     def kept(self, name: str, wave: tf.Tensor, returned: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
         """Returns the rows live after a wave, from those it returns and those live before it."""
@@ -189,7 +189,7 @@ def levels(graph: TaggedGraph, calls: Calls) -> tf.Tensor:
 
 def _cut(level: tf.Tensor, calls: Calls, size: int) -> tf.Tensor:
     """Returns the levels of calls, int32 `[calls]`; levels of many calls are cut into several."""
-    found = tf.zeros_like(level, tf.int64)
+    cut = tf.zeros_like(level, tf.int64)
     for numbers in calls.numbers.values():
         levels = tf.gather(level, numbers)
         order = tf.argsort(levels, stable=True)
@@ -198,9 +198,9 @@ def _cut(level: tf.Tensor, calls: Calls, size: int) -> tf.Tensor:
         piece = tf.cast((ranks - first) // size, tf.int64)
         pieces = tf.cast(tf.gather(levels, order), tf.int64) * tf.int32.max + piece
         places = tf.expand_dims(tf.gather(numbers, order), 1)
-        found = tf.tensor_scatter_nd_update(found, places, pieces)
-    distinct = tf.sort(tf.unique(found)[0])
-    return tf.searchsorted(distinct, found)
+        cut = tf.tensor_scatter_nd_update(cut, places, pieces)
+    distinct = tf.sort(tf.unique(cut)[0])
+    return tf.searchsorted(distinct, cut)
 
 
 def _rows(
@@ -222,7 +222,7 @@ def _rows(
         `reads`, `keeps` and `live` of the plan; and for each body, the places of the calls whose
         results are live at the end.
     """
-    starts = {name: tf.cumsum(found, exclusive=True) for name, found in sizes.items()}
+    starts = {name: tf.cumsum(counts, exclusive=True) for name, counts in sizes.items()}
 
     def turn(wave, places, reads, keeps, live):  # type: ignore[no-untyped-def]
         """Plans a wave; `places` are those of the calls whose results are live, ascending."""
@@ -230,7 +230,7 @@ def _rows(
             tf.searchsorted(places[group[0].callee], target.read(wave))
             for group, target in targets.items()
         ]
-        reads = [array.write(wave, found) for array, found in zip(reads, rows, strict=True)]
+        reads = [array.write(wave, read) for array, read in zip(reads, rows, strict=True)]
         live = {name: array.write(wave, tf.size(places[name])) for name, array in live.items()}
         after = {}
         for name, array in keeps.items():

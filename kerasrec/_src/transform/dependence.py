@@ -42,14 +42,14 @@ def connected_results(graph: TaggedGraph) -> dict[Value, frozenset[str]]:
     for collect in graph.collects:
         if collect.has_gradient:  # Rows without an index have no gradient.
             ends[table_result(collect.name)].append(collect.inputs[0])
-    found: dict[Value, set[str]] = defaultdict(set)
+    dependents: dict[Value, set[str]] = defaultdict(set)
     for result, waiting in ends.items():
         while waiting:
             value = waiting.pop()
-            if result not in found[value] and passes_cotangents(value):
-                found[value].add(result)
+            if result not in dependents[value] and passes_cotangents(value):
+                dependents[value].add(result)
                 waiting += value.node.inputs
-    return {value: frozenset(results) for value, results in found.items()}
+    return {value: frozenset(results) for value, results in dependents.items()}
 
 
 def passes_cotangents(value: Value) -> bool:
@@ -75,13 +75,13 @@ def wanted_values(graph: TaggedGraph) -> set[Value]:
     return {value for value in wanted if value.type.is_differentiable}
 
 
-def grown(found: set[_Item], more: Callable[[set[_Item]], set[_Item]]) -> set[_Item]:
+def grown(items: set[_Item], more: Callable[[set[_Item]], set[_Item]]) -> set[_Item]:
     """Adds to a set what follows from it, until nothing new follows, and returns the result.
 
     Args:
-        found: The set to begin with.
+        items: The set to begin with.
         more: Returns the items that follow from a set.
     """
-    while not more(found) <= found:
-        found = found | more(found)
-    return found
+    while not more(items) <= items:
+        items = items | more(items)
+    return items

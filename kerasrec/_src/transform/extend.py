@@ -105,13 +105,13 @@ def extend(graph: TaggedGraph) -> TaggedGraph:
 
 def _collecting(graph: TaggedGraph, wanted: set[Value]) -> set[str]:
     """The names of functions that collect values with a gradient, themselves or through calls."""
-    found = {
+    names = {
         body.name
         for body in graph.bodies.values()
         if any(node.inputs[0] in wanted for node in body.collects if node.has_gradient)
     }
     calls = [(site.caller, site.callee) for site in graph.call_sites.values() if site.caller]
-    return grown(found, lambda found: {caller for caller, callee in calls if callee in found})
+    return grown(names, lambda names: {caller for caller, callee in calls if callee in names})
 
 
 def _gradient_of(
@@ -162,8 +162,8 @@ class _BodyGradient:
     reads: Reads | None
 
     def __post_init__(self) -> None:
-        graph, body, found = self.graph, self.body, self.results or {}
-        self.every_result = frozenset().union(*(found.get(value, ()) for value in self.wanted))
+        graph, body, results = self.graph, self.body, self.results or {}
+        self.every_result = frozenset().union(*(results.get(value, ()) for value in self.wanted))
         self.num_sweeps = graph.num_sweeps // 2
         self.order = order_of(self.num_sweeps)
         self.writer = GraphWriter([])
@@ -249,21 +249,21 @@ class _BodyGradient:
         region = self.graph.where_read.get(node, node.region)
         start = len(self.writer.nodes)
         try:
-            found = self.primitives.gradients(node, cotangents, inputs, region)
+            gradients = self.primitives.gradients(node, cotangents, inputs, region)
         except LookupError:
             self._obstacle(f"{node.op} at {node.source}", "TensorFlow has none for it")
             return
         except UnknownDrawError as error:
             self._obstacle(f"{node.op} at {node.source}", str(error))
             return
-        self._add_gradients([node], start, region, found)
+        self._add_gradients([node], start, region, gradients)
 
     def _add_gradients(
         self,
         nodes: Sequence[Node],
         start: int,
         region: Region | None,
-        found: dict[Value, Cotangent],
+        gradients: dict[Value, Cotangent],
     ) -> None:
         """Adds what some ops contribute to the cotangents of values.
 
@@ -271,10 +271,10 @@ class _BodyGradient:
             nodes: The ops.
             start: The place of the first op of their gradient among the writer's nodes.
             region: The region of their gradient.
-            found: The contribution to the cotangent of each value.
+            gradients: The contribution to the cotangent of each value.
         """
         self._note_results(nodes, start)
-        for value, cotangent in found.items():
+        for value, cotangent in gradients.items():
             self._add_from(region, value, self._where_read(nodes, cotangent))
 
     def _note_results(self, nodes: Sequence[Node], start: int) -> None:
@@ -335,11 +335,11 @@ class _BodyGradient:
             if part:
                 start = len(self.writer.nodes)
                 try:
-                    found = self.primitives.recomputed(group, cotangents, part, region)
+                    gradients = self.primitives.recomputed(group, cotangents, part, region)
                 except LookupError:
                     self._obstacle(group.title, "TensorFlow has none for an op in it")
                     return
-                self._add_gradients(group.nodes, start, region, found)
+                self._add_gradients(group.nodes, start, region, gradients)
 
     def _variable(self, handle: Value) -> Value:
         """Returns the value of a variable, which takes the cotangents of the variable's handle."""
@@ -406,8 +406,8 @@ class _BodyGradient:
         total = self._total(node.output())
         if total is not None and entries in self.wanted:
             kind = entries.type.kind
-            found = self.primitives.apply(tf.gather, [total, ids], node.region, node.source, kind)
-            self._add(entries, found)
+            rows = self.primitives.apply(tf.gather, [total, ids], node.region, node.source, kind)
+            self._add(entries, rows)
 
     def _reduction(self, node: nodes.Primitive) -> None:
         """The gradient of a sum or mean is a broadcast.
@@ -426,16 +426,16 @@ class _BodyGradient:
         )
 
         def with_axes(tensor: tf.Tensor) -> tf.Tensor:
-            found = tf.reshape(tensor, [-1, *kept])
-            return found if count == 1 else found / count
+            reshaped = tf.reshape(tensor, [-1, *kept])
+            return reshaped if count == 1 else reshaped / count
 
         def spread(tensor: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
             return tf.broadcast_to(tensor, tf.shape(like))
 
         region, start = self.graph.where_read.get(node, node.region), len(self.writer.nodes)
         first = self.primitives.apply(with_axes, [total], region, node.source)
-        found = self.primitives.apply(spread, [first, value], region, node.source)
-        self._add_gradients([node], start, region, {value: (found,)})
+        wide = self.primitives.apply(spread, [first, value], region, node.source)
+        self._add_gradients([node], start, region, {value: (wide,)})
 
     def _columns(self, node: nodes.Primitive) -> None:
         """The gradient of a concatenation is a split.
@@ -475,7 +475,7 @@ class _BodyGradient:
             )
         self._add(value, cotangent)
 
-    def _shared_cotangent(self, of: str | Value | frozenset[str], found: Type) -> Value:
+    def _shared_cotangent(self, of: str | Value | frozenset[str], kind: Type) -> Value:
         """Returns the cotangent of a sum over all tokens: a table, by its name, or a gradient.
 
         For a set of results, returns whether any of them has a cotangent in the first derivative.
@@ -490,7 +490,7 @@ class _BodyGradient:
         else:
             name = "d_" * self.order + (of if isinstance(of, str) else nodes.name_of(of.node))
         node = nodes.SumCotangent(
-            [], [Type(found.dtype, found.shape, Kind.SHARED)], name=name, key=key
+            [], [Type(kind.dtype, kind.shape, Kind.SHARED)], name=name, key=key
         )
         self.graph.shared.append(node)
         return node.output()
@@ -507,12 +507,12 @@ class _BodyGradient:
                 totals, before.returns, callee.parameters, strict=True
             )
         ]
-        found = new_linkage(site, values, callee)
-        self.gradient.nodes += [*present(found.calls), *present(found.returns)]
-        for call, back in zip(before.calls, found.returns, strict=True):
+        linkage = new_linkage(site, values, callee)
+        self.gradient.nodes += [*present(linkage.calls), *present(linkage.returns)]
+        for call, back in zip(before.calls, linkage.returns, strict=True):
             if call is not None and back is not None:
                 self._add(call.inputs[0], back.output())
-        set_linkage(self.graph, site.label, len(site.linkages) - 1 - self.index, found)
+        set_linkage(self.graph, site.label, len(site.linkages) - 1 - self.index, linkage)
 
     def _is_visited(self, site: CallSite, totals: list[Value | None]) -> bool:
         """Whether the gradient enters a call, because of its results or of sums made inside."""
@@ -524,15 +524,15 @@ class _BodyGradient:
 
     def _add_from(self, region: Region | None, value: Value, cotangent: Cotangent) -> None:
         """Adds a contribution that is computed in a region; it is zero for other tokens."""
-        found, *indices = (self.writer.into(item, region) for item in cotangent)
+        contribution, *indices = (self.writer.into(item, region) for item in cotangent)
         if isinstance(region, Branch) and region.parent == value.region and not value.is_shared:
             _, other = region.siblings
-            inputs = [found, self._zeros(self.writer.into(value, other))]
-            types, source = [value.type], found.node.source
+            inputs = [contribution, self._zeros(self.writer.into(value, other))]
+            types, source = [value.type], contribution.node.source
             merge = nodes.Merge(inputs, types, value.region, source, predicate=region.selector)
-            self.writer.know(self.writer.add(merge).output(), found)
-            found = merge.output()
-        self._add(value, found, *indices)
+            self.writer.know(self.writer.add(merge).output(), contribution)
+            contribution = merge.output()
+        self._add(value, contribution, *indices)
 
     def _add(self, value: Value, *cotangent: Value) -> None:
         """Adds one contribution to the cotangent of `value`, with indices if it is sparse."""

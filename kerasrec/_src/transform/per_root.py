@@ -36,8 +36,8 @@ _VARIES = -1
 
 def is_key(node: Parameter) -> bool:
     """Whether an argument is part of a call's key: one integer, bool or string for each token."""
-    found = node.types[0]
-    return not node.is_carried and found.shape == () and not found.is_differentiable
+    kind = node.types[0]
+    return not node.is_carried and kind.shape == () and not kind.is_differentiable
 
 
 def per_root_of(graphs: FunctionGraphs) -> PerRoot:
@@ -47,28 +47,28 @@ def per_root_of(graphs: FunctionGraphs) -> PerRoot:
         TraceError: If an argument is neither a key nor the same for all calls.
     """
     entry = graphs.functions[graphs.entry]
-    found = {node: place for place, node in enumerate(entry.parameters) if not _tells_apart(node)}
+    places = {node: place for place, node in enumerate(entry.parameters) if not _tells_apart(node)}
     varies: dict[Parameter, Source | None] = {}
     before: dict[Parameter, int] = {}
-    while before != found:
-        before = dict(found)
+    while before != places:
+        before = dict(places)
         for function in graphs:
             for call in function.call_sites:
                 parameters = graphs.functions[call.callee].parameters
                 for value, node in zip(call.inputs, parameters, strict=True):
                     origin = _parameter_of(value)
-                    place = _VARIES if origin is None else found.get(origin)
+                    place = _VARIES if origin is None else places.get(origin)
                     if place is None or _tells_apart(node):
                         continue
-                    if found.setdefault(node, place) != place:
-                        found[node] = _VARIES
-                    if found[node] == _VARIES:
+                    if places.setdefault(node, place) != place:
+                        places[node] = _VARIES
+                    if places[node] == _VARIES:
                         varies.setdefault(node, call.source)
     for function in graphs:
         for node in function.parameters:
             if node in varies:
                 raise _not_the_same(graphs.entry, function, node, varies[node])
-    return found
+    return places
 
 
 def _tells_apart(node: Parameter) -> bool:
@@ -80,8 +80,8 @@ def _parameter_of(value: Value) -> Parameter | None:
     """The argument that a value always equals; None if it may be anything else."""
     node = value.node
     if isinstance(node, Merge):
-        found = {_parameter_of(item) for item in node.inputs}
-        return found.pop() if len(found) == 1 else None
+        origins = {_parameter_of(item) for item in node.inputs}
+        return origins.pop() if len(origins) == 1 else None
     if isinstance(node, Switch | Repeat) or has(node.op, Is.PASSING):
         return _parameter_of(node.inputs[0])
     return node if isinstance(node, Parameter) else None
@@ -165,5 +165,5 @@ class TableRows:
 
 def table_type(node: Parameter) -> Type:
     """The type of an argument's table: a SHARED tensor with a row for each root."""
-    found = node.types[0]
-    return Type(found.dtype, (None, *(found.shape or ())), Kind.SHARED)
+    kind = node.types[0]
+    return Type(kind.dtype, (None, *(kind.shape or ())), Kind.SHARED)

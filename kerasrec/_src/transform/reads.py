@@ -58,16 +58,16 @@ class Reads:
         entry = graph.bodies[graph.entry]
         self._read: set[Output | None] = grown(
             {None, *_outputs_of(entry)},
-            lambda found: {output for output, readers in returns if readers & found},
+            lambda read: {output for output, readers in returns if readers & read},
         )
         self._dropped: set[Output | None] = grown(
-            set(), lambda found: {output for output, readers in returns if readers <= found}
+            set(), lambda dropped: {output for output, readers in returns if readers <= dropped}
         )
 
     def of(self, *values: Value) -> Readers:
         """The readers of some values of a body; empty if no token has a cotangent for them."""
-        found = frozenset().union(*(self._readers.get(value, ()) for value in values))
-        return frozenset(found & self._read)
+        readers = frozenset().union(*(self._readers.get(value, ()) for value in values))
+        return frozenset(readers & self._read)
 
     def is_for_some(self, readers: Readers) -> bool:
         """Whether a value with these readers may have a cotangent for only some of the tokens."""
@@ -91,7 +91,7 @@ def _readers(graph: TaggedGraph) -> dict[Value, Readers]:
         for body in graph.bodies.values()
         for place, node in enumerate(body.parameters)
     }
-    found: dict[Value, set[Output | None]] = defaultdict(set)
+    readers_of: dict[Value, set[Output | None]] = defaultdict(set)
     waiting: list[tuple[Value, Output | None]] = [
         (node.output(), output)
         for body in graph.bodies.values()
@@ -102,25 +102,25 @@ def _readers(graph: TaggedGraph) -> dict[Value, Readers]:
             waiting.append((collect.inputs[0], None))
     while waiting:
         value, reader = waiting.pop()
-        if value.is_shared or reader in found[value] or not passes_cotangents(value):
+        if value.is_shared or reader in readers_of[value] or not passes_cotangents(value):
             continue
-        found[value].add(reader)
+        readers_of[value].add(reader)
         node = value.node
         if node in sites:
             site, place = sites[node]
             for call, parameter in zip(
                 site.calls, graph.bodies[site.callee].parameters, strict=True
             ):
-                if (site.callee, place) in found[parameter.output()]:
+                if (site.callee, place) in readers_of[parameter.output()]:
                     waiting.append((call.inputs[0], reader))
         elif node in owners:
             callee, argument = owners[node]
             for site in graph.sites_to(callee):
-                results = {None} if reader is None else found[site.returns[reader[1]].output()]
+                results = {None} if reader is None else readers_of[site.returns[reader[1]].output()]
                 waiting += [(site.calls[argument].inputs[0], item) for item in results]
         else:
             waiting += [(item, reader) for item in node.inputs]
-    return {value: frozenset(readers) for value, readers in found.items()}
+    return {value: frozenset(readers) for value, readers in readers_of.items()}
 
 
 def with_reads(graph: TaggedGraph, reads: Reads, wanted: set[Value]) -> TaggedGraph:
@@ -140,7 +140,7 @@ def with_reads(graph: TaggedGraph, reads: Reads, wanted: set[Value]) -> TaggedGr
 
 def _asked(body: Body, reads: Reads, wanted: set[Value]) -> dict[Node, Readers]:
     """The ops whose gradient must know which results are read; for a group, its last op."""
-    found = {}
+    asked = {}
     for part in in_groups(body.sweeps[0]):
         nodes = part.nodes if isinstance(part, Group) else (part,)
         if not all(isinstance(node, Computed) for node in nodes) or only_adds_or_moves(nodes):
@@ -150,8 +150,8 @@ def _asked(body: Body, reads: Reads, wanted: set[Value]) -> dict[Node, Readers]:
         ends = [*results, *(value for value in part.inputs if value in wanted)]
         is_of_tokens = all(value.is_shared or value.type.kind is Kind.TOKEN for value in ends)
         if reads.is_for_some(readers) and is_of_tokens:
-            found[nodes[-1]] = readers
-    return found
+            asked[nodes[-1]] = readers
+    return asked
 
 
 def _carried(
@@ -161,18 +161,18 @@ def _carried(
     waiting = [
         reader for nodes in asked.values() for readers in nodes.values() for reader in readers
     ]
-    found: dict[Output, Entrance] = {}
+    entrances: dict[Output, Entrance] = {}
     while waiting:
         output = waiting.pop()
-        if output is None or output in found:
+        if output is None or output in entrances:
             continue
         name, place = output
         source, label = graph.bodies[name].source, f"reads_output_{place}"
-        found[output] = Entrance([], [_BOOL], None, source, name=label, is_carried=True)
+        entrances[output] = Entrance([], [_BOOL], None, source, name=label, is_carried=True)
         for site in graph.sites_to(name):
             readers = reads.of(site.returns[place].output())
             waiting += readers if reads.is_for_some(readers) else ()
-    return dict(sorted(found.items()))
+    return dict(sorted(entrances.items()))
 
 
 @dataclass(eq=False)
@@ -278,7 +278,7 @@ class _Choices:
         apply, source = self._primitives.apply, self.body.source
         if isinstance(readers, bool):
             return apply(lambda: tf.constant(readers), [], None, source, Kind.SHARED)
-        found, *others = [self.carried[place].output() for place in sorted(filter(None, readers))]
+        is_read, *others = [self.carried[place].output() for place in sorted(filter(None, readers))]
         for value in others:
-            found = apply(tf.logical_or, [found, value], None, source)
-        return found
+            is_read = apply(tf.logical_or, [is_read, value], None, source)
+        return is_read

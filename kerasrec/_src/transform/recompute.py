@@ -75,16 +75,16 @@ class Group:
                     "a value goes from it to a call or a conditional of kerasrec, and back to the "
                     "same tf.TensorArray; stack the array before that"
                 )
-        found = operations(self.nodes)
+        traced = operations(self.nodes)
         is_gradient = any(isinstance(node, Recomputed) for node in self.nodes)
         reads_variables = any(map(is_handle, self.inputs))
-        name = unrepeatable_op(found) if found else None
+        name = unrepeatable_op(traced) if traced else None
         if name:
             return (
                 f"{name} runs in it, which gives a different result when the gradient runs it "
                 "again; draw random numbers (and change state) outside it, and pass them in"
             )
-        if (is_gradient and reads_variables) or any(map(hides_a_variable, found)):
+        if (is_gradient and reads_variables) or any(map(hides_a_variable, traced)):
             return (
                 "a loop or conditional inside it reads a variable. Read the variable outside, "
                 "`weight = tf.convert_to_tensor(variable)`, or wrap it all in a tf.function"
@@ -112,12 +112,12 @@ class Group:
             for node in self.nodes:
                 made = fire(node, [known[value] for value in node.inputs])
                 known.update(zip(node.outputs, made, strict=True))
-            found = tf.gradients(
+            gradients = tf.gradients(
                 [known[value] for value in cotangents],
                 [known[value] for value in wanted],
                 list(tensors[len(self.inputs) :]),
             )
-            pairs = [pair for pair in zip(wanted, found, strict=True) if pair[1] is not None]
+            pairs = [pair for pair in zip(wanted, gradients, strict=True) if pair[1] is not None]
             reached.extend(value for value, _ in pairs)
             return [tf.convert_to_tensor(cotangent) for _, cotangent in pairs]
 
@@ -256,7 +256,7 @@ class _Parts:
         """The parts that must come before a part."""
         nodes = (item for node in part for item in self._needs_of_node(node) if item in self._own)
         return [
-            found for found in dict.fromkeys(self._parts[node] for node in nodes) if found != part
+            other for other in dict.fromkeys(self._parts[node] for node in nodes) if other != part
         ]
 
     def _needs_of_node(self, node: Node) -> list[Node]:
@@ -275,7 +275,7 @@ class _Parts:
 
 def _with_shared(nodes: Sequence[Node]) -> list[Node]:
     """The nodes, each after the constants and the makers of shared lists that it reads."""
-    found: list[Node] = []
+    ordered: list[Node] = []
     for node in nodes:
         shared = [
             value.node
@@ -283,5 +283,5 @@ def _with_shared(nodes: Sequence[Node]) -> list[Node]:
             if value.is_shared and isinstance(value.node, Computed)
             if value.node.is_constant or _is_list(value)
         ]
-        found += [*_with_shared(shared), node]
-    return found
+        ordered += [*_with_shared(shared), node]
+    return ordered

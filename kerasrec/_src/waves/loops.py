@@ -30,6 +30,7 @@ from kerasrec._src.schedule.sections import Direction, Loop
 from kerasrec._src.waves.registers import WaveRegisters
 from kerasrec._src.waves.store import WaveStore
 
+ByBody = dict[str, WaveRegisters]
 Carry = dict[str, Tensors]
 
 
@@ -121,7 +122,7 @@ class LoopRun:
 
     def _all(self, kind: type[OfKind]) -> list[tuple[str, OfKind]]:
         """The instructions of a kind, each with the body that runs it."""
-        return [(each.body, found) for each in self.loop.segments for found in each.of(kind)]
+        return [(each.body, one) for each in self.loop.segments for one in each.of(kind)]
 
     def _carried(self) -> dict[str, list[Node]]:
         """The nodes whose values a wave passes to the next."""
@@ -170,37 +171,40 @@ class LoopRun:
         state = state._replace(
             carry={name: apart(tensors) for name, tensors in state.carry.items()}
         )
-        found = {
+        by_body = {
             segment.body: WaveRegisters(
                 self.graph, segment.body, self.shared, self.store, state.wave
             )
             for segment in self.loop.segments
         }
         if self._is_up:
-            self._run_up(found, state)
-            carry = self._returned(found, state)
+            self._run_up(by_body, state)
+            carry = self._returned(by_body, state)
         else:
-            before = self._give(found, state)
+            before = self._give(by_body, state)
             for segment in self.loop.segments:
-                found[segment.body].run(segment.instructions)
-            carry = self._passed_on(found, before, state)
+                by_body[segment.body].run(segment.instructions)
+            carry = self._passed_on(by_body, before, state)
         saves = zip(self._all(Save), state.arrays, strict=True)
-        reduced = [found[name].get(reduce.node.inputs[0]) for name, reduce in self._all(Reduce)]
+        reduced = [by_body[name].get(reduce.node.inputs[0]) for name, reduce in self._all(Reduce)]
         return WaveState(
             state.wave + (-1 if self._is_up else 1),
             carry,
-            [array.write(state.wave, found[name].get(save.item)) for (name, save), array in saves],
+            [
+                array.write(state.wave, by_body[name].get(save.item))
+                for (name, save), array in saves
+            ],
             [total + in_float32(more) for total, more in zip(state.totals, reduced, strict=True)],
-            [tf.bitcast(kept + self._bytes_kept(found), tf.int32) for kept in state.bytes_kept],
+            [tf.bitcast(kept + self._bytes_kept(by_body), tf.int32) for kept in state.bytes_kept],
         )
 
-    def _give(self, found: dict[str, WaveRegisters], state: WaveState) -> Carry:
+    def _give(self, by_body: ByBody, state: WaveState) -> Carry:
         """Gives a wave the values passed to it; returns the rest of them."""
-        for name, registers in found.items():
+        for name, registers in by_body.items():
             registers.given = state.carry[name]
         return {}
 
-    def _run_up(self, found: dict[str, WaveRegisters], state: WaveState) -> None:
+    def _run_up(self, by_body: ByBody, state: WaveState) -> None:
         """Runs the segments of a wave in a loop that goes up.
 
         Instructions before the last `Returned` run first: they tell how returned values are
@@ -211,16 +215,16 @@ class LoopRun:
             receivers = segment.of(Returned)
             last = segment.instructions.index(receivers[-1]) if receivers else 0
             head = [first for first in segment.instructions[:last] if first not in receivers]
-            found[segment.body].run(head)
+            by_body[segment.body].run(head)
             later[segment.body] = segment.without(head).instructions
-        self._hand_back(found, state)
+        self._hand_back(by_body, state)
         for name, rest in later.items():
-            found[name].run(rest)
+            by_body[name].run(rest)
 
-    def _hand_back(self, found: dict[str, WaveRegisters], state: WaveState) -> None:
+    def _hand_back(self, by_body: ByBody, state: WaveState) -> None:
         """Divides the results of bodies among the call sites that called them."""
         receivers = {
-            receiver.sites[0].label: (found[name], receiver)
+            receiver.sites[0].label: (by_body[name], receiver)
             for name, receiver in self._all(Returned)
         }
         for callee, tensors in state.carry.items():
@@ -237,19 +241,19 @@ class LoopRun:
             for place, (registers, receiver) in enumerate(groups):
                 registers.returns[receiver] = [piece[place] for piece in pieces]
 
-    def _returned(self, found: dict[str, WaveRegisters], state: WaveState) -> Carry:
+    def _returned(self, by_body: ByBody, state: WaveState) -> Carry:
         """The results that a wave returns to the wave of its callers."""
-        return {name: registers.results for name, registers in found.items()}
+        return {name: registers.results for name, registers in by_body.items()}
 
-    def _passed_on(self, found: dict[str, WaveRegisters], before: Carry, state: WaveState) -> Carry:
+    def _passed_on(self, by_body: ByBody, before: Carry, state: WaveState) -> Carry:
         """The values that a wave passes to the next."""
-        return {name: self._passed(name, found) for name in self.graph.bodies}
+        return {name: self._passed(name, by_body) for name in self.graph.bodies}
 
-    def _passed(self, callee: str, found: dict[str, WaveRegisters]) -> Tensors:
+    def _passed(self, callee: str, by_body: ByBody) -> Tensors:
         """The values that all call sites pass to a body, `[tokens, ...]` each."""
         sent = {
             send.sites[0].label: tensors
-            for registers in found.values()
+            for registers in by_body.values()
             for send, tensors in registers.sent.items()
         }
         columns = [sent[group[0].label] for group in self._groups(callee)]
@@ -260,12 +264,12 @@ class LoopRun:
     def _groups(self, callee: str) -> list[tuple[CallSite, ...]]:
         return alternating(self.graph.sites_to(callee))
 
-    def _bytes_kept(self, found: dict[str, WaveRegisters]) -> tf.Tensor:
+    def _bytes_kept(self, by_body: ByBody) -> tf.Tensor:
         """The least number of bytes that a wave keeps for the backward pass, an int64 scalar."""
         return tf.add_n(
             [
                 tf.cast(registers.get(Tokens(name)), tf.int64) * self.schedule.bytes_kept(name)
-                for name, registers in found.items()
+                for name, registers in by_body.items()
             ]
         )
 
