@@ -59,29 +59,31 @@ class Numbering:
         self._num_seen = len(operations)
         return self._of[tensor.name]
 
-    def unite(self, number: int, other: int, since: tf.Operation) -> None:
-        """Records that tensors with one number are equal to those with another number.
+    def again_from(self, operation: tf.Operation) -> None:
+        """Numbers what an op and all later ones compute again, since more is known to be equal."""
+        place = self._graph.get_operations().index(operation)
+        self._num_seen = min(self._num_seen, place)
 
-        Args:
-            number: The first number. No tensor has it from now on.
-            other: The second number.
-            since: An op before all that compute tensors with the first number.
-        """
-        if number != other:
-            self._same[number] = other
-            place = self._graph.get_operations().index(since)
-            self._num_seen = min(self._num_seen, place)
-
-    def numbers_as(self, steps: Sequence[Step], known: Mapping[str, int]) -> dict[str, int]:
+    def numbers_as(
+        self,
+        steps: Sequence[Step],
+        known: Mapping[str, int],
+        equal: Mapping[str, int] | None = None,
+    ) -> dict[str, int]:
         """Returns the numbers that tensors would have if their ops were part of the graph.
 
         Args:
             steps: The ops of another graph, in order.
             known: The numbers of the tensors that these ops read from outside, by name.
+            equal: By the names of tensors that the ops compute, the numbers of tensors that are
+                known to be equal. No tensor has their own numbers from now on.
         """
-        numbers = dict(known)
+        numbers, equal = dict(known), equal or {}
         for step in steps:
             self._see(step, numbers)
+            for name in equal.keys() & step.outputs:
+                self._same[numbers[name]] = equal[name]
+                numbers[name] = equal[name]
         return numbers
 
     def _see(self, step: Step, numbers: dict[str, int]) -> None:

@@ -46,8 +46,7 @@ class RowTrace:
     Args:
         steps: All ops, in order.
         given: The names of the tensors that they read: row splits, columns and entries.
-        roles: The names of tensors that are something of the rows. One that comes first in the
-            graph is listed before those that are computed from it.
+        roles: The names of tensors that are something of the rows.
         choice: The name of what is chosen first where rows meet another tensor.
     """
 
@@ -114,22 +113,26 @@ def of_meeting(specs: Sequence[Spec]) -> RowTrace | None:
         lengths, count = found.row_lengths(), found.nrows()
     operations = graph.get_operations()
     choices = [item.outputs[0].name for item in operations if item.type == CHOICE_OP]
-    compared = found.values
-    while compared.op.type == "Identity":
-        (compared,) = compared.op.inputs
-    lookups = [tensor.op for tensor in compared.op.inputs]
+    lookups = [tensor.op for tensor in _passed_on(found.values).op.inputs]
     if not choices or any(lookup.type != "GatherV2" for lookup in lookups):
         return None
     roles = {
-        count.name: Role.COUNT,
-        lengths.name: Role.LENGTHS,
-        found.row_splits.name: Role.SPLITS,
+        _passed_on(count).name: Role.COUNT,
+        _passed_on(lengths).name: Role.LENGTHS,
+        _passed_on(found.row_splits).name: Role.SPLITS,
     }
     for lookup, source in zip(lookups, given, strict=True):
-        roles[lookup.inputs[1].name] = Role.PLACES if are_splits(source) else Role.IDS
+        roles[_passed_on(lookup.inputs[1]).name] = Role.PLACES if are_splits(source) else Role.IDS
     asserted = filter(None, map(assertion_of, operations))
     roles |= {assertion.condition.name: Role.TRUE for assertion in asserted}
     return _trace(graph, [*given, *entries], roles, choices[0])
+
+
+def _passed_on(tensor: tf.Tensor) -> tf.Tensor:
+    """Returns the tensor that ops passed on to give this one."""
+    while tensor.op.type == "Identity":
+        (tensor,) = tensor.op.inputs
+    return tensor
 
 
 def are_splits(tensor: tf.Tensor) -> bool:

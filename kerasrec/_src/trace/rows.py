@@ -175,11 +175,9 @@ class RowsFinder:
             if as_numbers(meeting.steps, given)[meeting.choice] != number(operation.outputs[0]):
                 continue
             same = self._learn(rows[0])
-            for name, role in meeting.roles.items():  # Each may be computed from those before it.
-                if role in same:
-                    found = as_numbers(meeting.steps, given)[name]
-                    self._numbering.unite(found, same[role], operation)
-            numbers = as_numbers(meeting.steps, given)
+            equal = {name: same[role] for name, role in meeting.roles.items() if role in same}
+            numbers = as_numbers(meeting.steps, given, equal)
+            self._numbering.again_from(operation)
             for name, role in meeting.roles.items():
                 self._roles.setdefault(numbers[name], (role, same[Role.SPLITS]))
             self._have_met = True
