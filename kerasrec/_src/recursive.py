@@ -411,10 +411,21 @@ def recursive(
     Returns:
         A `RecursiveFunction`, or a decorator if `function` is not given.
     """
-    options = dict(locals())
-    del options["function"]
-
-    def decorate(function: Callable[..., Any]) -> RecursiveFunction:
-        return RecursiveFunction(function, **options)
-
+    # In a `tf.function`, `locals()` would hold variables of AutoGraph, too.
+    decorate = functools.partial(
+        RecursiveFunction,
+        returns=returns,
+        memo=memo,
+        max_depth=max_depth,
+        max_width=max_width,
+        max_memory=max_memory,
+        engine=engine,
+        parallel_tokens=parallel_tokens,
+        xla_calls=xla_calls,
+        xla_row_length=xla_row_length,
+        xla_entries=xla_entries,
+        max_xla_sizes=max_xla_sizes,
+        recompute=recompute,
+        instances=instances,
+    )
     return decorate if function is None else decorate(function)
