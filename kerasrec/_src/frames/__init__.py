@@ -1,1 +1,1 @@
-"""Runs the loops of a schedule over queues of frames that are ready."""
+"""Runs the loops of a schedule over queues of frames: one machine, with two ways to keep rows."""

@@ -1,1 +1,1 @@
-"""Frames in rows of tensors that have no other rows, for the kernels of TensorFlow."""
+"""Frames in live rows, since TensorFlow's kernels must not see a row without a frame."""

@@ -1,1 +1,1 @@
-"""Emits a schedule as one program that XLA compiles; `run.py` is the entry point."""
+"""Frames in masked rows, as one program that XLA compiles; see `compiled_run.py`."""
