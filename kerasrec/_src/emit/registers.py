@@ -109,7 +109,10 @@ class Registers:
     def _bring(self, instruction: Instruction) -> None:
         self._set(instruction, self.bring(instruction))
 
-    _run_receive = _run_returned = _run_fetch = _run_frames = _run_load = _bring
+    _run_receive = _run_returned = _run_frames = _run_load = _bring
+
+    def _run_fetch(self, fetch: instructions.Fetch) -> None:
+        self._bring(fetch)
 
     def _run_measure(self, measure: instructions.Measure) -> None:
         if isinstance(measure.item, Region):

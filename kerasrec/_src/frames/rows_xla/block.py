@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import singledispatchmethod
 
 import tensorflow as tf
 
@@ -357,17 +356,11 @@ class MaskedBlock(Block):
         ]
         return tf.reduce_min(tf.stack(found))
 
-    @singledispatchmethod
-    def _run(self, one: Instruction) -> None:
-        super()._run(one)
-
-    @_run.register
-    def _(self, one: Measure) -> None:
+    def _run_measure(self, one: Measure) -> None:
         """To ops, every region seems to have as many tokens as the block has rows."""
         self._set(one, [self.num_rows(one.tokens.region)])
 
-    @_run.register
-    def _(self, one: Select) -> None:
+    def _run_select(self, one: Select) -> None:
         (each, *_) = one.regions
         if isinstance(each, Each):
             self._select_entries(one, each)
@@ -376,14 +369,12 @@ class MaskedBlock(Block):
         around = self.mask(one.regions[0].parent)
         self._set(one, [around & tf.equal(chosen, place) for place in range(len(one.regions))])
 
-    @_run.register
-    def _(self, one: Settled) -> None:
+    def _run_settled(self, one: Settled) -> None:
         every = self.mask(one.taken.parent)
         none = tf.zeros_like(every)
         self._set(one, [every if region == one.taken else none for region in one.regions])
 
-    @_run.register
-    def _(self, one: Fetch) -> None:
+    def _run_fetch(self, one: Fetch) -> None:
         key = self.layout.output(one.sites[0].callee, one.sweep, one.number)
         called = self.called(one.sites, to_results=not one.sweep % 2)
         found = [self.rows.read(key, numbers) for numbers in called]
@@ -392,35 +383,29 @@ class MaskedBlock(Block):
         else:
             self.in_turns[one.value] = found
 
-    @_run.register
-    def _(self, one: Interleave) -> None:
+    def _run_interleave(self, one: Interleave) -> None:
         self.in_turns[one.output] = self.all(one.inputs)
 
-    @_run.register
-    def _(self, one: Separate) -> None:
+    def _run_separate(self, one: Separate) -> None:
         pairs = zip(one.outputs, self.in_turns[one.value], strict=True)
         self._set(one, [tensor for value, tensor in pairs if value])
 
-    @_run.register
-    def _(self, one: Send) -> None:
+    def _run_send(self, one: Send) -> None:
         """Only notes the instruction: steps read the values by `passed`."""
         self.sent[one] = []
 
-    @_run.register
-    def _(self, one: Gather) -> None:
+    def _run_gather(self, one: Gather) -> None:
         value, region = one.inputs
         tensor = self.get(value)
         self._set(one, [self.spread(tensor, region) if isinstance(region, Each) else tensor])
 
-    @_run.register
-    def _(self, one: RowOf) -> None:
+    def _run_rowof(self, one: RowOf) -> None:
         (each,) = one.inputs
         assert isinstance(each, Each)
         self._set(one, [tf.cast(self.get(each), one.output.type.dtype)])
         self._of_entries[one.output] = self._entries[each]
 
-    @_run.register
-    def _(self, one: Pass) -> None:
+    def _run_pass(self, one: Pass) -> None:
         value, *lengths = self.all(one.inputs)
         region = one.output.region
         for other in lengths[1:]:
@@ -430,16 +415,14 @@ class MaskedBlock(Block):
         if isinstance(one.output.node, Leave) and each:
             self._of_entries[one.output] = self._entries[each]
 
-    @_run.register
-    def _(self, one: Stitch) -> None:
+    def _run_stitch(self, one: Stitch) -> None:
         count = len(one.inputs) // 2
         *others, found = self.all(one.inputs[:count])
         for tensor, mask in zip(others, self.all(one.inputs[count:]), strict=False):
             found = tf.where(beside(mask, tensor), tensor, found)
         self._set(one, [found])
 
-    @_run.register
-    def _(self, one: Fire) -> None:
+    def _run_fire(self, one: Fire) -> None:
         inputs = self.all(one.inputs)
         is_sum = facts_of(one.node.op).axes is sums
         axes = named_axes(one.node.operation.inputs[1]) if is_sum else None  # type: ignore[attr-defined]
