@@ -96,8 +96,8 @@ NAME_OPS = {
     "emit/xla_formulas.py",  # By name, how XLA is made to compute an op.
     "trace/mixing_hints.py",  # By name, what to write instead of an op on rows.
     # How TensorFlow computes on ragged tensors, op by op.
-    "trace/numbering.py",
-    "trace/row_*.py",
+    "trace/row_reductions.py",
+    "trace/row_traces.py",
     "trace/rows.py",
 }
 # Folders that use kerasrec as a user does.

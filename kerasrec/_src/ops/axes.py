@@ -38,6 +38,18 @@ Rule = Callable[[tf.Operation, Axes], Place]
 SUMMED, MIXED = Lost
 
 
+def of_one_input(rule: Callable[[tf.Operation, int, int], Place]) -> Rule:
+    """Makes a rule of one that takes the place of the axis in the first input, and the rank."""
+
+    def rule_of_all(operation: tf.Operation, axes: Axes) -> Place:
+        axis, rank = axes[0], operation.inputs[0].shape.rank
+        if axis is None or rank is None:
+            return _unless_moved(axes)
+        return rule(operation, axis, rank)
+
+    return rule_of_all
+
+
 def each(operation: tf.Operation, axes: Axes) -> Place:
     """Elementwise: inputs are aligned at their last axes.
 
@@ -73,13 +85,11 @@ def along_first(operation: tf.Operation, axes: Axes) -> Place:
     return None if axes[0] is None and not any(axes) else MIXED
 
 
-def last(count: int, num_diagonals: int = 0) -> Rule:
-    """Works along the last axes of each input, and, of several diagonals, along one more."""
+def last(count: int) -> Rule:
+    """Works along the last axes of each input."""
 
     def is_along(axis: int | None, rank: int | None) -> bool:
-        if axis is None or rank is None:
-            return bool(axis)
-        return axis >= rank - count or 0 < axis == rank - count - num_diagonals
+        return bool(axis) if axis is None or rank is None else axis >= rank - count
 
     def rule(operation: tf.Operation, axes: Axes) -> Place:
         ranks = [source.shape.rank for source in operation.inputs]
@@ -193,33 +203,30 @@ def bias_gradient(operation: tf.Operation, axes: Axes) -> Place:
     return SUMMED if axes[0] == 0 else MIXED
 
 
-def transposed(operation: tf.Operation, axes: Axes) -> Place:
+@of_one_input
+def transposed(operation: tf.Operation, axis: int, rank: int) -> Place:
     """Puts the axes in another order."""
-    axis, order = axes[0], static_value(operation.inputs[1])
-    rank = operation.inputs[0].shape.rank
-    if axis is None or order is None or rank is None:
-        return _unless_moved(axes)
+    order = static_value(operation.inputs[1])
+    if order is None:
+        return MIXED if axis else None
     return [int(place) % rank for place in order].index(axis)
 
 
-def expanded(operation: tf.Operation, axes: Axes) -> Place:
+@of_one_input
+def expanded(operation: tf.Operation, axis: int, rank: int) -> Place:
     """Adds an axis at a place that the second input names."""
-    axis, place = axes[0], static_value(operation.inputs[1])
-    rank = operation.inputs[0].shape.rank
-    if axis is None or place is None or rank is None:
-        return _unless_moved(axes)
+    place = static_value(operation.inputs[1])
+    if place is None:
+        return MIXED if axis else None
     return axis + (int(place) % (rank + 1) <= axis)
 
 
-def squeezed(operation: tf.Operation, axes: Axes) -> Place:
+@of_one_input
+def squeezed(operation: tf.Operation, axis: int, rank: int) -> Place:
     """Drops axes of size 1."""
-    axis, shape = axes[0], operation.inputs[0].shape
-    if axis is None or shape.rank is None:
-        return _unless_moved(axes)
-    if axis == 0:
-        return None
-    dims = operation.get_attr("squeeze_dims") or [d for d in range(shape.rank) if shape[d] == 1]
-    return axis - sum(int(dim) % shape.rank < axis for dim in dims)
+    shape = operation.inputs[0].shape
+    dims = operation.get_attr("squeeze_dims") or [dim for dim in range(rank) if shape[dim] == 1]
+    return axis - sum(int(dim) % rank < axis for dim in dims)
 
 
 def reshaped(operation: tf.Operation, axes: Axes) -> Place:
@@ -258,11 +265,9 @@ def stacked(operation: tf.Operation, axes: Axes) -> Place:
     return place + (operation.get_attr("axis") % rank <= place)
 
 
-def unstacked(operation: tf.Operation, axes: Axes) -> Place:
+@of_one_input
+def unstacked(operation: tf.Operation, axis: int, rank: int) -> Place:
     """Cuts a tensor into the entries of an axis."""
-    axis, rank = axes[0], operation.inputs[0].shape.rank
-    if axis is None or rank is None:
-        return _unless_moved(axes)
     place = operation.get_attr("axis") % rank
     return MIXED if place == axis else axis - (place < axis)
 
@@ -328,12 +333,10 @@ def gathered(operation: tf.Operation, axes: Axes) -> Place:
     return table if table < along else table - 1 + rank_of_index - num_batch
 
 
-def one_hot(operation: tf.Operation, axes: Axes) -> Place:
+@of_one_input
+def one_hot(operation: tf.Operation, axis: int, rank: int) -> Place:
     """Puts an axis of classes at a place."""
-    axis, place = axes[0], operation.get_attr("axis")
-    if axis is None:
-        return _unless_moved(axes)
-    return axis + (0 <= place <= axis)
+    return axis + (0 <= operation.get_attr("axis") <= axis)
 
 
 def reversed_sequences(operation: tf.Operation, axes: Axes) -> Place:

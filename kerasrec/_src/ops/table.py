@@ -32,6 +32,12 @@ class Is(enum.Flag):
         SLOPE_ONE: It adds numbers up or passes them on: its derivatives are 0, 1 and -1.
         MOVING: It only moves numbers.
         CUTTING: It cuts a tensor into pieces.
+        ACROSS_ROWS: It may work along entries of several rows: it selects or joins them, which
+            makes new rows, or gives an extreme, which a softmax within each row may subtract.
+        SHARES: Each of its results depends on all that it reads.
+        TOTAL: It may reduce all that it reads to one value.
+        RANGES: It makes a range of numbers for each row.
+        ROWS_OF_LIST: It makes ragged rows of a list.
         RESHAPING: It gives the numbers of its first input another shape, or repeats them.
         SHAPE: It gives the shape of a tensor.
         SIZES: It gives the shapes, or the number of entries, of tensors.
@@ -71,6 +77,11 @@ class Is(enum.Flag):
     SLOPE_ONE = enum.auto()
     MOVING = enum.auto()
     CUTTING = enum.auto()
+    ACROSS_ROWS = enum.auto()
+    SHARES = enum.auto()
+    TOTAL = enum.auto()
+    RANGES = enum.auto()
+    ROWS_OF_LIST = enum.auto()
     RESHAPING = enum.auto()
     SHAPE = enum.auto()
     SIZES = enum.auto()
@@ -255,18 +266,19 @@ _ROWS: dict[str, Op] = {
 
     # Along axes that an input names, or along the last ones.
     "All": Op(axes.reduces(MIXED), Is.CONJUNCTION, _ALL),
-    "Any Max Min": Op(axes.reduces(MIXED), xla=_ALL),
-    "Prod": Op(axes.reduces(MIXED), Is.AVERAGE, _ALL),
-    "Sum": Op(axes.sums, Is.SLOPE_ONE | Is.WIDENED, _ALL),
-    "Mean": Op(axes.averages, Is.AVERAGE, _BLOCKS),
+    "Any": Op(axes.reduces(MIXED), xla=_ALL),
+    "Max Min": Op(axes.reduces(MIXED), Is.ACROSS_ROWS, _ALL),
+    "Prod": Op(axes.reduces(MIXED), Is.AVERAGE | Is.TOTAL, _ALL),
+    "Sum": Op(axes.sums, Is.SLOPE_ONE | Is.WIDENED | Is.TOTAL, _ALL),
+    "Mean": Op(axes.averages, Is.AVERAGE | Is.TOTAL, _BLOCKS),
     "ArgMax ArgMin": Op(axes.reduces(MIXED), xla=_BLOCKS),
-    "EuclideanNorm ReduceJoin": Op(axes.reduces(MIXED)),
+    "EuclideanNorm": Op(axes.reduces(MIXED), Is.TOTAL),
+    "ReduceJoin": Op(axes.reduces(MIXED)),
     "Cumsum ReverseV2 Roll": Op(axes.along, xla=_BLOCKS),
     "Cumprod CumulativeLogsumexp": Op(axes.along),
-    "LogSoftmax Softmax": Op(axes.last(1), xla=_BLOCKS),
-    "DenseBincount FFT IFFT IRFFT IsotonicRegression LowerBound MatrixDiag RFFT TopKV2 UpperBound":
-        Op(axes.last(1)),
-    "MatrixDiagV2 MatrixDiagV3": Op(axes.last(1, num_diagonals=1)),
+    "LogSoftmax Softmax": Op(axes.last(1), Is.SHARES, _BLOCKS),
+    """DenseBincount FFT IFFT IRFFT IsotonicRegression LowerBound MatrixDiag MatrixDiagV2
+    MatrixDiagV3 RFFT TopKV2 UpperBound""": Op(axes.last(1)),
     """Cholesky Eig FFT2D IFFT2D IRFFT2D LogMatrixDeterminant Lu MatrixBandPart MatrixDeterminant
     MatrixDiagPart MatrixDiagPartV2 MatrixDiagPartV3 MatrixExponential MatrixInverse MatrixLogarithm
     MatrixSetDiag MatrixSetDiagV2 MatrixSetDiagV3 MatrixSolve MatrixSolveLs MatrixSquareRoot
@@ -293,7 +305,7 @@ _ROWS: dict[str, Op] = {
     "Slice": Op(axes.whole(0), _MOVED | Is.CLAMPED, _BLOCKS),
     "Pack": Op(axes.stacked, _MOVED, _ALL),
     "Unpack": Op(axes.unstacked, _MOVED | Is.CUTTING, _ALL),
-    "ConcatV2": Op(axes.joined, _MOVED, _ALL),
+    "ConcatV2": Op(axes.joined, _MOVED | Is.ACROSS_ROWS, _ALL),
     "Split SplitV": Op(axes.divided, _MOVED | Is.CUTTING, _BLOCKS),
     "GatherV2": Op(axes.gathered, _MOVED | Is.LOOKUP, _ALL, Fails.ROW_OUTSIDE),
     "BroadcastTo": Op(axes.broadcast, Is.RESHAPING | Is.TOKENLESS, xla=_ALL),
@@ -314,10 +326,13 @@ _ROWS: dict[str, Op] = {
     "Rank": Op(axes.sizes, Is.TOKENLESS),
     "Const": Op(xla=_ALL),
     "Fill": Op(facts=Is.FILLING, xla=_ALL),
-    "ConcatOffset L2Loss": Op(xla=_BLOCKS),
+    "ConcatOffset": Op(xla=_BLOCKS),
+    "L2Loss": Op(facts=Is.TOTAL, xla=_BLOCKS),
     "BroadcastGradientArgs": Op(axes.counts, Is.BROADCAST_AXES, _ALL),
     "Range": Op(axes.counts, xla=_BLOCKS),
-    "RaggedRange Unique UniqueV2 UniqueWithCounts UniqueWithCountsV2 Where": Op(axes.counts),
+    "RaggedRange": Op(axes.counts, Is.RANGES),
+    "Unique UniqueV2 UniqueWithCounts UniqueWithCountsV2": Op(axes.counts),
+    "Where": Op(axes.counts, Is.ACROSS_ROWS),
     "RaggedGather": Op(axes.counts, Is.LOOKUP, fails=Fails.RAGGED_ROW_OUTSIDE),
 
     # By the positions of rows.
@@ -334,6 +349,7 @@ _ROWS: dict[str, Op] = {
         Op(fails=Fails.OTHER_OUTSIDE, by_number=ByNumber(1, 1)),
     "TensorScatterSub": Op(by_number=ByNumber(1, 1)),
     "RaggedTensorToTensor": Op(facts=Is.PADDING),
+    "RaggedTensorFromVariant": Op(facts=Is.ROWS_OF_LIST),
 
     # Lists of tensors; see also `_OF_LIST`.
     "TensorListSetItem": Op(axes.of_list, Is.SETTING),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
+from kerasrec._src.ops.table import Is, has, is_given
 from kerasrec._src.private import graph_held
 
 
@@ -111,9 +112,9 @@ def step_of(operation: tf.Operation) -> Step:
     """Returns an op apart from its graph."""
     inputs = [tensor.name for tensor in operation.inputs]
     outputs = [tensor.name for tensor in operation.outputs]
-    if operation.type == "Identity":
+    if has(operation.type, Is.PASSING):
         return Step(None, inputs, outputs)
-    if operation.type == "Placeholder" or operation.op_def.is_stateful:
+    if is_given(operation) or operation.op_def.is_stateful:
         return Step((operation.graph, operation.name), inputs, outputs)
     key: list[Hashable] = [operation.type]
     bodies: list[Body] = []
@@ -128,7 +129,7 @@ def step_of(operation: tf.Operation) -> Step:
 
 
 def _body_of(graph: tf.Graph) -> Body:
-    operations = [item for item in graph.get_operations() if item.type != "Placeholder"]
+    operations = [item for item in graph.get_operations() if not is_given(item)]
     return Body(
         [tensor.name for tensor in graph.inputs],
         list(map(step_of, operations)),

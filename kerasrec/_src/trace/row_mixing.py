@@ -15,20 +15,11 @@ from dataclasses import replace
 import tensorflow as tf
 
 from kerasrec._src.graph.types import Kind
-from kerasrec._src.ops.axes import Axes, Lost, Place, sizes
-from kerasrec._src.ops.table import facts_of, places_after
+from kerasrec._src.ops.axes import Axes, Lost, Place, gathered, sizes
+from kerasrec._src.ops.table import Fails, Is, facts_of, has, places_after
 from kerasrec._src.ops.views import has_open_rows
 from kerasrec._src.trace.known import Entries, Known
 from kerasrec._src.trace.token_mixing import loses_tokens
-
-# Ops that select or join entries, which makes new rows. That is allowed.
-_CHOICES = frozenset({"ConcatV2", "Where"})
-# These are allowed, since a softmax within each row may subtract the largest of all entries.
-_EXTREMES = frozenset({"Max", "Min"})
-# Each result depends on all entries, although there is one for each entry.
-_SHARES = frozenset({"Softmax", "LogSoftmax"})
-# Ops that reduce all that they read to one value.
-_TOTALS = frozenset({"Sum", "Mean", "Prod", "EuclideanNorm", "L2Loss"})
 
 
 def entries_after(operation: tf.Operation, inputs: Sequence[Known]) -> Sequence[Entries | None]:
@@ -39,22 +30,23 @@ def entries_after(operation: tf.Operation, inputs: Sequence[Known]) -> Sequence[
         inputs: What is known of its inputs.
     """
     outputs, given = operation.outputs, [item.entries for item in inputs]
-    if operation.type == "RaggedGather":  # tf.gather(rows, node)
+    facts = facts_of(operation.type)
+    if facts.fails is Fails.RAGGED_ROW_OUTSIDE:  # tf.gather(rows, node)
         return [*[None] * (len(outputs) - 1), given[-2] or Entries(axis=0)]
-    if operation.type == "RaggedTensorFromVariant":  # tf.map_fn(lambda row: ..., rows)
+    if has(operation.type, Is.ROWS_OF_LIST):  # tf.map_fn(lambda row: ..., rows)
         return [*[None] * (len(outputs) - 1), Entries(axis=0)]
-    if operation.type == "RaggedRange":  # tf.ragged.range(n), or the places of rows[:, 1:]
+    if has(operation.type, Is.RANGES):  # tf.ragged.range(n), or the places of rows[:, 1:]
         return [None, Entries(axis=0, crosses_rows=any(item.kind is Kind.WAVE for item in inputs))]
-    if operation.type == "GatherV2" and operation.inputs[1].op.type == "RaggedRange":
+    if facts.axes is gathered and has(operation.inputs[1].op.type, Is.RANGES):
         return [given[0]]  # rows[:, 1:]
     if _reads_all(operation, inputs):
         return [Entries(is_total=True)] * len(outputs)
     if not any(given):
         return [None] * len(outputs)
-    if facts_of(operation.type).axes is sizes:
+    if facts.axes is sizes:
         return [item and Entries(is_size=True) for item in given]
     # Other inputs are places and sizes, which may depend on all entries.
-    read = given if facts_of(operation.type).is_elementwise else given[:1]
+    read = given if facts.is_elementwise else given[:1]
     is_total = any(item.is_total for item in read if item)
     if any(item.kind is not Kind.SHARED and not item.entries for item in inputs):
         return [Entries(is_total=True) if is_total else None] * len(outputs)
@@ -81,7 +73,7 @@ def _of_entries(operation: tf.Operation, given: Sequence[Entries | None]) -> Ite
             if has_open_rows(output)
             else None,
             crosses_rows=crosses or has_size or any(one.crosses_rows for one in known),
-            is_total=crosses and (operation.type in _SHARES or not has_axis),
+            is_total=crosses and (has(operation.type, Is.SHARES) or not has_axis),
             is_size=all(one.is_size for one in known) and not has_axis,
         )
 
@@ -91,10 +83,10 @@ def _reads_all(operation: tf.Operation, inputs: Sequence[Known]) -> bool:
     if not inputs or inputs[0].kind is not Kind.WAVE or not operation.inputs[0].dtype.is_floating:
         return False
     before, after = operation.inputs[0].shape, operation.outputs[0].shape
-    if operation.type in _SHARES:
+    if has(operation.type, Is.SHARES):
         return before.rank == 1 and before[0] is None
     is_known = before.rank is not None and after.is_fully_defined()
-    return operation.type in _TOTALS and is_known and None in before
+    return has(operation.type, Is.TOTAL) and is_known and None in before
 
 
 def _has_open_axis(tensor: tf.Tensor) -> bool:
@@ -104,8 +96,8 @@ def _has_open_axis(tensor: tf.Tensor) -> bool:
 
 def _crosses_rows(operation: tf.Operation, axes: Axes, places: Sequence[Place]) -> bool:
     """Whether an op computes along the axis of entries."""
-    kind = operation.type
-    if kind in _CHOICES or kind in _EXTREMES or (kind == "GatherV2" and axes[1] is not None):
+    is_lookup = facts_of(operation.type).axes is gathered and axes[1] is not None
+    if is_lookup or has(operation.type, Is.ACROSS_ROWS):
         return False
     if any(isinstance(place, Lost) for place in places):
         return True

@@ -19,6 +19,7 @@ from functools import partial
 import tensorflow as tf
 
 from kerasrec._src.graph.types import Kind
+from kerasrec._src.ops.views import cut_of_rows
 from kerasrec._src.trace.known import Known
 from kerasrec._src.trace.numbering import Numbering
 from kerasrec._src.trace.row_reductions import (
@@ -322,10 +323,7 @@ class RowsFinder:
             return None if one is None or other is None else _OF_BOUNDS[operation.type](one, other)
         if operation.type != "StridedSlice" or operation.inputs[0].shape.rank != 1:
             return None
-        begin, end, stride = (tf.get_static_value(item) for item in operation.inputs[1:])
-        is_first = operation.get_attr("begin_mask") and end == [-1]
-        is_last = operation.get_attr("end_mask") and begin == [1]
-        is_bound = stride == [1] and (is_first or is_last)
+        is_bound = cut_of_rows(operation) in (slice(None, -1, 1), slice(1, None, 1))
         return 1 if is_bound and self.are_of_tokens(operation.inputs[0]) else None
 
     def _are_joined(self, splits: tf.Tensor) -> bool:
@@ -445,10 +443,8 @@ def _with_sources(tensor: tf.Tensor) -> Iterator[tf.Tensor]:
 
 def _element(tensor: tf.Tensor) -> tuple[tf.Tensor | None, int]:
     """Returns the vector that a scalar is taken from, None if there is none, and its place."""
-    begin = tf.get_static_value(tensor.op.inputs[1]) if tensor.op.type == "StridedSlice" else None
-    if begin is None or begin.size != 1 or not tensor.op.get_attr("shrink_axis_mask"):
-        return None, 0
-    return tensor.op.inputs[0], int(begin[0])
+    taken = cut_of_rows(tensor.op) if tensor.op.type == "StridedSlice" else None
+    return (tensor.op.inputs[0], taken) if isinstance(taken, int) else (None, 0)
 
 
 def _number_of_rows(splits: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
