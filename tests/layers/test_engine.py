@@ -148,10 +148,10 @@ def test_a_compiled_layer_keeps_nothing_except_in_training(engine, recompute, ke
     cell.build((None, 4))
     options = {"engine": engine, "recompute": recompute}
     recursion = Recursion(cell, visitor, options)
-    children = tf.constant(random_children(1, 3, 2))
+    batch = {"x": tf.ones([1, 3, 4]), "children": tf.constant(random_children(1, 3, 2))}
     for training, recomputes in kept.items():
         with pytest.raises(Asked) as asked:
-            recursion(tf.ones([1, 3, 4]), children, None, None, training, False)
+            recursion(batch, training, False)
         differs = engine == "compiled"  # By what it keeps; a cell of this package does not.
         assert asked.value.args == (engine, training and differs, recomputes)
 

@@ -6,7 +6,6 @@ those of missing children; ragged children have as many as there are indices.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from dataclasses import dataclass
 
@@ -41,10 +40,6 @@ class Links:
     roots: tf.Tensor
     trees: tf.Tensor
 
-    def tensors(self) -> tuple[tf.Tensor, ...]:
-        """All tensors, in the constructor's order."""
-        return tuple(getattr(self, item.name) for item in dataclasses.fields(self))
-
     @functools.cached_property
     def is_root(self) -> tf.Tensor:
         """Whether each node is the first of its tree, bool `[size]`."""
@@ -71,12 +66,17 @@ class Links:
         return tf.stack([tf.gather(self.trees, number), number - tf.gather(self.roots, number)], -1)
 
 
-def links_of(children: tf.Tensor) -> Links:
+def links_of(children: tf.Tensor | tf.RaggedTensor) -> Links:
     """Returns the links of a batch; an index out of range counts as a missing child.
 
     Args:
-        children: The children, int32 or int64 `[batch, nodes, arity]`.
+        children: The children, int32 or int64 `[batch, nodes, arity]`, or ragged
+            `[batch, (nodes), (children)]`.
     """
+    return _of_rows(children) if isinstance(children, tf.RaggedTensor) else _of_padded(children)
+
+
+def _of_padded(children: tf.Tensor) -> Links:
     batch, nodes, arity = tf.unstack(tf.shape(children))
     size = batch * nodes
     roots = tf.range(batch) * nodes
@@ -99,12 +99,7 @@ def links_of(children: tf.Tensor) -> Links:
     )
 
 
-def links_of_rows(children: tf.RaggedTensor) -> Links:
-    """Returns the links of a batch whose children are in rows; see `links_of`.
-
-    Args:
-        children: The children, int32 or int64 `[batch, (nodes), (children)]`.
-    """
+def _of_rows(children: tf.RaggedTensor) -> Links:
     rows, given = children.values, children.flat_values
     size = tf.cast(rows.nrows(), tf.int32)
     trees = tf.cast(row_ids(children.row_lengths()), tf.int32)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import functools
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -20,7 +20,7 @@ from kerasrec._src.layers.cell import RecursiveCell, call_cell, is_ready_made
 from kerasrec._src.layers.inputs import NodeInputs, is_table, leaf_of, look_up, num_words_of
 from kerasrec._src.layers.shared_sublayers import MadeOnce
 from kerasrec._src.layers.tree_checks import WordRules, check_sizes, same_sizes
-from kerasrec._src.layers.trees import LEAF, NodeTables, tables_of
+from kerasrec._src.layers.trees import LEAF, NodeTables, node_tables
 from kerasrec._src.private import in_xla, unseen_by_op_callbacks
 from kerasrec._src.public import RecursiveFunction, collect, map_fn, recursive, switch
 from kerasrec._src.sparse_gradients import is_looked_up_again, must_be_dense
@@ -50,6 +50,20 @@ class Stages:
     tagged_graph: TaggedGraph
     extended_graph: TaggedGraph
     execution_plan: ExecutionPlan
+
+
+class _Use(NamedTuple):
+    """What differs between functions that a layer traces, beside the types of their tensors.
+
+    Args:
+        training: Whether the call is in training, if that matters.
+        is_dense: Whether the gradient of a table of words is dense.
+        return_sequences: Whether the outputs of all nodes are wanted.
+    """
+
+    training: bool
+    is_dense: bool
+    return_sequences: bool
 
 
 class Recursion:
@@ -83,52 +97,41 @@ class Recursion:
         )
 
     def __call__(
-        self,
-        x: Any,
-        children: Any,
-        drop: tf.Tensor | None,
-        input_drop: tf.Tensor | None,
-        training: bool,
-        return_sequences: bool,
-        initial_states: Sequence[tf.Tensor] = (),
+        self, batch: dict[str, Any], training: bool, return_sequences: bool
     ) -> tuple[list[tf.Tensor], Any, tf.Tensor]:
         """Returns the roots' results, the outputs of all nodes, and which nodes are not padding.
 
         Args:
-            x: The inputs, `[batch, nodes, features]`, or words, int `[batch, nodes]`; ragged if
-                children are.
-            children: The children, int32 or int64 `[batch, nodes, arity]`, or ragged
-                `[batch, (nodes), (children)]` with int64 row splits.
-            drop: The factors for the first state of each node, `[size + 1, units]`, where size
-                counts all nodes of the batch, or None.
-            input_drop: The factors for what each node reads of its word, `[size, features]`, or
-                None.
+            batch: The tensors of a batch, those of them that there are:
+                `x`: The inputs, `[batch, nodes, features]`, or words, int `[batch, nodes]`; ragged
+                    if children are.
+                `children`: The children, int32 or int64 `[batch, nodes, arity]`, or ragged
+                    `[batch, (nodes), (children)]` with int64 row splits.
+                `drop`: The factors for the first state of each node, `[size + 1, units]`, where
+                    size counts all nodes of the batch.
+                `input_drop`: The factors for what each node reads of its word, `[size, features]`.
+                `initial_states`: The states of the roots, a list of `[batch, units]`, if states go
+                    down.
             training: Whether the call is in training, as in Keras.
             return_sequences: Whether the outputs of all nodes are wanted.
-            initial_states: The states of the roots, `[batch, units]` each, if states go down.
         """
-        drops = tuple(() if factors is None else (factors,) for factors in (drop, input_drop))
-        features = tuple(x.shape[2:] if input_drop is None else input_drop.shape[1:])
-        dropped = tuple(map(len, drops))
-        is_ragged = isinstance(children, tf.RaggedTensor)
-        is_training, embedding = training, self._embedding
-        training = training and self._depends_on_training
-        shape = (x.dtype, features, children.dtype, is_ragged, dropped)
-        is_again = is_training and embedding is not None and is_looked_up_again(embedding)
+        embedding = self._embedding
+        is_again = training and embedding is not None and is_looked_up_again(embedding)
         is_dense = must_be_dense() or is_again
-        if is_training and is_dense and not (embedding is None or is_table(embedding)):
+        if training and is_dense and not (embedding is None or is_table(embedding)):
             warnings.warn(_SEPARATE.format(embedding.name), stacklevel=2)
-        key = (*shape, training, is_dense, return_sequences)
+        use = _Use(training and self._depends_on_training, is_dense, return_sequences)
         if in_xla():  # No function of its own, for the reason that `function/runner.py` gives.
-            return self._run(
-                training, is_dense, return_sequences, [], tuple(initial_states), x, children, drops
-            )
-        run, stages = self._runs.get(key, lambda: self._new_run(key))
+            return self._run(use, [], batch)
+        x, children = batch["x"], batch["children"]
+        is_ragged = isinstance(children, tf.RaggedTensor)
+        key = (*batch, x.dtype, *x.shape[2:], children.dtype, is_ragged, use)
+        run, stages = self._runs.get(key, lambda: self._new_run(use, batch))
         with unseen_by_op_callbacks():  # Padding, which nothing reads, may hold NaN.
-            found = run(tuple(initial_states), x, children, drops)
-        if is_training and host.has_gpu() and stages[0].execution_plan.advice:
+            results = run(batch)
+        if training and host.has_gpu() and stages[0].execution_plan.advice:
             warnings.warn(_SLOW_ON_GPU, stacklevel=2)
-        return found
+        return results
 
     @property
     def _depends_on_training(self) -> bool:
@@ -146,90 +149,78 @@ class Recursion:
     @property
     def num_xla_sizes(self) -> int:
         """The number of sizes for which XLA has compiled it."""
-        return sum(
-            one.function.num_xla_sizes for _, stages in self._runs.values() for one in stages
-        )
+        traced = [stages for _, of_run in self._runs.values() for stages in of_run]
+        return sum(stages.function.num_xla_sizes for stages in traced)
 
     def stages(self, return_sequences: bool) -> Stages | None:
         """The stages of the recursive function, or None if it was not traced yet."""
-        for key, (_, stages) in self._runs.items():
-            if stages and key[-1] == return_sequences:
+        for (*_, use), (_, stages) in self._runs.items():
+            if stages and use.return_sequences == return_sequences:
                 return stages[0]
         return None
 
-    def _new_run(self, key: tuple[Any, ...]) -> tuple[Any, list[Stages]]:
-        """A `tf.function` for one use, and a list that gets its stages when it is traced."""
-        x_dtype, features, children_dtype, is_ragged, dropped, *use = key
-        training, is_dense, return_sequences = use
-        has_drop, has_input_drop = dropped
-        cell, dtype = self._cell, self._cell.compute_dtype
+    def _new_run(self, use: _Use, batch: dict[str, Any]) -> tuple[Any, list[Stages]]:
+        """A `tf.function` for batches like this one, and a list that gets its stages."""
         stages: list[Stages] = []
-        sizes = cell.state_sizes if cell.goes_down else []
-        takes_words = self._embedding is not None
-        x_features = [] if takes_words else features
-        of_trees = [
-            tf.TensorSpec([None, None, *x_features], x_dtype, "x"),
-            tf.TensorSpec([None, None, cell.arity], children_dtype, "children"),
-        ]
-        if is_ragged:
-            of_trees = [
-                tf.RaggedTensorSpec([None, None, *x_features], x_dtype, 1, tf.int64),
-                tf.RaggedTensorSpec([None, None, None], children_dtype, 2, tf.int64),
-            ]
-        specs = [
-            tuple(tf.TensorSpec([None, size], dtype) for size in sizes),
-            *of_trees,
-            (
-                (tf.TensorSpec([None, cell.state_sizes[0]], dtype, "drop"),) * has_drop,
-                (tf.TensorSpec([None, *features], dtype, "input_drop"),) * has_input_drop,
-            ),
-        ]
-
         # TensorFlow warns of many traces of one Python function; partials are counted separately.
-        run = functools.partial(self._run, training, is_dense, return_sequences, stages)
-        return tf.function(run, input_signature=specs, autograph=False), stages
+        run = functools.partial(self._run, use, stages)
+        return tf.function(run, input_signature=[self._specs(batch)], autograph=False), stages
+
+    def _specs(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """The types of a batch's tensors, for any number of trees and nodes."""
+
+        def spec(name: str, *shape: int | None) -> tf.TypeSpec:
+            tensor = batch[name]
+            if isinstance(tensor, tf.RaggedTensor):
+                rank = tensor.ragged_rank
+                return tf.RaggedTensorSpec([None, None, *shape], tensor.dtype, rank, tf.int64)
+            return tf.TensorSpec([None, None, *shape], tensor.dtype, name)
+
+        is_ragged = isinstance(batch["children"], tf.RaggedTensor)
+        specs: dict[str, Any] = {
+            "x": spec("x", *batch["x"].shape[2:]),
+            "children": spec("children", None if is_ragged else self._cell.arity),
+        }
+        for name in batch.keys() & {"drop", "input_drop"}:
+            specs[name] = tf.TensorSpec([None, batch[name].shape[1]], batch[name].dtype, name)
+        if "initial_states" in batch:
+            sizes, dtype = self._cell.state_sizes, self._cell.compute_dtype
+            specs["initial_states"] = [tf.TensorSpec([None, size], dtype) for size in sizes]
+        return specs
 
     def _run(
-        self,
-        training: bool,
-        is_dense: bool,
-        return_sequences: bool,
-        stages: list[Stages],
-        initial_states: tuple[tf.Tensor, ...],
-        x: Any,
-        children: Any,
-        drops: tuple[tuple[tf.Tensor, ...], ...],
+        self, use: _Use, stages: list[Stages], batch: dict[str, Any]
     ) -> tuple[list[tf.Tensor], Any, tf.Tensor]:
         """Runs one use, like `__call__`, with a list that gets its stages."""
-        (drop, input_drop) = (factors[0] if factors else None for factors in drops)
+        x, children = batch["x"], batch["children"]
         is_ragged = isinstance(x, tf.RaggedTensor)
         with contextlib.nullcontext() if in_xla() else host.integers_on_host():
             with tf.control_dependencies([] if in_xla() else check_sizes(x, children)):
                 x = tf.identity(x)
             words, rules = self._words_to_check(x)
             with tf.name_scope("trees"):
-                trees = tables_of(
+                trees = node_tables(
                     children, words, rules, self._cell.arity, self._options.get("memo", False)
                 )
             # As many rows as nodes in all, and a row of outputs for each.
             rows = x.values if is_ragged else tf.reshape(x, [-1, *x.shape[2:]], "inputs")
-            inputs = self._inputs(rows, trees, input_drop, is_dense)
-            table_size = tf.size(trees.is_node, name="table_size") if return_sequences else None
+            inputs = self._inputs(rows, trees, batch.get("input_drop"), use.is_dense)
+            table_size = None
+            if use.return_sequences:
+                table_size = tf.size(trees.is_node, name="table_size")
         options = dict(self._options)
-        if options["engine"] == "compiled" and not training:
+        if options["engine"] == "compiled" and not use.training:
             options["recompute"] = True
-        visit = self._visitor(
-            self._cell,
-            inputs,
-            trees,
-            drop,
-            table_size,
-            training,
-            options,
-        )
-        arguments = (trees.roots, *([list(initial_states)] if initial_states else []))
+        drop, states = batch.get("drop"), batch.get("initial_states")
+        visit = self._visitor(self._cell, inputs, trees, drop, table_size, use.training, options)
+        arguments = [trees.roots] if states is None else [trees.roots, states]
         results, tables = visit.with_tables(*arguments)
-        if not in_xla():
+        if in_xla():
+            has_failed = ~(trees.are_right & same_sizes(x, children))
+            results, tables = tf.nest.map_structure(
+                lambda tensor: or_nothing(has_failed, tensor), (results, tables)
+            )
+        else:
             stages.append(
                 Stages(
                     visit,
@@ -238,11 +229,6 @@ class Recursion:
                     visit.extended_graph(*arguments),
                     visit.execution_plan(*arguments),
                 )
-            )
-        if in_xla():
-            has_failed = ~(trees.are_right & same_sizes(x, children))
-            results, tables = tf.nest.map_structure(
-                lambda tensor: or_nothing(has_failed, tensor), (results, tables)
             )
         sequence = tables.get("output")
         if sequence is not None:

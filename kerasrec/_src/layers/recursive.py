@@ -20,7 +20,7 @@ from kerasrec._src.layers.shared_sublayers import (
     plain,
     shape_of_result,
 )
-from kerasrec._src.layers.tree_checks import check
+from kerasrec._src.layers.tree_checks import check_none
 from kerasrec._src.layers.tree_layer import (
     TreeLayer,
     are_states,
@@ -28,6 +28,7 @@ from kerasrec._src.layers.tree_layer import (
     check_children,
     is_ragged,
     mark_states,
+    node_mask,
     refuse_mask,
 )
 from kerasrec._src.layers.trees import as_indices, node_tables
@@ -235,25 +236,26 @@ class Recursive(TreeLayer):
             x, children = as_rows(x, children)
         if self.embedding is not None and not takes_text(self.embedding):
             x = as_indices(x)
-        drop = input_drop = None
+        batch = {"x": x, "children": as_indices(children)}
         if training and self.cell.dropout:
+            rate = self.cell.dropout
             if self.embedding is None:
-                x = tf.ragged.map_flat_values(self._dropout, x, self.cell.dropout)
+                batch["x"] = tf.ragged.map_flat_values(self._dropout, x, rate)
             else:
-                input_drop = self._ones_dropped(x, 0, self._num_features, self.cell.dropout)
+                batch["input_drop"] = self._ones_dropped(x, 0, self._num_features, rate)
         if training and self.cell.recurrent_dropout:
             size = self.cell.state_sizes[0]
-            drop = self._ones_dropped(x, 1, size, self.cell.recurrent_dropout)
-        found, sequence, is_node = self._recursion(
-            x, as_indices(children), drop, input_drop, training, self._keeps_all, initial_states
-        )
+            batch["drop"] = self._ones_dropped(x, 1, size, self.cell.recurrent_dropout)
+        if initial_states:
+            batch["initial_states"] = list(initial_states)
+        results, sequence, is_node = self._recursion(batch, training, self._keeps_all)
         if mask is not None and mask.shape.rank == 2 and not in_xla():
             _check_mask(mask, is_node)
         if sequence is not None:
             mark_states(sequence)
             if not is_ragged(sequence):  # Ragged states have no padding, and so no mask.
                 set_mask(sequence, mark_states(is_node))
-        return found, sequence
+        return results, sequence
 
     def _ones_dropped(self, x: Any, more: int, units: int, rate: float) -> tf.Tensor:
         """Factors of dropout, `[size + more, units]`, where size counts all nodes of the batch."""
@@ -386,7 +388,7 @@ class Recursive(TreeLayer):
         """
         given = self.return_sequences and isinstance(inputs, list | tuple) and len(inputs) == 2
         given = given and not is_ragged(inputs[1])
-        mask = node_tables(as_indices(inputs[1])).is_node if given else None
+        mask = node_mask(inputs[1]) if given else None
         return [mask] + [None] * len(self.cell.state_sizes) if self.return_state else mask
 
     def compute_output_shape(self, x_shape: Any, children_shape: Any) -> Any:
@@ -491,12 +493,10 @@ def _check_mask(mask: tf.Tensor, is_node: tf.Tensor) -> None:
 
     The layer needs no mask, but a mask that keeps a node knows more than `children`.
     """
-    lost = tf.cast(mask, tf.bool) & ~is_node
-    check(
-        ~tf.reduce_any(lost),
+    check_none(
+        tf.cast(mask, tf.bool) & ~is_node,
         "The Keras mask of `x` has a tree node that is the child of no node, so that it would not "
         "be read. Make it a child, or leave it out of `x` and `children`. [tree, node]: {}",
-        tf.where(lost)[:1],
     )
 
 

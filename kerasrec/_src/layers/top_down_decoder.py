@@ -32,7 +32,7 @@ from kerasrec._src.layers.shared_sublayers import (
     plain,
 )
 from kerasrec._src.layers.top_down import TopDown, TopDownCell
-from kerasrec._src.layers.tree_checks import check, check_indices, check_sizes
+from kerasrec._src.layers.tree_checks import check, check_indices, check_none, check_sizes
 from kerasrec._src.layers.tree_layer import both_inputs
 from kerasrec._src.layers.trees import as_indices
 from kerasrec._src.private import in_symbolic_scope
@@ -194,11 +194,10 @@ class TopDownDecoder(keras.layers.Layer):
         allowed, has_child = self._allowed_children(slots, depths), children >= 0
         # Slots and depths have a meaning only in what `top_down` has found to be trees.
         with tf.control_dependencies([states]):
-            self._check_depths(depths)
-            self._check_slots(has_child & ~allowed)
+            self._check_bounds(depths, has_child & ~allowed)
         # Padding is left out before the softmax over all tokens, the largest part of the work.
         states, tokens, has_child, allowed = (
-            tf.boolean_mask(item, is_node) for item in (states, tokens, has_child, allowed)
+            tf.boolean_mask(rows, is_node) for rows in (states, tokens, has_child, allowed)
         )
         given = Given(tokens, has_child, allowed, self.num_tokens)
         token, growth = self._decide(self.drop(states, training=training), given)
@@ -218,23 +217,18 @@ class TopDownDecoder(keras.layers.Layer):
 
     def _check_tokens(self, tokens: Any, is_node: Any) -> list[tf.Operation]:
         """Checks, when the graph runs, that nodes have tokens of the vocabulary, and padding 0."""
-        wordless = is_node & ~((tokens > 0) & (tokens < self.num_tokens))
-        place = tf.where(wordless)[:1]
-        lost = ~is_node & (tokens != 0)
-        lost_place = tf.where(lost)[:1]
-        return check(
-            ~tf.reduce_any(lost),
+        lost = check_none(
+            ~is_node & (tokens != 0),
             f"{self.name} got a token at a tree node that is the child of no node, so that it "
             "would not be read. Make it a child, or give it 0, the token of padding. "
             "[tree, node]: {} token: {}",
-            lost_place,
-            tf.gather_nd(tokens, lost_place),
-        ) + check(
-            ~tf.reduce_any(wordless),
+            tokens,
+        )
+        return lost + check_none(
+            is_node & ~((tokens > 0) & (tokens < self.num_tokens)),
             f"{self.name} needs a token from 1 to {self.num_tokens - 1} at every tree node. "
             "[tree, node]: {} token: {}",
-            place,
-            tf.gather_nd(tokens, place),
+            tokens,
         )
 
     def _allowed_children(self, slots: Any, depths: Any) -> Any:
@@ -242,38 +236,37 @@ class TopDownDecoder(keras.layers.Layer):
         last = min(self.max_depth, tf.int32.max) - 1
         return tf.gather(self._allowed, slots + 1) & (depths < last)[..., tf.newaxis]
 
-    def _check_depths(self, depths: Any) -> None:
-        """Checks, when the graph runs, that no tree has more levels than can grow."""
-        too_deep = depths >= min(self.max_depth, tf.int32.max)
-        check(
-            ~tf.reduce_any(too_deep),
+    def _check_bounds(self, depths: Any, misplaced: Any) -> None:
+        """Checks, when the graph runs, that trees are such as can grow.
+
+        Args:
+            depths: The depth of each tree node, int32 `[batch, nodes]`.
+            misplaced: Whether a child is where `follows` allows none, bool `[batch, nodes, arity]`.
+        """
+        check_none(
+            depths >= min(self.max_depth, tf.int32.max),
             f"{self.name} got a tree of more than max_depth={self.max_depth} levels, which it "
             "never grows. Give the decoder a larger max_depth, or leave such trees out. "
             "[tree, node]: {} levels of the deepest tree: {}",
-            tf.where(too_deep)[:1],
             tf.reduce_max(depths) + 1,
         )
-
-    def _check_slots(self, misplaced: Any) -> None:
-        """Checks, when the graph runs, that children are where `follows` allows them."""
-        check(
-            ~tf.reduce_any(misplaced),
+        check_none(
+            misplaced,
             f"{self.name} got a child in a slot in which `follows` allows none. "
             "[tree, node, slot]: {}",
-            tf.where(misplaced)[:1],
         )
 
     def _decide(self, states: Any, choose: Choices) -> tuple[Choice, Choice]:
         """Calls `decide` and checks its result."""
-        found = self.decide(states, choose)
-        is_pair = isinstance(found, tuple) and all(isinstance(item, Choice) for item in found)
-        dtypes = [item.value.dtype for item in found] if is_pair else None
+        decided = self.decide(states, choose)
+        is_pair = isinstance(decided, tuple) and all(isinstance(of, Choice) for of in decided)
+        dtypes = [choice.value.dtype for choice in decided] if is_pair else None
         if dtypes != [tf.int32, tf.bool]:
             raise ValueError(
                 f"`decide` of {type(self).__name__} must return what choose.token and "
-                f"choose.children gave, in this order; it returned {found!r}."
+                f"choose.children gave, in this order; it returned {decided!r}."
             )
-        return found
+        return decided
 
     def decide(self, states: tf.Tensor, choose: Choices) -> tuple[Choice, Choice]:
         """Chooses the tokens of tree nodes, and which children they have.
@@ -455,11 +448,11 @@ def _allowed_slots(follows: str | Sequence[Sequence[int]] | None, arity: int) ->
 
 def _integers(name: str, given: Any, expected: str, ranks: Sequence[int]) -> Any:
     """A tensor of integers whose rank is one of those given."""
-    found = None if given is None else tf.convert_to_tensor(given)
-    if found is None or not found.dtype.is_integer or found.shape.rank not in ranks:
-        shown = given if found is None else f"{found.dtype.name} of shape {found.shape}"
+    tensor = None if given is None else tf.convert_to_tensor(given)
+    if tensor is None or not tensor.dtype.is_integer or tensor.shape.rank not in ranks:
+        shown = given if tensor is None else f"{tensor.dtype.name} of shape {tensor.shape}"
         raise ValueError(f"`{name}` must be {expected}; received {shown}.")
-    return found
+    return tensor
 
 
 def _slots_and_depths(children: Any) -> tuple[Any, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec._src.errors import WITHOUT_FRAMES
-from kerasrec._src.layers.links import Links
+from kerasrec._src.layers.links import Links, links_of
 from kerasrec._src.private import unseen_by_op_callbacks
 from kerasrec._src.row_ids import row_ids
 
@@ -87,6 +87,20 @@ def check(is_right: tf.Tensor, sentence: str, *values: Any) -> list[tf.Operation
     return [tf.raw_ops.Assert(condition=is_right, data=[text], name=WITHOUT_FRAMES)]
 
 
+def check_none(wrong: tf.Tensor, sentence: str, *values: tf.Tensor) -> list[tf.Operation]:
+    """Checks, like `check`, that nothing is wrong.
+
+    Args:
+        wrong: Whether each element is wrong, bool of any shape.
+        sentence: The sentence that says what is wrong, with `{}` for the place of the first element
+            that is, and one more for each of the values.
+        values: Scalars, and tensors from which the element at that place is shown.
+    """
+    place = tf.where(wrong)[:1]
+    shown = [tf.gather_nd(value, place) if value.shape.rank else value for value in values]
+    return check(~tf.reduce_any(wrong), sentence, place, *shown)
+
+
 def same_sizes(x: tf.Tensor, children: tf.Tensor) -> tf.Tensor:
     """Whether `x` and `children` may be of the same trees, a bool scalar."""
     return tf.reduce_all(tf.shape(x)[:2] == tf.shape(children)[:2])
@@ -116,16 +130,13 @@ def check_sizes(x: Any, children: Any) -> list[tf.Operation]:
 def check_indices(children: tf.Tensor) -> list[tf.Operation]:
     """Checks, when the graph runs, that each index is -1 or a node of its tree."""
     nodes = tf.shape(children)[1]
-    wrong = (children < -1) | (children >= tf.cast(nodes, children.dtype))
-    place = tf.where(wrong)[:1]
     return [
         *check(nodes > 0, "`children` has no tree nodes; every tree needs its root at node 0."),
-        *check(
-            ~tf.reduce_any(wrong),
+        *check_none(
+            (children < -1) | (children >= tf.cast(nodes, children.dtype)),
             "`children` has an index out of range: it must be -1 (no child) or a node of the same "
             "tree. [tree, node, child]: {} index: {} nodes in a tree: {}",
-            place,
-            tf.gather_nd(children, place),
+            children,
             nodes,
         ),
     ]
@@ -207,8 +218,8 @@ def check_nodes(
         links: The links of the nodes.
         words: The words, int or string `[size]`, needed for problems of words.
     """
-    found = tf.where(tf.stack([problem.where for problem in problems]), name="found")[:1]
-    problem, number = tf.unstack(tf.cast(found, tf.int32), axis=1)
+    first = tf.where(tf.stack([problem.where for problem in problems]), name="found")[:1]
+    problem, number = tf.unstack(tf.cast(first, tf.int32), axis=1)
     text = [
         tf.gather([problem.sentence for problem in problems], problem),
         tf.strings.format(" [tree, node]: {}", links.tree_and_node(number)),
@@ -277,7 +288,7 @@ def in_cycles(links: Links) -> tf.Tensor:
     parents = tf.tensor_scatter_nd_update(tf.range(size + 1), numbers, links.parents)[:size]
     _, ancestors = tf.while_loop(
         lambda reach, _: reach < links.nodes,
-        lambda reach, found: (reach * 2, tf.gather(found, found)),
+        lambda reach, above: (reach * 2, tf.gather(above, above)),
         (tf.constant(1), parents),
     )
     return (links.num_parents > 0) & (ancestors != links.roots)
@@ -298,15 +309,17 @@ def in_circles(links: Links) -> tf.Tensor:
 def _goes_on(ones: tf.Tensor, others: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
     """Whether an endless path begins at each node, bool `[size]`, by the ends of all edges."""
 
-    def turn(before: tf.Tensor, found: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        follows = tf.cast(tf.gather(found, others), tf.int32)
-        return found, tf.math.unsorted_segment_max(follows, ones, size) > 0
+    def turn(before: tf.Tensor, now: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        follows = tf.cast(tf.gather(now, others), tf.int32)
+        return now, tf.math.unsorted_segment_max(follows, ones, size) > 0
 
     everything = tf.fill([size], True)
-    _, found = tf.while_loop(
-        lambda before, found: tf.reduce_any(before != found), turn, turn(everything, everything)
+    _, now = tf.while_loop(
+        lambda before, now: tf.reduce_any(before != now),
+        turn,
+        turn(everything, everything),
     )
-    return found
+    return now
 
 
 def problems_of_words(words: tf.Tensor, links: Links, rules: WordRules) -> list[Problem]:
@@ -351,11 +364,10 @@ def problems_of_words(words: tf.Tensor, links: Links, rules: WordRules) -> list[
 @functools.cache
 def tree_checks(
     children_spec: tf.TypeSpec,
-    links_spec: tuple[tf.TensorSpec, ...],
     word_dtype: tf.DType | None,
     rules: WordRules | None,
-    arity: int | None = None,
-    shares: bool = False,
+    arity: int | None,
+    shares: bool,
 ) -> Callable[..., tf.Tensor]:
     """Returns a `tf.function` that fails with the first thing that is wrong with trees.
 
@@ -365,7 +377,6 @@ def tree_checks(
     Args:
         children_spec: The spec of the children, int32 or int64 `[batch, nodes, arity]`, or ragged
             `[batch, (nodes), (children)]`.
-        links_spec: The specs of the tensors of their links.
         word_dtype: The dtype of the words, int or string `[size]`, of all nodes of the batch, or
             bool for whether they have features; None if it takes none.
         rules: The words that are allowed.
@@ -373,14 +384,12 @@ def tree_checks(
         shares: Whether a node may have several parents.
 
     Returns:
-        A function of the children, the tensors of their links, and words, if any; it returns True.
+        A function of the children, and words, if any; it returns True.
     """
 
-    def run(
-        children: Any, of_links: tuple[tf.Tensor, ...], words: tf.Tensor | None = None
-    ) -> tf.Tensor:
+    def run(children: Any, words: tf.Tensor | None = None) -> tf.Tensor:
         is_ragged = isinstance(children, tf.RaggedTensor)
-        links = Links(*of_links)
+        links = links_of(children)
         checks = check_rows(children, arity) if is_ragged else check_indices(children)
         with tf.control_dependencies(checks):
             problems = problems_of_links(links, shares, has_padding=not is_ragged)
@@ -390,7 +399,7 @@ def tree_checks(
         with tf.control_dependencies(checks):
             return tf.constant(True)
 
-    signature: list[Any] = [children_spec, links_spec]
+    signature = [children_spec]
     if word_dtype is not None:
         signature.append(tf.TensorSpec([None], word_dtype))
     return tf.function(unseen_by_op_callbacks()(run), input_signature=signature, autograph=False)

@@ -152,7 +152,7 @@ def refuse_mask(name: str, mask: Any) -> None:
 
     `keras.Sequential` passes a list with an entry for each input, which is None without a mask.
     """
-    if any(item is not None for item in keras.tree.flatten(mask)):
+    if any(part is not None for part in keras.tree.flatten(mask)):
         raise ValueError(
             f"{name} takes no `mask`: `children` say which nodes there are. To leave a node out, "
             "leave it out of `x` and `children`."
@@ -175,7 +175,7 @@ def are_states(x: Any) -> bool:
     A symbolic tensor knows all layers before it. Any other tensor, or its Keras mask, has a mark.
     """
     if not isinstance(x, keras.KerasTensor):
-        return any(getattr(one, "_is_of_tree_nodes", False) for one in (x, mask_of(x)))
+        return any(getattr(marked, "_is_of_tree_nodes", False) for marked in (x, mask_of(x)))
     if not comes_from_layers(x):
         return False
     sources = keras.utils.get_source_inputs(x)
@@ -192,6 +192,12 @@ def _returns_all_states(operation: Any) -> bool:
     return is_model and any(map(_returns_all_states, operation.layers))
 
 
+def node_mask(children: Any) -> tf.Tensor:
+    """Which places of padded trees hold tree nodes, bool `[batch, nodes]`."""
+    is_called = links_of(as_indices(children)).is_called
+    return tf.reshape(is_called, tf.shape(children)[:2])
+
+
 @keras.saving.register_keras_serializable("kerasrec")
 class NodeMask(keras.Operation):
     """Computes which places of padded trees hold tree nodes, as the mask of a tree layer.
@@ -205,8 +211,7 @@ class NodeMask(keras.Operation):
 
     def call(self, children: Any) -> tf.Tensor:
         """Computes the mask; the tree layer beside it checks the trees."""
-        is_called = links_of(as_indices(children)).is_called
-        return tf.reshape(is_called, tf.shape(children)[:2])
+        return node_mask(children)
 
     def compute_output_spec(self, children: Any) -> keras.KerasTensor:
         """Returns the symbolic mask."""

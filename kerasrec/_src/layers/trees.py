@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kerasrec._src.layers.links import Links, links_of, links_of_rows
+from kerasrec._src.layers.links import Links, links_of
 from kerasrec._src.layers.tree_checks import WordRules, in_cycles, tree_checks
 from kerasrec._src.private import in_xla
 
@@ -81,144 +81,99 @@ def as_indices(numbers: tf.Tensor) -> tf.Tensor:
     return tf.cast(numbers, tf.int64)
 
 
-def tables_of(
+def node_tables(
     children: Any,
-    words: tf.Tensor | None = None,
+    words: Any = None,
     rules: WordRules | None = None,
     arity: int | None = None,
-    shares: bool = False,
-) -> NodeTables:
-    """Calls `node_tables` for padded children and `tables_of_rows` for ragged ones."""
-    if isinstance(children, tf.RaggedTensor):
-        return tables_of_rows(children, words, rules, arity, shares)
-    return node_tables(children, words, rules, shares)
-
-
-def node_tables(
-    children: tf.Tensor,
-    words: tf.Tensor | None = None,
-    rules: WordRules | None = None,
     shares: bool = False,
 ) -> NodeTables:
     """Returns tables for trees, which are checked while the graph runs.
 
     Args:
-        children: The children, int32 or int64 `[batch, nodes, arity]`.
-        words: The words, int `[batch, nodes]`, if they are to be checked, too; padding has none.
+        children: The children, int32 or int64 `[batch, nodes, arity]`, or ragged
+            `[batch, (nodes), (children)]`, -1 for none. Tables of ragged children are as large as
+            all nodes and children.
+        words: The words, int or string `[batch, nodes]`, ragged if children are, if they are to be
+            checked, too; or whether each node has features, bool. Padding has none.
         rules: The words that are allowed.
+        arity: The largest number of children of a tree node, for ragged children; None for any.
         shares: Whether a node may have several parents.
 
     Raises:
         tf.errors.InvalidArgumentError: If a child index is out of range, a node has two parents,
-          node 0 is not the root, nodes form a cycle, or a tree has no nodes; or if a word breaks
-          the rules.
+          node 0 is not the root, nodes form a cycle, a tree has no nodes, or a row more than
+          `arity` children; or if a word breaks the rules.
     """
+    is_ragged = isinstance(children, tf.RaggedTensor)
     links = links_of(children)
-    nodes, is_called = links.nodes, links.is_called
+    is_called, size = links.is_called, tf.size(links.roots)
+    # One caller or padding, and an allowed word. Rows have no padding.
+    is_right_node = is_called
+    if not is_ragged:
+        is_right_node |= ~(links.has_children | links.is_skipped)
+    if not shares:
+        is_right_node &= links.num_callers <= 1
+    if words is not None and rules is not None:
+        words = words.values if is_ragged else tf.reshape(words, [-1])
+        is_right_node &= rules.allow(words, links)
+    num_nodes = children.row_lengths() if is_ragged else links.nodes
+    are_right = tf.reduce_all(num_nodes > 0) & tf.reduce_all(is_right_node)
+    indices = children.flat_values if is_ragged else children
+    are_right &= tf.reduce_all(links.is_child | (indices == -1))
+    if is_ragged and arity is not None:
+        are_right &= tf.reduce_all(children.values.row_lengths() <= arity)
     # Nearly all trees are right and have parents before children, so that there are no cycles.
-    comes_later = children > tf.cast(tf.range(nodes), children.dtype)[:, tf.newaxis]
-    is_right_node, words = _right_nodes(links, words, rules, shares)
-    is_in_order = tf.reduce_all((links.is_child & comes_later) | (children == -1))
-    are_right = (nodes > 0) & tf.reduce_all(is_right_node)
+    is_in_order = tf.reduce_all(tf.reshape(links.numbers, [-1]) > links.parents)
     checks = []
     if in_xla():
-        are_right &= tf.reduce_all(links.is_child | (children == -1))
         are_right &= tf.cond(
             is_in_order, lambda: tf.constant(True), lambda: ~tf.reduce_any(in_cycles(links))
         )
     else:
-        spec = tf.TensorSpec([None, None, None], children.dtype)
-        is_usual = are_right & is_in_order
-        checks = [_raise_unless(is_usual, spec, children, links, words, rules, shares=shares)]
+        checks = [_raise_unless(are_right & is_in_order, children, words, rules, arity, shares)]
 
     # All tables wait for the checks, so that no op that reads them fails first, less clearly.
     with tf.control_dependencies(checks):
-        batch, _, arity = tf.unstack(tf.shape(children))
-        missing = batch * nodes
-        numbers = tf.concat([links.numbers, tf.fill([1, arity], missing)], 0, "children")
         kinds = tf.concat([tf.where(links.has_children, INNER, LEAF), [MISSING]], 0, "kinds")
+        if is_ragged:
+            roots = tf.cast(children.row_starts(), tf.int32)
+            return NodeTables(
+                _rows_of_children(children, links, arity), kinds, roots, is_called, are_right
+            )
+        batch, nodes, num_slots = tf.unstack(tf.shape(children))
+        numbers = tf.concat([links.numbers, tf.fill([1, num_slots], size)], 0, "children")
         is_node = tf.reshape(is_called, [batch, nodes])
         return NodeTables(numbers, kinds, tf.range(batch) * nodes, is_node, are_right)
 
 
-def tables_of_rows(
-    children: tf.RaggedTensor,
-    words: tf.Tensor | None = None,
-    rules: WordRules | None = None,
-    arity: int | None = None,
-    shares: bool = False,
-) -> NodeTables:
-    """Returns tables, as large as nodes and children, for trees whose children are in rows.
-
-    Args:
-        children: The children, int32 or int64 `[batch, (nodes), (children)]`, -1 for none.
-        words: The words, int `[batch, (nodes)]`, if they are to be checked, too; or whether each
-          node has features, bool.
-        rules: The words that are allowed.
-        arity: The largest number of children of a tree node; None for any number.
-        shares: Whether a node may have several parents.
-
-    Raises:
-        tf.errors.InvalidArgumentError: As for `node_tables`, and for a row of more than `arity`.
-    """
-    links = links_of_rows(children)
-    given, rows = children.flat_values, children.values
-    is_right_node, words = _right_nodes(links, words, rules, shares)
-    is_right_node &= links.is_called  # Rows have no padding.
-    is_in_order = (links.is_child & (links.numbers > links.parents)) | (given == -1)
-    are_right = tf.reduce_all(is_right_node) & tf.reduce_all(is_in_order)
-    are_right &= tf.reduce_all(children.row_lengths() > 0)
+def _rows_of_children(children: tf.RaggedTensor, links: Links, arity: int | None) -> Any:
+    """The numbers of ragged children: `children` of `NodeTables`."""
+    rows = children.values
+    size = tf.cast(rows.nrows(), tf.int32)
     if arity is not None:
-        are_right &= tf.reduce_all(rows.row_lengths() <= arity)
-    spec = tf.RaggedTensorSpec([None, None, None], given.dtype, 2, tf.int64)
-    checks = [_raise_unless(are_right, spec, children, links, words, rules, arity, shares)]
-    with tf.control_dependencies(checks):
-        size = tf.cast(rows.nrows(), tf.int32)
-        numbers: Any
-        if arity is None:
-            present = tf.boolean_mask(links.numbers, links.is_child, name="present_children")
-            lengths = tf.math.bincount(
-                tf.boolean_mask(links.parents, links.is_child), minlength=size + 1
-            )
-            numbers = tf.RaggedTensor.from_row_lengths(present, lengths, "children", False)
-        else:
-            numbers = rows.with_values(links.numbers).to_tensor(size, shape=[None, arity])
-            numbers = tf.concat([numbers, tf.fill([1, arity], size)], 0, "children")
-        kinds = tf.concat([tf.where(links.has_children, INNER, LEAF), [MISSING]], 0, "kinds")
-        roots = tf.cast(children.row_starts(), tf.int32)
-        return NodeTables(numbers, kinds, roots, links.is_called, are_right)
-
-
-def _right_nodes(
-    links: Links, words: tf.Tensor | None, rules: WordRules | None, shares: bool
-) -> tuple[tf.Tensor, tf.Tensor | None]:
-    """Whether each node is right (one caller or padding, an allowed word); and its word, if any."""
-    is_called = links.is_called
-    is_right = is_called | ~(links.has_children | links.is_skipped)
-    if not shares:
-        is_right &= links.num_callers <= 1
-    if words is None or rules is None:
-        return is_right, None
-    is_ragged = isinstance(words, tf.RaggedTensor)
-    words = words.values if is_ragged else tf.reshape(words, [-1])
-    return is_right & rules.allow(words, links), words
+        numbers = rows.with_values(links.numbers).to_tensor(size, shape=[None, arity])
+        return tf.concat([numbers, tf.fill([1, arity], size)], 0, "children")
+    present = tf.boolean_mask(links.numbers, links.is_child, name="present_children")
+    parents = tf.boolean_mask(links.parents, links.is_child)
+    lengths = tf.math.bincount(parents, minlength=size + 1)
+    return tf.RaggedTensor.from_row_lengths(present, lengths, "children", False)
 
 
 def _raise_unless(
     are_right: tf.Tensor,
-    spec: tf.TypeSpec,
     children: Any,
-    links: Links,
     words: tf.Tensor | None,
     rules: WordRules | None,
-    arity: int | None = None,
-    shares: bool = False,
+    arity: int | None,
+    shares: bool,
 ) -> tf.Tensor:
     """Runs the slow checks if something is wrong or unusual; see `tree_checks`."""
-    of_links = links.tensors()
-    of_links_spec = tuple(tf.TensorSpec([None] * one.shape.rank, one.dtype) for one in of_links)
+    is_ragged = isinstance(children, tf.RaggedTensor)
+    spec = tf.TensorSpec([None, None, None], children.dtype)
+    if is_ragged:
+        spec = tf.RaggedTensorSpec([None, None, None], children.dtype, 2, tf.int64)
     word_dtype = None if words is None else words.dtype
-    rules = rules if words is not None else None
-    check = tree_checks(spec, of_links_spec, word_dtype, rules, arity, shares)
-    given = [children, of_links] if words is None else [children, of_links, words]
+    check = tree_checks(spec, word_dtype, rules, arity if is_ragged else None, shares)
+    given = [children] if words is None else [children, words]
     return tf.cond(are_right, lambda: tf.constant(True), lambda: check(*given))
