@@ -165,9 +165,8 @@ def _check_brackets(tokens: _Tokens, has_labels: bool) -> tf.Tensor:
         "text after the tree; expected one tree in one bracket.": is_later,
         "text before the tree; expected one tree, which begins with `(`.": is_word_first,
     }
-    problems = tf.zeros_like(tokens.rows)
-    for number, is_such in enumerate(reversed(reasons.values())):
-        problems = tf.where(is_such, len(reasons) - tf.constant(number, tf.int64), problems)
+    wrong = tf.stack(list(reasons.values()))
+    is_wrong_token = tf.reduce_any(wrong, 0)
     ends = tf.concat([tokens.starts[1:], [tf.size(tokens.pieces, tf.int64)]], 0)
     is_empty = tokens.starts == ends
     last = tf.where(
@@ -175,7 +174,6 @@ def _check_brackets(tokens: _Tokens, has_labels: bool) -> tf.Tensor:
         tf.constant(0, tf.int64),
         tf.gather(tf.concat([tf.zeros([1], tf.int64), tokens.depth], 0), ends),
     )
-    is_wrong_token = problems > 0
     num_wrong = tokens.count(is_wrong_token, tokens.rows)
     is_wrong = is_empty | (num_wrong > 0) | (last > 0)
 
@@ -192,7 +190,8 @@ def _check_brackets(tokens: _Tokens, has_labels: bool) -> tf.Tensor:
             return fail(name, tf.where(is_empty[row], nothing, unclosed))
 
         def of_token() -> tf.Tensor:
-            return _fail_at(tokens, places[0], tf.gather(list(reasons), problems[places[0]] - 1))
+            first_reason = tf.where(wrong[:, places[0]])[0, 0]
+            return _fail_at(tokens, places[0], tf.gather(list(reasons), first_reason))
 
         return tf.cond(tf.size(places) == 0, of_row, of_token)
 

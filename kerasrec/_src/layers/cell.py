@@ -267,8 +267,8 @@ def call_cell(
         "Compute the loss from what the layer returns, as with `return_sequences=True`.",
     ):
         with _explaining_none(cell, arguments):
-            found = method(*arguments, **options)
-        output, states = _output_and_states(cell, found)
+            result = method(*arguments, **options)
+        output, states = _output_and_states(cell, result)
     return [output, *states] if cell.has_own_output else states
 
 
@@ -318,23 +318,23 @@ def is_of_keras(activation: Callable[..., Any]) -> bool:
 def _takes_training(cell: RecursiveCell, method: Callable[..., Any]) -> bool:
     """Whether a method takes `training`, or passes `**kwargs` to `call`, which takes it."""
     parameters = inspect.signature(method).parameters
-    hands_on = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+    hands_on = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     of_call = inspect.signature(cell.call).parameters
     return "training" in parameters or (hands_on and "training" in of_call)
 
 
-def _output_and_states(cell: RecursiveCell, found: Any) -> tuple[Any, list[Any]]:
+def _output_and_states(cell: RecursiveCell, result: Any) -> tuple[Any, list[Any]]:
     """The checked results of `call` or `call_leaf`."""
     name, sizes = type(cell).__name__, cell.state_sizes
     # Not `states[0], states`, since in `call` the argument `states` has those of the children.
     right = f"hidden, [hidden{', ...' * (len(sizes) > 1)}]"
-    is_pair = isinstance(found, tuple | list) and len(found) == 2
-    output, states = found if is_pair else (None, None)
+    is_pair = isinstance(result, tuple | list) and len(result) == 2
+    output, states = result if is_pair else (None, None)
     states = list(states) if isinstance(states, list | tuple) else [states]
-    shapes = [getattr(one, "shape", None) for one in (output, *states)]
+    shapes = [getattr(tensor, "shape", None) for tensor in (output, *states)]
     units = [None if shape is None or not len(shape) else shape[-1] for shape in shapes]
     if units != [cell.output_size, *sizes]:
-        got = f"units {units[0]} and {units[1:]}" if is_pair else repr(found)
+        got = f"units {units[0]} and {units[1:]}" if is_pair else repr(result)
         raise TraceError(
             f"`call` and `call_leaf` of {name} must return an output of {cell.output_size} units "
             f"and a list of states of {sizes} units, as its `output_size` and `state_size` say: "

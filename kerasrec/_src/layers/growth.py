@@ -151,8 +151,8 @@ def grower(
     @recursive(engine=engine, recompute=engine == "compiled")
     def grow(place: Place, states: list[tf.Tensor]) -> tf.Tensor:
         decision = decide(states, place)
-        whose = [place.tree, place.depth, place.slot, place.key, place.parent, decision.tokens]
-        collect("nodes", tf.stack([tf.cast(item, tf.int64) for item in whose], axis=1))
+        columns = [*place, decision.tokens]
+        collect("nodes", tf.stack([tf.cast(column, tf.int64) for column in columns], axis=1))
         total = decision.log_likelihood
         for slot in range(cell.arity):
 

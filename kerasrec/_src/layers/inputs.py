@@ -84,8 +84,8 @@ def look_up(
     if words.dtype == tf.string:
         texts, words = tf.unique(words, name="texts")
     # Any word that is read. There is none in a batch without trees, or if all nodes form cycles.
-    one = tf.reduce_max(tf.where(is_read, words, tf.reduce_min(words)))
-    words = tf.where(is_read, words, one)
+    read_word = tf.reduce_max(tf.where(is_read, words, tf.reduce_min(words)))
+    words = tf.where(is_read, words, read_word)
     if in_xla():  # How many are different is not known when it compiles.
         if is_plain(embedding) and embedding.variable_dtype == dtype:
             return NodeInputs(_table(embedding, is_dense), words)
@@ -208,5 +208,5 @@ def _is_random(leaf: RecursiveFunction, rows: tf.Tensor) -> bool:
     graphs = list(leaf.function_graphs(rows))
     if any(node.is_key for graph in graphs for node in graph.parameters):
         return True
-    found = operations([node for graph in graphs for node in graph.nodes])
-    return bool(found) and random_op(found) is not None
+    ops = operations([node for graph in graphs for node in graph.nodes])
+    return bool(ops) and random_op(ops) is not None

@@ -148,10 +148,10 @@ class SchemaEncoder(SchemaLayer):
         self._references = [
             [
                 ReferenceWeights(
-                    item, units, self.pooling, dtype=policy, name=f"references_{number}_{place}"
+                    field, units, self.pooling, dtype=policy, name=f"references_{number}_{place}"
                 )
-                for place, item in enumerate(kind.fields)
-                if item.is_reference and cell == "dense"
+                for place, field in enumerate(kind.fields)
+                if field.is_reference and cell == "dense"
             ]
             for number, kind in enumerate(self.schema.kinds)
         ]
@@ -177,7 +177,7 @@ class SchemaEncoder(SchemaLayer):
             ValueError: If numbers are not finite.
         """
         batches: Iterable[Any] = [data] if isinstance(data, dict) else data
-        found: dict[str, _Moments] = {}
+        moments: dict[str, _Moments] = {}
         for batch in batches:
             batch = self._with_numbers(batch[0] if isinstance(batch, tuple) else batch)
             for key, embedding, given in self._numbers():
@@ -190,10 +190,10 @@ class SchemaEncoder(SchemaLayer):
                         "finite. Leave them out, or declare the field `| None`."
                     )
                 if len(values):
-                    found.setdefault(key, _Moments(values)).add(values)
+                    moments.setdefault(key, _Moments(values)).add(values)
         for key, embedding, _ in self._numbers():
-            if key in found:
-                mean, deviation = found[key].result()
+            if key in moments:
+                mean, deviation = moments[key].result()
                 embedding.statistics[0].assign(mean)
                 embedding.statistics[1].assign(np.where(deviation > 0, deviation, 1.0))
 
@@ -208,10 +208,10 @@ class SchemaEncoder(SchemaLayer):
     def _numbers(self) -> Iterable[tuple[str, Any, str | None]]:
         """The keys of all numbers, their embeddings, and the keys that say which are given."""
         for kind, features in zip(self.schema.kinds, self._features, strict=True):
-            for item, embedding in zip(features.fields, features.embeddings, strict=True):
+            for field, embedding in zip(features.fields, features.embeddings, strict=True):
                 if embedding.statistics:
-                    given = kind.presence_key(item) if item.needs_presence else None
-                    yield kind.key(item), embedding, given
+                    given = kind.presence_key(field) if field.needs_presence else None
+                    yield kind.key(field), embedding, given
 
     def call(self, batch: dict[str, Any], *, training: bool = False) -> Any:
         """Runs the recursion; see the class."""
@@ -235,7 +235,7 @@ class SchemaEncoder(SchemaLayer):
         nodes = batch[KIND].values
         counts = tf.math.bincount(nodes, minlength=len(self.schema.kinds))
         own = [features(batch, counts[number]) for number, features in enumerate(self._features)]
-        drops = [self._drop(item) if training and self.dropout else None for item in own]
+        drops = [self._drop(x) if training and self.dropout else None for x in own]
         compute = self._lstm(own) if self._cells else self._dense(batch, own)
         states = tf.TensorSpec([self.units], self.compute_dtype)
 
@@ -246,37 +246,37 @@ class SchemaEncoder(SchemaLayer):
         )
         def encode(value: Any) -> list[tf.Tensor]:
             def of_kind(number: int, value: Any) -> list[tf.Tensor]:
-                found, *memory = compute(number, value, encode)
+                vectors, *memory = compute(number, value, encode)
                 if drops[number] is not None:
-                    found = found * value.lookup(drops[number])
+                    vectors = vectors * value.lookup(drops[number])
                 if self.return_sequences:
-                    collect("vectors", found, value, tf.size(nodes))
-                return [found, *memory]
+                    collect("vectors", vectors, value, tf.size(nodes))
+                return [vectors, *memory]
 
             kinds = {number: self.schema.kinds[number].type for number in value._kinds}
             return match(value, {kind: partial(of_kind, number) for number, kind in kinds.items()})
 
-        (found, *_), collected = encode.with_tables(self.schema.values(batch))
-        return batch[KIND].with_values(collected["vectors"]) if self.return_sequences else found
+        (vectors, *_), collected = encode.with_tables(self.schema.values(batch))
+        return batch[KIND].with_values(collected["vectors"]) if self.return_sequences else vectors
 
     def _dense(self, batch: dict[str, tf.RaggedTensor], own: list[tf.Tensor]) -> Any:
         """Computes a tree node from its own fields, `[rows, units]`, and what is below."""
         lengths = [
             {
-                item.field.name: batch[kind.key(item.field)].values.row_lengths()
-                for item in references
-                if item.field.is_list
+                reference.field.name: batch[kind.key(reference.field)].values.row_lengths()
+                for reference in references
+                if reference.field.is_list
             }
             for kind, references in zip(self.schema.kinds, self._references, strict=True)
         ]
 
         def compute(number: int, value: Any, encode: Any) -> list[tf.Tensor]:
             total = value.lookup(own[number])
-            for item in self._references[number]:
-                rows = lengths[number].get(item.field.name)
+            for reference in self._references[number]:
+                rows = lengths[number].get(reference.field.name)
                 rows = None if rows is None else value.lookup(rows)
-                below = value._read(item.field.name)
-                total = total + item.part(below, lambda below: encode(below)[0], rows)
+                below = value._read(reference.field.name)
+                total = total + reference.part(below, lambda below: encode(below)[0], rows)
             return [self.activation(total)]
 
         return compute

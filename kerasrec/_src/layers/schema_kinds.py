@@ -68,7 +68,7 @@ class FieldEmbedding(keras.layers.Layer):
             return _pooled_values(words.with_values(vectors), "mean")
         if not self.statistics:
             return tf.cast(self._layer(values), self.compute_dtype)
-        mean, deviation = (tf.convert_to_tensor(item) for item in self.statistics)
+        mean, deviation = map(tf.convert_to_tensor, self.statistics)
         numbers = (self.flat(values) - mean) / deviation
         return self._layer(tf.cast(numbers, self.compute_dtype))
 
@@ -100,24 +100,24 @@ class KindFeatures(keras.layers.Layer):
         super().__init__(autocast=False, **kwargs)
         self._kind = kind
         self._pooling = pooling
-        self.fields = [item for item in kind.fields if not item.is_reference]
+        self.fields = [field for field in kind.fields if not field.is_reference]
         policy = self.dtype_policy
         self.embeddings = [
-            FieldEmbedding(item.content, units, hash_bins, dtype=policy) for item in self.fields
+            FieldEmbedding(field.content, units, hash_bins, dtype=policy) for field in self.fields
         ]
         self._missing = [
             self.add_weight(shape=(units,), initializer="zeros", name=f"missing_{place}")
-            if item.is_optional
+            if field.is_optional
             else None
-            for place, item in enumerate(self.fields)
+            for place, field in enumerate(self.fields)
         ]
         self.queries = [
             self.add_weight(shape=(units,), name=f"query_{place}")
-            if item.is_list and "attention" in pooling
+            if field.is_list and "attention" in pooling
             else None
-            for place, item in enumerate(self.fields)
+            for place, field in enumerate(self.fields)
         ]
-        num_vectors = sum(len(self._pooling) if item.is_list else 1 for item in self.fields)
+        num_vectors = sum(len(self._pooling) if field.is_list else 1 for field in self.fields)
         self._dense = []
         if self.fields:
             self._dense = [
@@ -147,21 +147,21 @@ class KindFeatures(keras.layers.Layer):
             )
             for part in self._parts(batch, *places)
         ]
-        found = tf.concat(parts, axis=1)
+        features = tf.concat(parts, axis=1)
         for layer in self._dense:
-            found = layer(found)
-        return found
+            features = layer(features)
+        return features
 
     def _parts(
         self,
         batch: dict[str, tf.RaggedTensor],
-        item: Field,
+        field: Field,
         embedding: FieldEmbedding,
         missing: keras.Variable | None,
         query: keras.Variable | None,
     ) -> list[tf.Tensor]:
-        values = batch[self._kind.key(item)].values
-        if item.is_list:
+        values = batch[self._kind.key(field)].values
+        if field.is_list:
             vectors = values.with_values(embedding(values.values))
             if query is not None:
                 query = tf.cast(query, vectors.dtype)
@@ -171,11 +171,11 @@ class KindFeatures(keras.layers.Layer):
                 else _pooled_values(vectors, way)
                 for way in self._pooling
             ]
-        found = embedding(values)
+        vector = embedding(values)
         if missing is None:
-            return [found]
-        is_given = batch[self._kind.presence_key(item)].values[:, None]
-        return [tf.where(is_given, found, tf.cast(missing, found.dtype))]
+            return [vector]
+        is_given = batch[self._kind.presence_key(field)].values[:, None]
+        return [tf.where(is_given, vector, tf.cast(missing, vector.dtype))]
 
 
 class ReferenceWeights(keras.layers.Layer):
@@ -199,11 +199,11 @@ class ReferenceWeights(keras.layers.Layer):
             self.absent = self.add_weight(shape=(units,), initializer="zeros", name="absent")
         self.built = True
 
-    def part(self, found: Any, encode: Any, lengths: tf.Tensor | None) -> tf.Tensor:
+    def part(self, value: Any, encode: Any, lengths: tf.Tensor | None) -> tf.Tensor:
         """Returns the summand for the tree nodes that the field refers to, `[tokens, units]`.
 
         Args:
-            found: The field's value, or rows of values.
+            value: The field's value, or rows of values.
             encode: The recursive function.
             lengths: The lengths of the rows of a list.
         """
@@ -211,9 +211,9 @@ class ReferenceWeights(keras.layers.Layer):
         kernel = tf.cast(self.kernel, dtype)
         if self.field.is_optional:
             absent = tf.cast(self.absent, dtype)
-            found = match(found, {None: lambda: absent, DataType: encode})
-            return tf.matmul(found, kernel)
-        vectors = encode(found)
+            vector = match(value, {None: lambda: absent, DataType: encode})
+            return tf.matmul(vector, kernel)
+        vectors = encode(value)
         if not self.field.is_list:
             return tf.matmul(vectors, kernel)
         parts = [
@@ -248,7 +248,7 @@ class KindLSTM(keras.layers.Layer):
 
     def __init__(self, kind: Kind, units: int, **kwargs: Any):
         super().__init__(autocast=False, **kwargs)
-        self.fields = [item for item in kind.fields if item.is_reference]
+        self.fields = [field for field in kind.fields if field.is_reference]
         self._units = units
         gates = 4 if self.fields else 3
         self.kernel = self.add_weight(shape=(units, gates * units), name="kernel")
@@ -293,7 +293,7 @@ class KindLSTM(keras.layers.Layer):
         return [tf.sigmoid(out_gate) * tf.tanh(memory), memory]
 
     def _of_field(
-        self, field: Field, found: Any, encode: Any, forget: tf.Tensor, kernel: tf.Tensor
+        self, field: Field, value: Any, encode: Any, forget: tf.Tensor, kernel: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """The sums of the children's h and of the kept part of their c; zero without children."""
 
@@ -302,13 +302,13 @@ class KindLSTM(keras.layers.Layer):
             return tf.sigmoid(forget + tf.matmul(hidden, kernel)) * memory
 
         if field.is_list:
-            states = encode(found)
+            states = encode(value)
             return tf.reduce_sum(states[0], axis=1), tf.reduce_sum(map_fn(kept, states), axis=1)
         if field.is_optional:
             zeros = tf.zeros([self._units], self.compute_dtype)
-            states = match(found, {None: lambda: [zeros, zeros], DataType: encode})
+            states = match(value, {None: lambda: [zeros, zeros], DataType: encode})
         else:
-            states = encode(found)
+            states = encode(value)
         return states[0], kept(states)
 
 
@@ -317,8 +317,8 @@ def _pooled_values(rows: tf.RaggedTensor, way: str) -> tf.Tensor:
     lengths = rows.row_lengths()
     ids, count = row_ids(lengths), rows.nrows()
     if way == "max":
-        found = tf.math.unsorted_segment_max(rows.values, ids, count)
-        return tf.where(lengths[:, None] > 0, found, tf.zeros_like(found))
+        pooled_rows = tf.math.unsorted_segment_max(rows.values, ids, count)
+        return tf.where(lengths[:, None] > 0, pooled_rows, tf.zeros_like(pooled_rows))
     segment = tf.math.unsorted_segment_sum if way == "sum" else tf.math.unsorted_segment_mean
     return tf.cast(segment(in_float32(rows.values), ids, count), rows.dtype)
 
@@ -343,12 +343,12 @@ def _pooled(rows: Any, way: str, lengths: tf.Tensor) -> tf.Tensor:
         lengths: The lengths of the rows, int `[tokens]`.
     """
     if way == "max":
-        found = tf.reduce_max(rows, axis=1)
-        return tf.where(lengths[:, None] > 0, found, tf.zeros_like(found))
-    found = tf.reduce_sum(rows, axis=1)
+        pooled_rows = tf.reduce_max(rows, axis=1)
+        return tf.where(lengths[:, None] > 0, pooled_rows, tf.zeros_like(pooled_rows))
+    pooled_rows = tf.reduce_sum(rows, axis=1)
     if way == "sum":
-        return found
-    return found / tf.cast(tf.maximum(lengths, 1), found.dtype)[:, None]
+        return pooled_rows
+    return pooled_rows / tf.cast(tf.maximum(lengths, 1), pooled_rows.dtype)[:, None]
 
 
 def _attended(rows: Any, query: tf.Tensor) -> tf.Tensor:

@@ -80,8 +80,8 @@ class SchemaTrees(SchemaLayer):
         """The entry of each kind, by its name, since a loaded schema has other classes."""
         if of_kinds is None or callable(of_kinds):
             return of_kinds
-        found = by_kind(self.schema, name, of_kinds)
-        return {kind.name: entry for kind, entry in found.items()}
+        entries = by_kind(self.schema, name, of_kinds)
+        return {kind.name: entry for kind, entry in entries.items()}
 
     def _trees(self, batch: dict[str, tf.RaggedTensor]) -> tuple[Any, tf.RaggedTensor]:
         options = {name: getattr(self, name) for name in _ARGUMENTS}
@@ -108,17 +108,17 @@ class SchemaTrees(SchemaLayer):
         """Makes trees; see the class."""
         if is_stand_in(batch):
             size = tf.shape(next(iter(batch.values())))[0]
-            found: tuple[Any, Any] = tf.nest.map_structure(
-                lambda spec: tf.zeros([size, *(item or 1 for item in spec.shape[1:])], spec.dtype),
+            zeros: tuple[Any, Any] = tf.nest.map_structure(
+                lambda spec: tf.zeros([size, *(dim or 1 for dim in spec.shape[1:])], spec.dtype),
                 self._run().structured_outputs,
             )
-            return found
-        found = self._run()(self._checked(batch))
-        return found
+            return zeros
+        trees: tuple[Any, Any] = self._run()(self._checked(batch))
+        return trees
 
     def compute_output_spec(self, batch: dict[str, Any]) -> Any:
         """Returns symbolic `x` and `children`."""
-        (size, *_), *_ = (item.shape for item in self.schema._checked(batch).values())
+        (size, *_), *_ = (tensor.shape for tensor in self.schema._checked(batch).values())
         return tf.nest.map_structure(
             lambda spec: keras.KerasTensor((size, *spec.shape[1:]), spec.dtype.name, ragged=True),
             self._run().structured_outputs,
@@ -147,7 +147,7 @@ def _config_of(given: Any) -> Any:
     array = np.asarray(given)
     if array.dtype.kind in "OSU":  # Keras does not load all forms of text that it saves.
         return keras.tree.map_structure(
-            lambda one: one.decode() if isinstance(one, bytes) else one, array.tolist()
+            lambda text: text.decode() if isinstance(text, bytes) else text, array.tolist()
         )
     return keras.saving.serialize_keras_object(given)
 

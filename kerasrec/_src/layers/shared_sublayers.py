@@ -28,7 +28,7 @@ def plain(value: Any) -> Any:
     A list that is an attribute of a layer becomes one that knows the layer. HDF5 files are written
     from a deep copy of the configuration, which would have to copy the layer.
     """
-    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
+    return [plain(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def freeze_sublayers(layer: keras.layers.Layer) -> None:

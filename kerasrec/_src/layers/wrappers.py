@@ -135,7 +135,7 @@ class Bidirectional(TreeLayer):
                 f'`merge_mode="{self.merge_mode}"` needs outputs of the same size: `layer` has '
                 f'{units} units, `downward_layer` {units_down}. Use "concat" or None.'
             )
-        dtypes = {one.compute_dtype for one in (self, layer, down)}
+        dtypes = {each.compute_dtype for each in (self, layer, down)}
         if len(dtypes) > 1:
             raise ValueError(
                 f"{self.name} and its two layers compute in {' and '.join(sorted(dtypes))}. Give "
@@ -185,7 +185,7 @@ class Bidirectional(TreeLayer):
 
     def compute_output_shape(self, x_shape: Any, children_shape: Any) -> Any:
         """Returns the shapes of what `call` returns."""
-        units = [one.cell.output_size for one in (self.upward_layer, self.downward_layer)]
+        units = [layer.cell.output_size for layer in (self.upward_layer, self.downward_layer)]
         if self.merge_mode is None:
             return [(*x_shape[:2], size) for size in units]
         return (*x_shape[:2], sum(units) if self.merge_mode == "concat" else units[0])
