@@ -125,7 +125,10 @@ class ChildSumTreeLSTMCell(TreeLSTMCell):
         """Computes inner nodes; see `RecursiveCell.call`."""
         units = self.units
         kernel, forget_kernel = tf.split(self.recurrent_kernel, [3 * units, units], -1)
-        own, own_forget = self._of_inputs(inputs)
+        own, own_forget = None, None
+        from_inputs = self._of_inputs(inputs)
+        if from_inputs is not None:
+            own, own_forget = tf.split(from_inputs, [3 * units, units], -1)
 
         def kept(child: Sequence[Any]) -> Any:
             hidden, memory = child
@@ -140,17 +143,6 @@ class ChildSumTreeLSTMCell(TreeLSTMCell):
             total = total + own
         out_in, update = tf.split(total, [2 * units, units], -1)
         return self._new_state(out_in, update, [carry])
-
-    def _of_inputs(self, inputs: Any) -> list[Any]:
-        """What inputs and bias add to the gates i, o, u, and to f; None for nothing."""
-        if inputs is None and self.bias is None:
-            return [None, None]
-        if inputs is None:
-            return tf.split(self.bias, [3 * self.units, self.units], -1)
-        total = ops.matmul(inputs, self.kernel)
-        if self.bias is not None:
-            total = total + self.bias
-        return tf.split(total, [3 * self.units, self.units], -1)
 
 
 @keras.saving.register_keras_serializable("kerasrec")

@@ -114,6 +114,23 @@ class KernelCell(RecursiveCell):
             constraint=getattr(self, f"{options}_constraint"),
         )
 
+    def _of_inputs(self, inputs: Any, gates: int | None = None) -> Any:
+        """What inputs and bias add to the gates, `[nodes, gates * units]`; None for nothing.
+
+        Args:
+            inputs: The inputs, `[nodes, features]`, or None.
+            gates: The number of gates, which are the first ones; by default all.
+        """
+        size = self.kernel.shape[-1] if gates is None else gates * self.units
+        total = None
+        if inputs is not None:
+            has_more = self.kernel.shape[-1] > size
+            total = ops.matmul(inputs, self.kernel[:, :size] if has_more else self.kernel)
+        if self.bias is None:
+            return total
+        bias = self.bias if gates is None else self.bias[:size]
+        return bias if total is None else total + bias
+
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor arguments, as Keras saves them."""
         return {

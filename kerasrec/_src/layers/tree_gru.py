@@ -127,7 +127,11 @@ class TreeGRUCell(KernelCell):
         below = [child[0] for child in states]
         hidden = ops.concatenate(below, -1)
         kernel, gate_kernel = tf.split(self.recurrent_kernel, [units, -1], -1)
-        own, own_gates = self._of_inputs(inputs)
+        own, own_gates = 0.0, 0.0
+        from_inputs = self._of_inputs(inputs)
+        if from_inputs is not None:
+            own, own_update, own_reset = tf.split(from_inputs, 3, -1)
+            own_gates = ops.concatenate([own_update] + [own_reset] * self.arity, -1)
         gates = ops.matmul(hidden, gate_kernel) + own_gates
         gates = of_each_gate(self.recurrent_activation, gates, 1 + len(states))
         update, reset = tf.split(gates, [units, -1], -1)
@@ -137,23 +141,9 @@ class TreeGRUCell(KernelCell):
 
     def call_leaf(self, inputs: Any, **kwargs: Any) -> tuple[Any, list[Any]]:
         """Computes leaves; see `RecursiveCell.call_leaf`."""
-        units = self.units
-        total = ops.matmul(inputs, self.kernel[:, : 2 * units])
-        if self.bias is not None:
-            total = total + self.bias[: 2 * units]
-        new, update = tf.split(total, 2, -1)
+        new, update = tf.split(self._of_inputs(inputs, gates=2), 2, -1)
         hidden = self.activation(new) * (1 - self.recurrent_activation(update))
         return hidden, [hidden]
-
-    def _of_inputs(self, inputs: Any) -> Sequence[Any]:
-        """What inputs and bias add to u, and to z and each r_k."""
-        if inputs is None and self.bias is None:
-            return 0.0, 0.0
-        total = self.bias if inputs is None else ops.matmul(inputs, self.kernel)
-        if inputs is not None and self.bias is not None:
-            total = total + self.bias
-        new, update, reset = tf.split(total, 3, -1)
-        return new, ops.concatenate([update] + [reset] * self.arity, -1)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor arguments, as Keras saves them."""

@@ -139,11 +139,7 @@ class TreeLSTMCell(LSTMCell):
     def call_leaf(self, inputs: Any, **kwargs: Any) -> tuple[Any, list[Any]]:
         """Computes leaves; see `RecursiveCell.call_leaf`."""
         units = self.units
-        kernel = self.kernel[:, : 3 * units] if self.inner_inputs else self.kernel
-        total = ops.matmul(inputs, kernel)
-        if self.bias is not None:
-            total = total + self.bias[: 3 * units]
-        out_in, update = tf.split(total, [2 * units, units], -1)
+        out_in, update = tf.split(self._of_inputs(inputs, gates=3), [2 * units, units], -1)
         return self._new_state(out_in, update, [])
 
     def _new_state(self, out_in: Any, update: Any, carry: list[Any]) -> tuple[Any, list[Any]]:
