@@ -22,7 +22,7 @@ from kerasrec._src.datatypes.kinds import Kinds
 
 
 class KindConfig(TypedDict):
-    """A kind, by names: its fields as from `_field_config`, and the form of its documents."""
+    """A kind, by names: its fields as from `field_config`, and the form of its documents."""
 
     name: str
     family: str
@@ -49,7 +49,7 @@ def config_of(schema: Kinds) -> dict[str, Any]:
             name=kind.name,
             family=family_of(kind.type).__name__,
             form=kind.form,
-            fields=[_field_config(field) for field in kind.fields],
+            fields=[field_config(field) for field in kind.fields],
         )
         for kind in schema.kinds
     ]
@@ -111,10 +111,11 @@ def _type(name: str, bases: tuple[type[DataType], ...], **attributes: Any) -> ty
     return new_type
 
 
-def _field_config(field: Field) -> dict[str, Any]:
+def field_config(field: Field) -> dict[str, Any]:
+    """A field as plain data; a reference may name its type instead."""
     content = field.content
     if isinstance(content, Reference):
-        what: dict[str, Any] = {"family": content.family.__name__}
+        what: dict[str, Any] = {"family": getattr(content.family, "__name__", content.family)}
     elif isinstance(content, Choice):
         plain = [
             choice.name if isinstance(choice, enum.Enum) else choice for choice in content.values

@@ -18,7 +18,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kerasrec._src.datatypes.config import KindConfig
+from kerasrec._src.datatypes.config import KindConfig, field_config
 from kerasrec._src.datatypes.documents import (
     CYCLE,
     ITEM,
@@ -30,6 +30,11 @@ from kerasrec._src.datatypes.documents import (
     not_json,
 )
 from kerasrec._src.datatypes.field import (
+    Choice,
+    Content,
+    Field,
+    Numbers,
+    Reference,
     as_text,
     check_name,
     check_text,
@@ -41,7 +46,7 @@ from kerasrec._src.datatypes.kinds import LIST, NUMBER, OBJECT, TEXT, TRUTH
 
 ROOT, NODE = "document", "node"
 # The content of a field of numbers: with as many digits as numbers of JSON have.
-_NUMBERS = {"dtype": "float64", "shape": []}
+_NUMBERS = Numbers(tf.float64)
 
 
 def infer(
@@ -80,9 +85,9 @@ def infer(
         for number in choices:
             if not holds(tf.float64, number):
                 raise ValueError(f"numbers={name!r}: a number {reason_not_held(number)}.")
-        field.pop("choices", None)
-        field.pop("takes_others", None)
-        field |= _NUMBERS
+        number_field = Field(field["name"], _NUMBERS, field["is_list"], field["is_optional"])
+        field.clear()
+        field.update(field_config(number_field))
     return config, [name for name, is_chosen in left_out.items() if is_chosen]
 
 
@@ -144,23 +149,20 @@ class _Scalars:
         are_text = not any(isinstance(value, bytes) for value in self.different)
         return few and are_text and 2 * len(self.different) <= self.num_seen
 
-    def content(self, form: str) -> dict[str, Any]:
+    def content(self, form: str) -> Numbers | Choice:
         """Returns the content of a field of one of these forms."""
         if form == TRUTH:
-            return {"dtype": "bool", "shape": []}
+            return Numbers(tf.bool)
         if form == NUMBER:
             if self.are_integers and self.are_choices:
-                return _choices(sorted({as_number(value) for value in self.different}))
+                numbers: set[Any] = {as_number(value) for value in self.different}
+                return Choice(tuple(sorted(numbers)), takes_others=True)
             if self.refused:
                 raise self.refused
-            return dict(_NUMBERS)
+            return _NUMBERS
         if self.are_choices:
-            return _choices(sorted(self.different))
-        return {"dtype": "string", "shape": []}
-
-
-def _choices(values: list[Any]) -> dict[str, Any]:
-    return {"choices": values, "takes_others": True}
+            return Choice(tuple(sorted(self.different)), takes_others=True)
+        return Numbers(tf.string)
 
 
 @dataclass
@@ -206,7 +208,7 @@ class _Place:
         forms = [OBJECT] * (self.objects is not None or self.has_kinds)
         return forms + [LIST] * (self.items is not None) + list(self._by_form())
 
-    def content(self, form: str) -> dict[str, Any]:
+    def content(self, form: str) -> Content:
         """Returns the content of a field for scalars of a form."""
         return self._by_form()[form].content(form)
 
@@ -430,7 +432,7 @@ class _Config:
                 continue
             name = self._unique((f"{family}.{form}",))
             content = self._entries(place) if form == LIST else place.content(form)
-            fields = [] if content is None else [_field(ITEM, content, form == LIST, False)]
+            fields = [] if content is None else [field_config(Field(ITEM, content, form == LIST))]
             if content is None:
                 self.left_out[f"the entries of {'.'.join(place.path)}"] = True
             kinds.append(KindConfig(name=name, family=family, form=form, fields=fields))
@@ -445,23 +447,23 @@ class _Config:
                 self.left_out[f"{kind}.{key}"] = not objects.is_of_ast
             else:
                 is_optional = not is_list and objects.counts[key] < objects.num_seen
-                fields.append(_field(key, content, is_list, is_optional))
+                fields.append(field_config(Field(key, content, is_list, is_optional)))
         return fields
 
-    def _entries(self, place: _Place) -> dict[str, Any] | None:
+    def _entries(self, place: _Place) -> Content | None:
         """The content of an entry of the lists at a place; None if all were empty."""
         content = self._content(place.items)
         if content is not None and place.refused:
             raise place.refused
         return content
 
-    def _content(self, place: _Place | None) -> dict[str, Any] | None:
+    def _content(self, place: _Place | None) -> Content | None:
         """The content of one document of a place; None if none was seen."""
         if place is None or not place.forms:
             return None
         if len(place.forms) == 1 and place.forms[0] not in (OBJECT, LIST):
             return place.content(place.forms[0])
-        return {"family": self._family(place)}
+        return Reference(self._family(place))
 
     def _unique(self, path: tuple[str, ...]) -> str:
         """The last keys of a path, as many as are needed for a new name."""
@@ -470,10 +472,6 @@ class _Config:
         name = next(candidate for candidate in names if candidate not in self._names)
         self._names.add(name)
         return name
-
-
-def _field(name: str, content: dict[str, Any], is_list: bool, is_optional: bool) -> dict[str, Any]:
-    return {"name": name, **content, "is_list": is_list, "is_optional": is_optional}
 
 
 def _error(number: int, place: _Place, reason: object) -> ValueError:
