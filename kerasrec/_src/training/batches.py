@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import keras
 import tensorflow as tf
 
-from kerasrec._src.training.strategies import is_of_workers, of_all_workers, replicas_here
+from kerasrec._src.training.strategies import of_all_workers, replicas_here
 
 # Reads the parts for the replicas of one process, which the context names.
 Reader: TypeAlias = Callable[[tf.distribute.InputContext], tf.data.Dataset]
@@ -138,7 +138,6 @@ class Parts:
         self._strategy = strategy
         context = replicas_here(strategy)
         self._number = context.num_replicas_in_sync // context.num_input_pipelines
-        self._of_workers = is_of_workers(strategy)
         self._has_fingerprints = batches.reader is None and context.num_input_pipelines > 1
         if batches.reader:
             self._dataset = batches.reader(context)
@@ -167,15 +166,15 @@ class Parts:
             fingerprint = 0
             if self._has_fingerprints:
                 parts, (fingerprint, *_) = zip(*parts, strict=True)
-            if self._of_workers and index == 0:
+            if index == 0:
                 self._check(int(fingerprint))
             yield parts
 
     def _check(self, fingerprint: int) -> None:
         """Compares this worker's first batch, and number of batches, with those of the others."""
         number = int(self._dataset.cardinality())
-        own = tf.constant([[number, fingerprint]], tf.int64)
-        numbers, fingerprints = zip(*of_all_workers(self._strategy, own), strict=True)
+        answers = of_all_workers(self._strategy, number, fingerprint)
+        numbers, fingerprints = zip(*answers, strict=True)
         if any(number != numbers[0] for number in numbers):
             raise ValueError(
                 f"Workers have different numbers of batches of `{self._name}`: {list(numbers)}. "

@@ -10,7 +10,7 @@ from pathlib import Path
 import keras
 import tensorflow as tf
 
-from kerasrec._src.training.strategies import is_chief, is_of_workers, of_all_workers
+from kerasrec._src.training.strategies import is_chief, of_all_workers
 
 
 def of_this_worker(
@@ -66,9 +66,7 @@ def want_metrics(
         for callback in callbacks
         for method in methods
     )
-    if is_of_workers(strategy):
-        return any(map(any, of_all_workers(strategy, tf.constant([[int(wanted)]]))))
-    return wanted
+    return any(map(any, of_all_workers(strategy, int(wanted))))
 
 
 def _appending(callback: keras.callbacks.Callback) -> keras.callbacks.Callback:

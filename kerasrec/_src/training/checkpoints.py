@@ -20,7 +20,7 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec._src.training.lock import locked
-from kerasrec._src.training.strategies import is_chief, is_of_workers, of_all_workers
+from kerasrec._src.training.strategies import is_chief, of_all_workers
 
 # The number that is kept: if the newest is damaged, training resumes from the one before.
 NUM_KEPT = 2
@@ -245,10 +245,9 @@ def _together(strategy: tf.distribute.Strategy, directory: str) -> Any:
         yield
         failed = False
     finally:
-        if is_of_workers(strategy):
-            answers = of_all_workers(strategy, tf.constant([[int(failed)]]))
-            if not failed and any(map(any, answers)):
-                number = [bool(answer) for (answer,) in answers].index(True)
-                raise RuntimeError(
-                    f"Worker {number} cannot use `backup_dir` '{directory}'; its error says why."
-                )
+        answers = of_all_workers(strategy, int(failed))
+        if not failed and [1] in answers:
+            raise RuntimeError(
+                f"Worker {answers.index([1])} cannot use `backup_dir` '{directory}'; its error "
+                "says why."
+            )

@@ -241,11 +241,7 @@ class Progress:
         )
 
     def _check_workers_agree(self) -> None:
-        strategy = self.model.distribute_strategy
-        if not is_of_workers(strategy):
-            return
-        own = tf.constant([[self.epoch, self.step]])
-        places = of_all_workers(strategy, own)
+        places = of_all_workers(self.model.distribute_strategy, self.epoch, self.step)
         if any(place != places[0] for place in places):
             raise ValueError(
                 f"Workers resume from different places, [epoch, step] {places}: each has its own "

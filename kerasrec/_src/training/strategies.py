@@ -51,8 +51,14 @@ def replicas_here(strategy: tf.distribute.Strategy) -> tf.distribute.InputContex
     )
 
 
-def of_all_workers(strategy: tf.distribute.Strategy, row: tf.Tensor) -> list[list[int]]:
-    """A tensor with one row of each replica; all workers must ask for it together."""
+def of_all_workers(strategy: tf.distribute.Strategy, *numbers: int) -> list[list[int]]:
+    """This process's numbers; if workers step together, those of every replica.
+
+    All workers must ask together.
+    """
+    if not is_of_workers(strategy):
+        return [list(numbers)]
+    row = tf.constant([numbers], tf.int64)
     return strategy.gather(strategy.run(lambda: tf.identity(row)), 0).numpy().tolist()
 
 
