@@ -1,4 +1,9 @@
-"""A program and its derivatives as functions of TensorFlow, each the gradient of the one before."""
+"""A program and its derivatives as functions of TensorFlow, each the gradient of the one before.
+
+TensorFlow passes zeros to the gradient of a function for each of its results that is not read. So
+each result gets a mark. The cotangent of the mark is 1 if the result has a cotangent, and is
+missing otherwise.
+"""
 
 from __future__ import annotations
 
@@ -154,3 +159,29 @@ def _like(outcome: Outcome, tensors: Sequence[tf.Tensor]) -> Outcome:
         return tf.IndexedSlices(values, found.indices, found.dense_shape)
 
     return outcome.map(next_like)
+
+
+def marked(result: tf.Tensor, mark: tf.Tensor | None) -> tf.Tensor:
+    """Returns the result; if it gets a cotangent, so does its mark, unless that is None."""
+    if mark is None:
+        return result
+    return (_eagerly if tf.executing_eagerly() else _in_graph)(result, mark)
+
+
+def _both(
+    result: tf.Tensor, mark: tf.Tensor
+) -> tuple[tf.Tensor, Callable[[tf.Tensor], list[tf.Tensor]]]:
+    return tf.identity(result), lambda cotangent: [cotangent, tf.ones_like(mark)]
+
+
+_eagerly = tf.custom_gradient(_both)
+
+
+@tf.function(autograph=False, reduce_retracing=True)
+@unseen_by_op_callbacks()
+def _in_graph(result: tf.Tensor, mark: tf.Tensor) -> tf.Tensor:
+    def call(result: tf.Tensor, mark: tf.Tensor) -> Differentiated:
+        found, back = _both(result, mark)
+        return [found], back
+
+    return custom_gradient(call)(result, mark)[0]

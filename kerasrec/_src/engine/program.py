@@ -114,7 +114,7 @@ class Program:
         graphs; each has its own backward pass.
 
         TensorFlow passes zeros to a gradient for a result that is not read. Where this matters,
-        each result has a mark: `engine/result_marks.py` gives it a cotangent if the result has one.
+        each result has a mark: `engine/derivatives.py` gives it a cotangent if the result has one.
         If results have cotangents other than zero and no mark has one, all results count as read.
 
         Args:

@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from kerasrec._src.compile import Compiled
 from kerasrec._src.datatypes.made_values import with_made
+from kerasrec._src.engine.derivatives import marked
 from kerasrec._src.engine.program import Program
-from kerasrec._src.engine.result_marks import marked
 from kerasrec._src.engine.shared import tensors_closed_over
 from kerasrec._src.function.arguments import Arguments, as_token
 from kerasrec._src.graph.values import Value
