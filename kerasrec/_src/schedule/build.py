@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
-from types import MappingProxyType
 
 from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.graph.nodes import Collect
@@ -102,8 +102,7 @@ def build_bounded(graph: TaggedGraph) -> Schedule:
 
 
 _ByStage = Mapping[tuple[str, int], list[Instruction]]
-_Linkage = Mapping[str, list[Instruction]]
-_NO_LINKAGE: _Linkage = MappingProxyType({})
+_Linkage = Callable[[TaggedGraph, str, int], list[Instruction]]
 
 
 def _by_stage(stages: Stages, left_out: Collection[Node] = ()) -> _ByStage:
@@ -119,6 +118,10 @@ def _by_stage(stages: Stages, left_out: Collection[Node] = ()) -> _ByStage:
     return by_stage
 
 
+def _no_linkage(graph: TaggedGraph, name: str, sweep: int) -> list[Instruction]:
+    return []
+
+
 def _with_calls(stages: Stages, by_stage: _ByStage) -> Iterator[Section]:
     """Yields two loops for each sweep, each followed by a section for all tokens.
 
@@ -127,12 +130,12 @@ def _with_calls(stages: Stages, by_stage: _ByStage) -> Iterator[Section]:
     graph = stages.graph
 
     def segments(
-        stage: int, before: _Linkage = _NO_LINKAGE, after: _Linkage = _NO_LINKAGE
+        stage: int, before: _Linkage = _no_linkage, after: _Linkage = _no_linkage
     ) -> tuple[Segment, ...]:
         return tuple(
             Segment(
                 name,
-                (*before.get(name, ()), *by_stage[name, stage], *after.get(name, ())),
+                (*before(graph, name, sweep), *by_stage[name, stage], *after(graph, name, sweep)),
             )
             for name in graph.bodies
         )
@@ -140,19 +143,15 @@ def _with_calls(stages: Stages, by_stage: _ByStage) -> Iterator[Section]:
     none = tuple(Segment(name, ()) for name in graph.bodies)
     for sweep in range(graph.num_sweeps):
         first, last = stages.first(sweep), stages.last(sweep)
-        into, out, back, up = (
-            {name: make(graph, name, sweep) for name in graph.bodies}
-            for make in (received, sent, returned, results)
-        )
         if sweep:
             yield AllTokens(sweep, first - 1, segments(first - 1))
         sweeps = [body.sweeps[sweep] for body in graph.bodies.values()]
         direction = Direction.DOWN if sweep else Direction.CALLS
         if any(node for own in sweeps for node in own.parameters):
-            yield Loop(sweep, first, segments(first, into, out), direction)
+            yield Loop(sweep, first, segments(first, received, sent), direction)
             yield AllTokens(sweep, first, none)
         if any(node for own in sweeps for node in own.outputs):
-            yield Loop(sweep, last, segments(last, back, up), Direction.UP)
+            yield Loop(sweep, last, segments(last, returned, results), Direction.UP)
             yield AllTokens(sweep, last, none)
         else:
             yield AllTokens(sweep, last, segments(last))
@@ -162,15 +161,11 @@ def _without_calls(stages: Stages, by_stage: _ByStage) -> Iterator[Section]:
     """Yields a section for each sweep."""
     graph = stages.graph
     for sweep in range(graph.num_sweeps):
-        first = stages.first(sweep)
-        instructions = [
-            item
-            for stage in range(first - 1, stages.last(sweep) + 1)
-            for item in by_stage[graph.entry, stage]
-        ]
+        first, last = stages.first(sweep), stages.last(sweep)
+        own = [by_stage[graph.entry, stage] for stage in range(first - 1, last + 1)]
         whole = (
             *received(graph, graph.entry, sweep),
-            *instructions,
+            *itertools.chain(*own),
             *results(graph, graph.entry, sweep),
         )
         yield AllTokens(sweep, first, (Segment(graph.entry, whole),), is_alone=True)

@@ -11,6 +11,7 @@ there. MERGEs of tail regions that only pass results on never run.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -123,7 +124,7 @@ class _BodyPlaces:
         }
         self.stages: dict[Node, int] = {}
         may_hand_on = not is_bounded and not graph.memo
-        sites = [site for in_round in groups.values() for site in in_round if may_hand_on]
+        sites = itertools.chain(*groups.values()) if may_hand_on else []
         callees = [(site, graph.bodies[site.callee]) for site in sites]
         self.tail = tail_of(body, callees, readers_of(body))
         if not self._try():
@@ -140,10 +141,7 @@ class _BodyPlaces:
             for linkage in call.linkages[1::2]
             for node in present(linkage.calls)
         ]
-        self.passed_on = {
-            *passing,
-            *(node for of_sweep in results_of(self.body) for node in of_sweep),
-        }
+        self.passed_on = {*passing, *itertools.chain(*results_of(self.body))}
         self.stages = {}
         for index in range(len(self.body.sweeps)):
             self._place_sweep(index)
@@ -193,9 +191,7 @@ class _BodyPlaces:
             and (self.is_bounded or isinstance(node, _WAITED_FOR))
             and node not in self.passed_on
         ]
-        ends = [
-            value for leaf in self.tail.leaves for of_sweep in leaf.returned for value in of_sweep
-        ]
+        ends = [value for leaf in self.tail.leaves for value in itertools.chain(*leaf.returned)]
         waiting += self._sources([*ends, *self.selectors])
         in_loops: dict[Node, None] = {}
         while waiting:

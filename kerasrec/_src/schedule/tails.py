@@ -8,6 +8,7 @@ Derivatives of the gradient return there, too, since their conditionals are the 
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -40,8 +41,8 @@ class Tail:
     @property
     def merges(self) -> list[Merge]:
         """The MERGEs that pass on what the branches return."""
-        values = (value for of_sweep in self.values for value in of_sweep)
-        return [value.node for value in values if isinstance(value.node, Merge)]
+        nodes = (value.node for value in itertools.chain(*self.values))
+        return [node for node in nodes if isinstance(node, Merge)]
 
     @property
     def predicate(self) -> Value:
@@ -66,7 +67,7 @@ class Tail:
         """The MERGEs that only pass on what a branch returns, or the RETURNs of a tail call."""
         if self.branches:
             return list[Node](self.merges)
-        return [value.node for of_sweep in self.values for value in of_sweep] if self.call else []
+        return [value.node for value in itertools.chain(*self.values)] if self.call else []
 
     @property
     def returned(self) -> list[list[Value]]:
@@ -174,7 +175,7 @@ def readers_of(body: Body) -> dict[Value, list[Node]]:
 
 def _tail_of_values(body: Body, readers: dict[Value, list[Node]]) -> Tail:
     """Returns the parts of a body by what decides its values, before tail calls are known."""
-    outputs = {node for of_sweep in results_of(body) for node in of_sweep}
+    outputs = set(itertools.chain(*results_of(body)))
     return _divided(None, whole(body).values, outputs, readers)
 
 
@@ -199,7 +200,7 @@ def _is_returned(site: CallSite, leaf: Tail, readers: dict[Value, list[Node]]) -
     returned = [
         [node.output() for node in present(linkage.returns)] for linkage in site.linkages[::2]
     ]
-    values = [value for of_sweep in returned for value in of_sweep]
+    values = itertools.chain(*returned)
     return (
         site.region == leaf.region
         and leaf.values == returned
