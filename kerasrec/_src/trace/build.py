@@ -20,13 +20,14 @@ from kerasrec._src.graph.graph import FunctionGraph, Traced, needed
 from kerasrec._src.graph.types import Kind, Type
 from kerasrec._src.graph.values import Node, Region, Value, branches
 from kerasrec._src.ops.table import Is, has, is_given
-from kerasrec._src.trace import refusals
 from kerasrec._src.trace.added_arguments import Carrying, FreeTensor, ProgramFacts
 from kerasrec._src.trace.draws import drawn, hold_draws, is_draw_of_tokens, seed_of
 from kerasrec._src.trace.effects import (
     Assertion,
     assertion_of,
     calls_an_effect,
+    changes_something,
+    check_effects_read_tokens,
     checks_numerics,
     dumps,
     has_effect,
@@ -105,7 +106,7 @@ class Builder:
         self._show_unread(needed(roots, ops.nodes))
         roots += [node for node in ops.nodes if isinstance(node, nodes.Check | nodes.Effect)]
         kept = needed(roots, ops.nodes)
-        refusals.check_effects_read_tokens(self.name, kept)
+        check_effects_read_tokens(self.name, kept)
         return FunctionGraph(
             self.name,
             ops.parameters,
@@ -126,7 +127,7 @@ class Builder:
             self._check(operation, assertion)
         elif is_refused(operation):
             source = self.ops.source_of(operation)
-            raise refusals.changes_something(self.name, operation, source)
+            raise changes_something(self.name, operation, source)
         elif self._may_inline(operation) and self._inline(operation):
             return
         elif not operation.outputs and has_effect(operation):

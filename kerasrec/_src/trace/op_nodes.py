@@ -15,8 +15,7 @@ from kerasrec._src.graph.graph import FunctionGraph
 from kerasrec._src.graph.types import Kind, Type
 from kerasrec._src.graph.values import Branch, Each, Node, Region, Source, Value
 from kerasrec._src.graph.writer import GraphWriter
-from kerasrec._src.trace import refusals
-from kerasrec._src.trace.effects import has_effect, is_state_of_a_seed
+from kerasrec._src.trace.effects import assigns, check_repeatable, has_effect, is_state_of_a_seed
 from kerasrec._src.trace.functions import as_function, held_functions
 from kerasrec._src.trace.source import source_of
 from kerasrec._src.trace.tracer import (
@@ -172,7 +171,7 @@ class OpNodes:
         inputs = [self.into(tensor, region) for tensor in operation.inputs]
         source = self.source_of(user or operation)
         if types[0].kind is Kind.WAVE:
-            refusals.check_repeatable(self.name, operation, source)
+            check_repeatable(self.name, operation, source)
         node = nodes.Primitive(inputs, types, region, source, **self._run_by(operation))
         self.writer.add(node)
         for output, value in zip(operation.outputs, node.outputs, strict=True):
@@ -191,7 +190,7 @@ class OpNodes:
         inputs = [self.value(tensor) for tensor in operation.inputs]
         variable = self._variables.get(id(self._captured.get(operation.inputs[0].op.name)))
         if not is_state_of_a_seed(variable) or not all(value.is_shared for value in inputs):
-            raise refusals.assigns(self.name, source)
+            raise assigns(self.name, source)
         node = nodes.Primitive(inputs, [], None, source, operation=operation)
         self.assignments.append(self.writer.add(node))
 
