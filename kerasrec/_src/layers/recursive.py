@@ -185,13 +185,13 @@ class Recursive(TreeLayer):
         takes_jit = engine == "compiled" and not shared_nodes and not takes_text(embedding)
         self.supports_jit = cell.supports_jit and takes_jit
         self.seed_generator = keras.random.SeedGenerator(cell.seed)
-        self._options = {
+        options = {
             "recompute": recompute,
             "engine": engine,
             "instances": tuple(instances),
             "memo": shared_nodes,
         }
-        self._recursion = Recursion(cell, self._visitor, self._options, embedding)
+        self._recursion = Recursion(cell, self._visitor, options, embedding)
 
     _visitor = staticmethod(visitor)
     """Makes the recursive function behind the layer."""
