@@ -6,7 +6,7 @@ import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -42,48 +42,44 @@ class _Mark:
     result: str
 
 
+@dataclass(eq=False)
 class Program:
     """A program as a function of TensorFlow.
 
     Args:
-        program: The program with its gradient.
+        first: The program with its gradient.
         derive: Takes a graph, and returns it with one more derivative and its schedule.
         in_blocks: As for `choice.choose`.
         limits: The bounds on depth and width.
         options: The options of the engine.
-        within_xla: Whether it runs inside of a larger program that XLA compiles as a whole.
+        is_within_xla: Whether it runs inside of a larger program that XLA compiles as a whole.
     """
 
-    def __init__(
-        self,
-        program: Scheduled,
-        derive: Callable[[TaggedGraph], Scheduled],
-        in_blocks: InBlocks,
-        limits: Limits,
-        options: EngineOptions,
-        within_xla: bool = False,
-    ):
-        self._derivatives = [program]
-        self._derive = derive
-        self._in_blocks = in_blocks
+    first: Scheduled
+    derive: Callable[[TaggedGraph], Scheduled]
+    in_blocks: InBlocks
+    limits: Limits
+    options: EngineOptions
+    is_within_xla: bool = False
+
+    def __post_init__(self) -> None:
+        self._derivatives = [self.first]
         self._lock = threading.Lock()
-        self.first = program
-        self.graph = program.graph
-        self.limits = limits
-        self.options = options
-        self._is_within_xla = within_xla
-        first = (choose_within_xla if within_xla else choose)(program, in_blocks, options)
-        self._choices = {1: first}
+        choose_first = choose_within_xla if self.is_within_xla else choose
+        self._choices = {1: choose_first(self.first, self.in_blocks, self.options)}
+
+    @property
+    def graph(self) -> TaggedGraph:
+        """The graph of the program with its gradient."""
+        return self.first.graph
 
     def by_waves(self) -> Program:
         """Returns the same program, always run by waves, without a bound on parallel tokens."""
-        waves = EngineOptions(engine="waves")
-        return Program(self.first, self._derive, self._in_blocks, self.limits, waves)
+        return replace(self, options=EngineOptions(engine="waves"), is_within_xla=False)
 
     def within_xla(self) -> Program:
         """Returns the same program, to run inside of one that XLA compiles as a whole."""
-        given = self._derive, self._in_blocks, self.limits, self.options
-        return Program(self.first, *given, within_xla=True)
+        return replace(self, is_within_xla=True)
 
     @property
     def choice(self) -> EngineChoice:
@@ -247,7 +243,7 @@ class Program:
             TraceError: Inside of XLA, if there is no such derivative or XLA cannot run it.
         """
         graph = self._extended(order).graph
-        if self._is_within_xla and graph.obstacles:
+        if self.is_within_xla and graph.obstacles:
             raise TraceError(graph.obstacles[0])
         choice = self._choice(order)
 
@@ -266,16 +262,16 @@ class Program:
 
     def _context(self) -> AbstractContextManager[None]:
         """The context in which derivatives are built."""
-        return as_in_xla() if self._is_within_xla else nullcontext()
+        return as_in_xla() if self.is_within_xla else nullcontext()
 
     def _choice(self, order: int) -> EngineChoice:
         """Returns the engine for all derivatives up to some order; any thread may call this."""
-        program, given = self._extended(order), (self._in_blocks, self.options)
+        program, given = self._extended(order), (self.in_blocks, self.options)
         with self._lock:
             if order not in self._choices:
                 self._choices[order] = (
                     choose_within_xla(program, *given, order)
-                    if self._is_within_xla
+                    if self.is_within_xla
                     else choose_again(program, *given, self.choice)
                 )
             return self._choices[order]
@@ -284,7 +280,7 @@ class Program:
         """Returns the program with derivatives up to some order; any thread may call this."""
         with self._lock:
             while len(self._derivatives) < order:
-                self._derivatives.append(self._derive(self._derivatives[-1].graph))
+                self._derivatives.append(self.derive(self._derivatives[-1].graph))
             return self._derivatives[order - 1]
 
 

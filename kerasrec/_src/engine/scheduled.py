@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import tensorflow as tf
 
@@ -77,15 +77,15 @@ class BoundedRun:
     parallel_tokens: int
     shared: dict[Value, tf.Tensor]
     limits: Limits
+    arguments: Tensors = field(init=False)
 
     def __post_init__(self) -> None:
         bounded = build_bounded(self.program.graph)
         self._run = QueueRun(bounded, self.shared, self.limits, self.parallel_tokens)
-        self._arguments: Tensors
 
     def forward(self, arguments: Tensors) -> Outcome:
         """Runs all tokens, at most `parallel_tokens` at once."""
-        self._arguments = arguments
+        self.arguments = arguments
         return self._run.forward(arguments)
 
     def backward(self, given: Given, shared: dict[Value, tf.Tensor]) -> Outcome:
@@ -101,5 +101,5 @@ class BoundedRun:
                 f"its gradient: {reason}, or leave parallel_tokens out."
             )
         run = self.program.run(self.shared, self.limits)
-        run.forward(self._arguments)
+        run.forward(self.arguments)
         return run.backward(given, shared)

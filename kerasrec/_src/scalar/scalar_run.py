@@ -10,6 +10,7 @@ XLA needs sizes that are known when it compiles: `blocks.py` finds them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import tensorflow as tf
@@ -34,6 +35,7 @@ _NUM_FRAMES = 1 << 12
 _NUM_ROWS = 1 << 10
 
 
+@dataclass(eq=False)
 class ScalarRun:
     """One run of a program of plain numbers; its gradient runs the program again.
 
@@ -46,18 +48,11 @@ class ScalarRun:
           of `backward`.
     """
 
-    def __init__(
-        self,
-        graph: TaggedGraph,
-        shared: dict[Value, tf.Tensor],
-        limits: Limits,
-        other_backward: Backward,
-    ):
-        self.graph = graph
-        self.shared = shared
-        self.limits = limits
-        self.other_backward = other_backward
-        self.arguments: Tensors
+    graph: TaggedGraph
+    shared: dict[Value, tf.Tensor]
+    limits: Limits
+    other_backward: Backward
+    arguments: Tensors = field(init=False)
 
     def forward(self, arguments: Tensors) -> Outcome:
         """Runs all tokens."""

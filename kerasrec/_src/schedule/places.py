@@ -100,21 +100,26 @@ def place_of(stage: int, rounds: int, own_rounds: int) -> int:
     return min(rounds - passed if sweep % 2 else passed, own_rounds)
 
 
+@dataclass(eq=False)
 class _BodyPlaces:
-    """The places of one body."""
+    """The places of one body.
 
-    def __init__(
-        self,
-        graph: TaggedGraph,
-        body: Body,
-        groups: dict[int, list[CallSite]],
-        rounds: int,
-        is_bounded: bool,
-    ):
-        self.body = body
-        self.groups = groups
-        self.rounds = rounds
-        self.is_bounded = is_bounded
+    Args:
+        graph: The program.
+        body: The body.
+        groups: Its call sites by round.
+        rounds: The number of rounds of the program.
+        is_bounded: The same as for `places_of_program`.
+    """
+
+    graph: TaggedGraph
+    body: Body
+    groups: dict[int, list[CallSite]]
+    rounds: int
+    is_bounded: bool
+
+    def __post_init__(self) -> None:
+        graph, body = self.graph, self.body
         self.made = {node: instructions_of(body.name, node) for node in body.nodes}
         selects = [Select(siblings) for siblings in regions_of(body)]
         self.selectors = [select.regions[0].selector for select in selects]
@@ -123,8 +128,8 @@ class _BodyPlaces:
             item: maker for maker in (*makers, *selects) for item in maker.writes
         }
         self.stages: dict[Node, int] = {}
-        may_hand_on = not is_bounded and not graph.memo
-        sites = itertools.chain(*groups.values()) if may_hand_on else []
+        may_hand_on = not self.is_bounded and not graph.memo
+        sites = itertools.chain(*self.groups.values()) if may_hand_on else []
         callees = [(site, graph.bodies[site.callee]) for site in sites]
         self.tail = tail_of(body, callees, readers_of(body))
         if not self._try():
