@@ -19,6 +19,7 @@ LABELS = tuple(
 )
 SIDES = ("", "right/")  # before the keys of a record's trees
 GROUP_SIZE = "group_size"
+INPUTS = ("tokens", "features")
 
 
 @dataclass(frozen=True)
@@ -130,73 +131,52 @@ class Records(NamedTuple):
     groups: tf.Tensor
 
 
-def parsed_records(records: tf.Tensor, index: TreeIndex) -> dict[str, Any]:
-    """Returns the features of records, as `checked_trees` takes them.
-
-    Args:
-        records: The records, text `[records]`.
-        index: The index of their directory.
-
-    Returns:
-        `group_size` int64 `[sides * records]`, all else ragged `[sides * records, (values)]`: first
-        the only, or the left, tree of each record, then the right ones.
-    """
-    features = features_of(index.specs)
-    wanted = {side + key: feature for side in index.sides for key, feature in features.items()}
-    parsed = tf.io.parse_example(
-        records, wanted | {GROUP_SIZE: tf.io.FixedLenFeature([], tf.int64)}
-    )
-    merged = {key: tf.concat([parsed[side + key] for side in index.sides], 0) for key in features}
-    return merged | {GROUP_SIZE: tf.tile(parsed[GROUP_SIZE], [len(index.sides)])}
-
-
 def checked_trees(
-    features: Mapping[str, Any], records: Records, index: TreeIndex
-) -> dict[str, Any]:
-    """Checks trees as `check_tree` does, and against what the index says. Padding is refused.
+    groups: tf.Tensor, records: Records, index: TreeIndex
+) -> tuple[dict[str, Any], tf.Tensor]:
+    """Reads trees, and checks them as `check_tree` does, and against what the index says.
 
     Args:
-        features: The result of `parsed_records`. A record without a tree has no values.
-        records: The source of the features.
+        groups: The records, text `[groups, files]`.
+        records: Where they are from.
         index: The index of their directory.
 
     Returns:
-        A dict: `tokens` int32, ragged `[trees, (nodes)]` or `[trees, (nodes), ids]`; `features`
-        float32 `[trees, (nodes), features]`; `children` int32, ragged `[trees, (nodes), arity]` or
-        `[trees, (nodes), (children)]`; `labels` int32 or float32, ragged `[trees, (nodes)]`, or
-        `[trees]`. Records without a tree are left out. Of pairs, the left trees come first.
+        A dict and a number. The dict: `tokens` int32, ragged `[trees, (nodes)]` or
+        `[trees, (nodes), ids]`; `features` float32 `[trees, (nodes), features]`; `children` int32,
+        ragged `[trees, (nodes), arity]` or `[trees, (nodes), (children)]`; `labels` int32 or
+        float32, ragged `[trees, (nodes)]`, or `[trees]`. Records without a tree are left out. Of
+        pairs, the left trees come first. The number: of the tree nodes of the largest tree, or
+        pair, of the groups, those of other files included; an int64 scalar.
 
     Raises:
         tf.errors.InvalidArgumentError: When the graph runs, if a check fails. The message names the
-            file, the record and the tree node.
+            file, the record and the tree node. Padding is refused, too.
     """
+    features, group_sizes = _parsed(tf.reshape(groups, [-1]), index)
     records = Records(records.files, tf.tile(records.groups, [len(index.sides)]))
-    inputs = [name for name in ("tokens", "features") if name in features]
-    widths = {"tokens": max(1, index.ids), "features": index.features}
-    sizes = features[inputs[0]].row_lengths() // widths[inputs[0]]
-    wrong = _wrong_sizes(features, sizes, {name: widths[name] for name in inputs}, records, index)
-    with tf.control_dependencies(
-        [_assert_none(wrong, records, tf.range(tf.size(sizes, tf.int64)), None)]
-    ):
+    shapes = {name: spec.shape[2:] for name, spec in index.specs.items()}
+    widths = {name: shapes[name].num_elements() for name in INPUTS if name in shapes}
+    first, *_ = widths
+    sizes = features[first].row_lengths() // widths[first]
+    wrong = _wrong_groups(group_sizes, sizes, records, index)
+    wrong |= _wrong_sizes(features, sizes, widths, index)
+    with tf.control_dependencies([_assert_none(wrong, records)]):
         splits = tf.concat([[0], tf.cumsum(sizes)], 0)
-        flat = {
-            key: tf.identity(lists.values) for key, lists in features.items() if key != GROUP_SIZE
-        }
+        flat = {key: tf.identity(lists.values) for key, lists in features.items()}
     num_nodes = splits[-1]
 
     def rows(name: str) -> tf.Tensor:
         # Not -1: if there are no nodes, it cannot be told from the values.
-        return tf.reshape(flat[name], [num_nodes, *index.specs[name].shape[2:]])
+        return tf.reshape(flat[name], [num_nodes, *shapes[name]])
 
-    columns = {name: rows(name) for name in inputs}
+    columns = {name: rows(name) for name in widths}
     lengths = tf.fill([num_nodes], tf.constant(index.arity, tf.int64))
     if index.arity < 0:
         lengths = flat[lengths_key("children")]
     trees = _trees(flat["children"], lengths, splits)
     wrong = _wrong_nodes(columns, flat["labels"], trees, index)
-    with tf.control_dependencies(
-        [_assert_none(wrong, records, trees.record_of, trees.nodes - trees.root_of)]
-    ):
+    with tf.control_dependencies([_assert_none(wrong, records, trees)]):
         # A record without a tree has no values.
         splits = tf.concat([[0], tf.boolean_mask(splits[1:], splits[1:] > splits[:-1])], 0)
 
@@ -206,65 +186,78 @@ def checked_trees(
 
     below: Any = tf.RaggedTensor.from_row_lengths(flat["children"], lengths, validate=False)
     labels = tf.cast(flat["labels"], index.label_dtype)
-    return {
+    checked: dict[str, Any] = {
         **{name: in_trees(column, name) for name, column in columns.items()},
         "children": in_trees(below if index.arity < 0 else rows("children"), "children"),
         "labels": labels if index.labels_trees else in_trees(labels, "labels"),
     }
+    return checked, tf.reduce_max(group_sizes)
 
 
-def _wrong_sizes(
-    features: Mapping[str, Any],
-    sizes: tf.Tensor,
-    widths: Mapping[str, int],
-    records: Records,
-    index: TreeIndex,
+def _parsed(records: tf.Tensor, index: TreeIndex) -> tuple[dict[str, Any], tf.Tensor]:
+    """The lists of records, ragged `[sides * records, (values)]`, and the sizes of their groups.
+
+    First comes the only, or the left, tree of each record, then the right ones. A record without a
+    tree has no values.
+    """
+    features = features_of(index.specs)
+    wanted = {side + key: feature for side in index.sides for key, feature in features.items()}
+    size = tf.io.FixedLenFeature([], tf.int64)
+    parsed = tf.io.parse_example(records, wanted | {GROUP_SIZE: size})
+    lists = {key: tf.concat([parsed[side + key] for side in index.sides], 0) for key in features}
+    return lists, tf.tile(parsed[GROUP_SIZE], [len(index.sides)])
+
+
+def _wrong_groups(
+    group_sizes: tf.Tensor, sizes: tf.Tensor, records: Records, index: TreeIndex
 ) -> dict[str, tf.Tensor]:
-    """Where numbers of values are wrong, bool `[records]`, by what is wrong with them."""
+    """Where records do not fit those beside them, bool `[records]`, by what is wrong with them."""
     num_here, num_files = len(records.files), len(index.file_sizes)
-
-    def by_group(of_records: tf.Tensor) -> tf.Tensor:
-        return tf.reshape(of_records, [-1, num_here])
-
-    lengths = {key: lists.row_lengths() for key, lists in features.items() if key != GROUP_SIZE}
-    group_sizes = by_group(features[GROUP_SIZE])
+    group_sizes, sizes = (tf.reshape(numbers, [-1, num_here]) for numbers in (group_sizes, sizes))
     # All groups have a tree of each file, except the last, which has the trees that are left.
     num_last = index.num_trees - (index.num_groups - 1) * num_files
-    num_trees = tf.math.count_nonzero(by_group(sizes), axis=1, keepdims=True)
-    is_last = records.groups[:, None] == index.num_groups - 1
+    num_trees = tf.math.count_nonzero(sizes, axis=1)
+    is_last = records.groups == index.num_groups - 1
     fewest = tf.where(is_last, tf.constant(num_last - (num_files - num_here), tf.int64), num_here)
     most = tf.where(is_last, tf.constant(num_last, tf.int64), num_here)
     has_other_number = (num_trees < fewest) | (num_trees > most)
-    num_labels = tf.minimum(sizes, 1) if index.labels_trees else sizes
     wrong = {
         f"its group_size is not from 1 to {index.largest_tree}, the size of the largest tree": (
             (group_sizes < 1) | (group_sizes > index.largest_tree)
         ),
         "its group_size differs from those beside it": group_sizes != group_sizes[:, :1],
-        "its tree is larger than its group_size": by_group(sizes) > group_sizes,
-        **{
-            f"its {name} are not {width} for each tree node": lengths[name] != sizes * width
-            for name, width in widths.items()
-        },
-        "its labels are not one for each token": lengths["labels"] != num_labels,
+        "its tree is larger than its group_size": sizes > group_sizes,
         "its group has more or fewer trees than the index says": (
             tf.repeat(has_other_number, num_here)
         ),
     }
+    return {reason: tf.reshape(where, [-1]) for reason, where in wrong.items()}
+
+
+def _wrong_sizes(
+    features: Mapping[str, Any], sizes: tf.Tensor, widths: Mapping[str, int], index: TreeIndex
+) -> dict[str, tf.Tensor]:
+    """Where numbers of values are wrong, bool `[records]`, by what is wrong with them."""
+    lengths = {key: lists.row_lengths() for key, lists in features.items()}
+    wrong = {
+        f"its {name} are not {width} for each tree node": lengths[name] != sizes * width
+        for name, width in widths.items()
+    }
+    num_labels = tf.minimum(sizes, 1) if index.labels_trees else sizes
+    wrong["its labels are not one for each token"] = lengths["labels"] != num_labels
     if index.arity >= 0:
         reason = f"its children are not {index.arity} for each token"
         wrong[reason] = lengths["children"] != sizes * index.arity
     else:
-        key = lengths_key("children")
-        rows = features[key]
-        wrong["its rows of children are not one for each token"] = lengths[key] != sizes
+        rows = features[lengths_key("children")]
+        wrong["its rows of children are not one for each token"] = rows.row_lengths() != sizes
         wrong["its children are not as many as its rows say"] = (
             lengths["children"] != tf.reduce_sum(rows, 1)
         ) | tf.reduce_any(rows < 0, axis=1)
     if len(index.sides) > 1:
         left, right = tf.split(sizes > 0, 2)
         wrong["it has only one tree of a pair"] = tf.tile(left != right, [2])
-    return {reason: tf.reshape(where, [-1]) for reason, where in wrong.items()}
+    return wrong
 
 
 class _Trees(NamedTuple):
@@ -378,33 +371,29 @@ def _lost(trees: _Trees, has_parent: tf.Tensor) -> tf.Tensor:
 
 
 def _assert_none(
-    wrong: Mapping[str, tf.Tensor],
-    records: Records,
-    record_of: tf.Tensor,
-    node_of: tf.Tensor | None,
+    wrong: Mapping[str, tf.Tensor], records: Records, trees: _Trees | None = None
 ) -> tf.Tensor:
     """Asserts that nothing is wrong; the message is made only if something is.
 
     Args:
-        wrong: For each possible fault, by its description, the places where it is: bool `[places]`.
-        records: The records of the places.
-        record_of: The record of each place, int64 `[places]`.
-        node_of: The number of each place's tree node in its tree, int64 `[places]`; None if places
-            are records.
+        wrong: For each possible fault, by its description, the records, or the tree nodes, that
+            have it: bool `[records]` or `[nodes]`.
+        records: The records.
+        trees: The tree nodes, if faults are those of tree nodes.
     """
     places = tf.stack(list(wrong.values()))
 
     def refuse() -> tf.Tensor:
         reason, place = tf.unstack(tf.where(places)[0])
-        record = record_of[place]
+        record = place if trees is None else trees.record_of[place]
         num_files = len(records.files)
         parts = [
             tf.constant(list(records.files))[record % num_files],
             ": record ",
             tf.strings.as_string(records.groups[record // num_files]),
         ]
-        if node_of is not None:
-            parts += [", tree node ", tf.strings.as_string(node_of[place])]
+        if trees is not None:
+            parts += [", tree node ", tf.strings.as_string(place - trees.root_of[place])]
         parts += [": ", tf.constant(list(wrong))[reason]]
         message = "A file of trees is malformed; copy it again, or write the trees again."
         check = tf.debugging.Assert(False, [message, tf.strings.join(parts)])

@@ -31,11 +31,11 @@ from kerasrec._src.datasets.files.record_batches import OfGroups, RecordBatches
 from kerasrec._src.datasets.files.records import lengths_key, record_of
 from kerasrec._src.datasets.files.tree_records import (
     GROUP_SIZE,
+    INPUTS,
     SIDES,
     Records,
     TreeIndex,
     checked_trees,
-    parsed_records,
 )
 from kerasrec._src.datasets.trees.child_rows import ChildRows
 
@@ -334,12 +334,10 @@ def of_groups(
 
     @not_converted
     def read(places: tf.Tensor, groups: tf.Tensor) -> tuple[tuple[Any, ...], Any]:
-        parsed = parsed_records(tf.reshape(groups, [-1]), index)
-        trees = checked_trees(parsed, Records(files, places), index)
+        trees, width = checked_trees(groups, Records(files, places), index)
         labels = trees.pop("labels")
         if len(index.sides) == 1:
-            # The same for all parts of a batch, even for a part without trees.
-            width = tf.reduce_max(parsed[GROUP_SIZE])
+            # The width is the same for all parts of a batch, even for a part without trees.
             nothing = float("nan") if index.label_dtype.is_floating else -1
             return tuple(inputs(trees, width)), padded(labels, nothing, width)
         num_pairs = trees["children"].nrows() // 2
@@ -354,7 +352,7 @@ def of_groups(
         if ragged and children.ragged_rank == 1:
             rows = tf.RaggedTensor.from_tensor(children.values, padding=-1)
             children = children.with_values(rows)
-        names = [name for name in ("tokens", "features") if name in trees]
+        names = [name for name in INPUTS if name in trees]
         return [*(padded(trees[name], 0, width) for name in names), padded(children, -1, width)]
 
     def padded(column: Any, value: Any, width: tf.Tensor) -> Any:
