@@ -243,14 +243,14 @@ def arguments(local: dict[str, Any], *own: str) -> dict[str, Any]:
 
 
 def call_cell(
-    cell: RecursiveCell, method: Callable[..., Any], *arguments: Any, training: bool, **options: Any
+    cell: RecursiveCell, method: Callable[..., Any], *args: Any, training: bool, **options: Any
 ) -> list[tf.Tensor]:
     """Calls a cell for tree nodes; returns its states, after its output if that is not a state.
 
     Args:
         cell: Any cell.
         method: `cell.call`, `cell.call_leaf`, or `cell`, which casts weights and inputs first.
-        *arguments: The arguments of the method.
+        *args: The arguments of the method.
         training: Passed to a cell whose `call` takes it.
         **options: Further arguments of the method.
 
@@ -266,20 +266,20 @@ def call_cell(
         "layer in it. A cell is called inside of the recursion, and its losses cannot leave it. "
         "Compute the loss from what the layer returns, as with `return_sequences=True`.",
     ):
-        with _explaining_none(cell, arguments):
-            result = method(*arguments, **options)
+        with _explaining_none(cell, args):
+            result = method(*args, **options)
         output, states = _output_and_states(cell, result)
     return [output, *states] if cell.has_own_output else states
 
 
 @contextlib.contextmanager
-def _explaining_none(cell: RecursiveCell, arguments: Sequence[Any]) -> Iterator[None]:
+def _explaining_none(cell: RecursiveCell, args: Sequence[Any]) -> Iterator[None]:
     """Calls a cell within it; an error about a None then says why the cell's inputs may be None."""
     try:
         yield
     except Exception as error:
         is_of_none = any(words in str(error) for words in _OF_NONE)
-        if arguments[0] is not None or cell.inner_inputs or not is_of_none:
+        if args[0] is not None or cell.inner_inputs or not is_of_none:
             raise
         raise TraceError(
             f"{type(cell).__name__}.call failed: {str(error).rstrip('.')}. Its `inputs` are None "
