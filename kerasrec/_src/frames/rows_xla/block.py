@@ -16,7 +16,7 @@ import tensorflow as tf
 from kerasrec._src.emit.results import Tensors
 from kerasrec._src.emit.xla_formulas import fire_alike
 from kerasrec._src.frames.block import Block
-from kerasrec._src.frames.layout import Column
+from kerasrec._src.frames.layout import Column, of_kind
 from kerasrec._src.frames.rows_xla.entries import (
     filled_like,
     is_of_entries,
@@ -147,7 +147,7 @@ class MaskedBlock(Block):
         rows = self._of_entries[value]
         return rows.live & rows.spread(self.mask(region))
 
-    def num_rows(self, region: Region | None) -> tf.Tensor:
+    def width_of(self, region: Region | None) -> tf.Tensor:
         """The number of rows of a region's values, an int32 scalar."""
         sizes = self.rows.sizes
         if each_of(region) is None:
@@ -166,7 +166,7 @@ class MaskedBlock(Block):
         found = tf.cast(self.mask(region), tf.int32)
         if each is None:
             return found
-        places = tf.range(self.num_rows(None))
+        places = tf.range(self.width_of(None))
         is_own = tf.equal(tf.expand_dims(places, 1), tf.expand_dims(self._entries[each].ids, 0))
         return tf.reduce_sum(tf.where(is_own, found, 0), 1)
 
@@ -216,7 +216,7 @@ class MaskedBlock(Block):
         """Reads the rows of the frames, or of the entries that are a region's tokens."""
         each = each_of(region)
         if each in self._first_entries:
-            return self.rows.read_block(key, self._first_entries[each], self.num_rows(each))
+            return self.rows.read_block(key, self._first_entries[each], self.width_of(each))
         if each is not None:
             return self.read(key, self.numbers(each))
         if self.is_range:
@@ -237,7 +237,7 @@ class MaskedBlock(Block):
         """Replaces the rows of the frames, or entries, for which a mask is true."""
         each = each_of(region)
         if each in self._first_entries:
-            first, number = self._first_entries[each], self.num_rows(each)
+            first, number = self._first_entries[each], self.width_of(each)
             self.rows.write_block(key, first, values, mask, number)
         elif each is not None:
             self.rows.write(key, self.numbers(each), values, mask)
@@ -299,9 +299,9 @@ class MaskedBlock(Block):
 
     def give_back(self, returns: Sequence[Return], sweep: int) -> None:
         """Keeps the results of the frames in a sweep, from one or several branches."""
-        written = [one for one in returns if one not in self.layout.shared_results]
-        masks = [self.mask(one.region) for one in written]
-        for number, values in enumerate(zip(*(one.values for one in written), strict=True)):
+        branches = [branch for branch in returns if branch not in self.layout.shared_results]
+        masks = [self.mask(branch.region) for branch in branches]
+        for number, values in enumerate(zip(*(branch.values for branch in branches), strict=True)):
             *others, found = map(self.get, values)
             for own, tensor in zip(masks, others, strict=False):
                 found = tf.where(beside(own, tensor), tensor, found)
@@ -313,11 +313,11 @@ class MaskedBlock(Block):
 
     def returning(self, returns: Sequence[Return]) -> tf.Tensor:
         """Which frames return, bool `[width]`."""
-        return _any_of([self.mask(one.region) for one in returns])
+        return _any_of([self.mask(branch.region) for branch in returns])
 
     def fill(self, tables: dict[str, tf.Tensor]) -> None:
         """Adds the values of COLLECT nodes to rows of their tables; dead rows add to none."""
-        for node in (one.node for one in self.reduced):
+        for node in (reduce.node for reduce in self.reduced):
             if not isinstance(node, Collect):
                 continue
             value, index = self.all(node.inputs)
@@ -339,133 +339,134 @@ class MaskedBlock(Block):
             segment: The segment to run.
             from_end: Whether the last frames of the block run, and not the first.
         """
-        regions = [one.regions[0] for one in segment.instructions if isinstance(one, Select)]
+        regions = [select.regions[0] for select in of_kind(Select, segment.instructions)]
         each = [region for region in regions if isinstance(region, Each)]
         if not each:
             return None
         needed: set[Instruction] = set()
         wanted: set[Item] = {region.selector for region in each}
-        for one in reversed(segment.instructions):
-            if not wanted.isdisjoint(one.writes):
-                needed.add(one)
-                wanted.update(one.reads)
-        self.run(one for one in segment.instructions if one in needed)
+        for instruction in reversed(segment.instructions):
+            if not wanted.isdisjoint(instruction.writes):
+                needed.add(instruction)
+                wanted.update(instruction.reads)
+        self.run(instruction for instruction in segment.instructions if instruction in needed)
         found = [
-            num_fitting(self.get(region.selector), self.live, self.num_rows(region), from_end)
+            num_fitting(self.get(region.selector), self.live, self.width_of(region), from_end)
             for region in each
         ]
         return tf.reduce_min(tf.stack(found))
 
-    def _run_measure(self, one: Measure) -> None:
+    def _run_measure(self, measure: Measure) -> None:
         """To ops, every region seems to have as many tokens as the block has rows."""
-        self._set(one, [self.num_rows(one.tokens.region)])
+        self._set(measure, [self.width_of(measure.tokens.region)])
 
-    def _run_select(self, one: Select) -> None:
-        (each, *_) = one.regions
+    def _run_select(self, select: Select) -> None:
+        (each, *_) = select.regions
         if isinstance(each, Each):
-            self._select_entries(one, each)
+            self._select_entries(select, each)
             return
-        chosen = branch_chosen(self.get(one.regions[0].selector), len(one.regions))
-        around = self.mask(one.regions[0].parent)
-        self._set(one, [around & tf.equal(chosen, place) for place in range(len(one.regions))])
+        count, around = len(select.regions), self.mask(each.parent)
+        chosen = branch_chosen(self.get(each.selector), count)
+        self._set(select, [around & tf.equal(chosen, place) for place in range(count)])
 
-    def _run_settled(self, one: Settled) -> None:
-        every = self.mask(one.taken.parent)
+    def _run_settled(self, settled: Settled) -> None:
+        every = self.mask(settled.taken.parent)
         none = tf.zeros_like(every)
-        self._set(one, [every if region == one.taken else none for region in one.regions])
+        masks = [every if region == settled.taken else none for region in settled.regions]
+        self._set(settled, masks)
 
-    def _run_fetch(self, one: Fetch) -> None:
-        key = self.layout.output(one.sites[0].callee, one.sweep, one.number)
-        called = self.called(one.sites, to_results=not one.sweep % 2)
+    def _run_fetch(self, fetch: Fetch) -> None:
+        key = self.layout.output(fetch.sites[0].callee, fetch.sweep, fetch.number)
+        called = self.called(fetch.sites, to_results=not fetch.sweep % 2)
         found = [self.rows.read(key, numbers) for numbers in called]
         if len(found) == 1:
-            self._set(one, found)
+            self._set(fetch, found)
         else:
-            self.in_turns[one.value] = found
+            self.in_turns[fetch.value] = found
 
-    def _run_interleave(self, one: Interleave) -> None:
-        self.in_turns[one.output] = self.all(one.inputs)
+    def _run_interleave(self, interleave: Interleave) -> None:
+        self.in_turns[interleave.output] = self.all(interleave.inputs)
 
-    def _run_separate(self, one: Separate) -> None:
-        pairs = zip(one.outputs, self.in_turns[one.value], strict=True)
-        self._set(one, [tensor for value, tensor in pairs if value])
+    def _run_separate(self, separate: Separate) -> None:
+        pairs = zip(separate.outputs, self.in_turns[separate.value], strict=True)
+        self._set(separate, [tensor for value, tensor in pairs if value])
 
-    def _run_send(self, one: Send) -> None:
+    def _run_send(self, send: Send) -> None:
         """Only notes the instruction: steps read the values by `passed`."""
-        self.sent[one] = []
+        self.sent[send] = []
 
-    def _run_gather(self, one: Gather) -> None:
-        value, region = one.inputs
+    def _run_gather(self, gather: Gather) -> None:
+        value, region = gather.inputs
         tensor = self.get(value)
-        self._set(one, [self.spread(tensor, region) if isinstance(region, Each) else tensor])
+        self._set(gather, [self.spread(tensor, region) if isinstance(region, Each) else tensor])
 
-    def _run_rowof(self, one: RowOf) -> None:
-        (each,) = one.inputs
+    def _run_rowof(self, rows: RowOf) -> None:
+        (each,) = rows.inputs
         assert isinstance(each, Each)
-        self._set(one, [tf.cast(self.get(each), one.output.type.dtype)])
-        self._of_entries[one.output] = self._entries[each]
+        self._set(rows, [tf.cast(self.get(each), rows.output.type.dtype)])
+        self._of_entries[rows.output] = self._entries[each]
 
-    def _run_pass(self, one: Pass) -> None:
-        value, *lengths = self.all(one.inputs)
-        region = one.output.region
+    def _run_pass(self, passed: Pass) -> None:
+        value, *lengths = self.all(passed.inputs)
+        region = passed.output.region
         for other in lengths[1:]:
             self.fail(tf.not_equal(lengths[0], other), region.parent if region else None)
-        self._set(one, [value])
-        each = each_of(one.output.node.inputs[0].region)
-        if isinstance(one.output.node, Leave) and each:
-            self._of_entries[one.output] = self._entries[each]
+        self._set(passed, [value])
+        each = each_of(passed.output.node.inputs[0].region)
+        if isinstance(passed.output.node, Leave) and each:
+            self._of_entries[passed.output] = self._entries[each]
 
-    def _run_stitch(self, one: Stitch) -> None:
-        count = len(one.inputs) // 2
-        *others, found = self.all(one.inputs[:count])
-        for tensor, mask in zip(others, self.all(one.inputs[count:]), strict=False):
+    def _run_stitch(self, stitch: Stitch) -> None:
+        count = len(stitch.inputs) // 2
+        *others, found = self.all(stitch.inputs[:count])
+        for tensor, mask in zip(others, self.all(stitch.inputs[count:]), strict=False):
             found = tf.where(beside(mask, tensor), tensor, found)
-        self._set(one, [found])
+        self._set(stitch, [found])
 
-    def _run_fire(self, one: Fire) -> None:
-        inputs = self.all(one.inputs)
-        is_sum = facts_of(one.node.op).axes is sums
-        axes = named_axes(one.node.operation.inputs[1]) if is_sum else None  # type: ignore[attr-defined]
+    def _run_fire(self, fire: Fire) -> None:
+        inputs = self.all(fire.inputs)
+        is_sum = facts_of(fire.node.op).axes is sums
+        axes = named_axes(fire.node.operation.inputs[1]) if is_sum else None  # type: ignore[attr-defined]
         if axes is not None:  # A gradient that broadcasts computes them; XLA must know them.
             inputs[1] = tf.constant(axes, inputs[1].dtype)
-        if is_reduction(one.node):
-            summed = one.inputs[:1] if is_sum else one.inputs
+        if is_reduction(fire.node):
+            summed = fire.inputs[:1] if is_sum else fire.inputs
             for place, value in enumerate(summed):
                 if not value.is_shared:
                     inputs[place] = self._without_dead(inputs[place], value)
-        fails = failing(one, inputs, self.sizes_of_tables)
+        fails = failing(fire, inputs, self.sizes_of_tables)
         if fails is not None:
-            of_rows = [value for value in one.inputs if value in self._of_entries]
-            self.fail(fails, one.node.region, of_rows[0] if of_rows else None)
-        if looks_up_ragged(one.node):
+            of_rows = [value for value in fire.inputs if value in self._of_entries]
+            self.fail(fails, fire.node.region, of_rows[0] if of_rows else None)
+        if looks_up_ragged(fire.node):
             assert self.rows.sizes.entries is not None and fails is not None
             # Frames of other branches may look up a row in the table's padding, which is none.
             live, size = self.live & ~fails, self.rows.sizes.entries
             splits, values, index = inputs
             *tensors, rows = look_up(splits, values, index, live, size)
-            self._of_entries[one.outputs[1]] = rows
+            self._of_entries[fire.outputs[1]] = rows
         else:
-            tensors = self._fire(one, inputs)
-        for tensor, value in zip(tensors, one.outputs, strict=True):
+            tensors = self._fire(fire, inputs)
+        for tensor, value in zip(tensors, fire.outputs, strict=True):
             tensor.set_shape(value.type.tensor_shape())
-        self._set(one, tensors)
+        self._set(fire, tensors)
 
-    def _fire(self, one: Fire, inputs: Tensors) -> Tensors:
+    def _fire(self, fire: Fire, inputs: Tensors) -> Tensors:
         """The outputs of an op; records which of them are rows of entries."""
-        if facts_of(one.node.op).axes is gathered and not one.inputs[0].is_shared:
+        if facts_of(fire.node.op).axes is gathered and not fire.inputs[0].is_shared:
             inputs[1] = tf.maximum(inputs[1], 0)  # Dead rows of entries have no frame: -1.
-        for value in (*one.inputs, filled_like(one.node)):
+        for value in (*fire.inputs, filled_like(fire.node)):
             if value in self._of_entries:
-                waves = (item for item in one.outputs if is_of_entries(item))
+                waves = filter(is_of_entries, fire.outputs)
                 self._of_entries.update(dict.fromkeys(waves, self._of_entries[value]))
-        return fire_alike(one.node, inputs)
+        return fire_alike(fire.node, inputs)
 
-    def _select_entries(self, one: Select, each: Each) -> None:
-        rows = entry_rows(self.get(each.selector), self.live, self.num_rows(each))
+    def _select_entries(self, select: Select, each: Each) -> None:
+        rows = entry_rows(self.get(each.selector), self.live, self.width_of(each))
         self._entries[each] = rows
-        self.fail(rows.total > self.num_rows(each), None)
-        self._set(one, [rows.ids])
-        is_new = self.counts is not None and not one.at_use
+        self.fail(rows.total > self.width_of(each), None)
+        self._set(select, [rows.ids])
+        is_new = self.counts is not None and not select.at_use
         if is_new and each in self.layout.entries[self.body]:
             self._number_entries(each)
 

@@ -23,7 +23,7 @@ from kerasrec._src.errors import or_nothing
 from kerasrec._src.frames.loops import run_loop
 from kerasrec._src.frames.rows_xla.gradient import Gradient
 from kerasrec._src.frames.rows_xla.known_sizes import KnownSizes
-from kerasrec._src.frames.rows_xla.padding import num_rows
+from kerasrec._src.frames.rows_xla.padding import known_num_rows
 from kerasrec._src.frames.rows_xla.values import Bounds, Values
 from kerasrec._src.graph.values import Value
 from kerasrec._src.host import integers_on_host
@@ -75,7 +75,7 @@ class CompiledRun:
             self.arguments = arguments
             schedule, keeps = self.forward_only or self.schedule, self.forward_only is None
             values = self.values_of(schedule, self.limits, self.shared, keeps, self.known)
-            self._values, num_roots = values, num_rows(arguments[0])
+            self._values, num_roots = values, known_num_rows(arguments[0])
             found = self._found = self._run_values(arguments)
             return self._unless_failed(
                 lambda: values.outcome(found, num_roots),
@@ -96,14 +96,14 @@ class CompiledRun:
             return run.backward(given, shared)
 
         with integers_on_host():
-            num_roots = num_rows(self.arguments[0])
+            num_roots = known_num_rows(self.arguments[0])
             gradient = Gradient(self._values, shared)
             return self._unless_failed(lambda: gradient.run(self._found, given, num_roots), waves)
 
     def _run_values(self, arguments: Tensors) -> State:
         """Runs the values, with more room if there was not enough; see `Values.run`."""
         values, most = self._values, self._most_frames()
-        capacity = tf.minimum(values.first_capacity(num_rows(arguments[0])), most)
+        capacity = tf.minimum(values.first_capacity(known_num_rows(arguments[0])), most)
         first = values.run(arguments, capacity)
 
         def is_full(found: State) -> tf.Tensor:

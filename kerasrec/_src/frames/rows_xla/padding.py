@@ -31,7 +31,7 @@ _WIDE = 4
 _ENTRIES, _MOST_ENTRIES = 2, 16
 
 
-def num_rows(tensor: tf.Tensor) -> tf.Tensor:
+def known_num_rows(tensor: tf.Tensor) -> tf.Tensor:
     """The number of rows of a tensor, an int32 scalar."""
     rows = tf.shape(tensor)[0]
     return compile_time(rows) if in_xla() else rows

@@ -22,7 +22,7 @@ from kerasrec._src.frames.rows_xla.later_sweep import LaterSweep
 from kerasrec._src.frames.rows_xla.layout import MaskedLayout
 from kerasrec._src.frames.rows_xla.padding import (
     bucket,
-    num_rows,
+    known_num_rows,
     padded,
     sizes_for,
     sizes_for_entries,
@@ -121,7 +121,7 @@ class Values:
         Raises:
             TraceError: If the number of calls has no bound, and there is no table of integers.
         """
-        return self.run(arguments, self._capacity(num_rows(arguments[0]), bounds), bounds)
+        return self.run(arguments, self._capacity(known_num_rows(arguments[0]), bounds), bounds)
 
     def _capacity(self, num_roots: tf.Tensor, bounds: Bounds) -> tf.Tensor:
         """The room for frames, and for entries of rows, within bounds: an int32 scalar."""
@@ -145,7 +145,7 @@ class Values:
         """
         rows = self._rows_of_integers()
         rows += [
-            num_rows(self._all_shared[splits]) - 1
+            known_num_rows(self._all_shared[splits]) - 1
             for splits, entries in self._tables_of_rows
             if entries.type.dtype.is_integer and splits in self._inputs.read_by_rows
         ]
@@ -167,7 +167,7 @@ class Values:
     def _most_entries(self) -> tf.Tensor:
         """The number of all entries of a table of ragged rows, the largest one, int32."""
         tables = [tensor_of(entries, self._all_shared) for _, entries in self._tables_of_rows]
-        return tf.reduce_max(list(map(num_rows, tables)))
+        return tf.reduce_max(list(map(known_num_rows, tables)))
 
     def _rows_of_integers(self) -> Tensors:
         """The numbers of rows of tables of integers, which determine the calls.
@@ -179,7 +179,7 @@ class Values:
             for value in self._inputs.read_by_rows
             if value.type.dtype.is_integer and value not in self._splits
         ]
-        return [num_rows(self._all_shared[value]) for value in tables]
+        return [known_num_rows(self._all_shared[value]) for value in tables]
 
     def run(self, arguments: Tensors, capacity: tf.Tensor, bounds: Bounds | None = None) -> State:
         """Runs the program, with room for a number of frames, and within bounds inside of XLA.
@@ -189,7 +189,7 @@ class Values:
             failed, a call is too deep, or XLA has compiled for as many sizes as it may. The other
             values are those that `outcome` and a gradient read.
         """
-        num_roots = num_rows(arguments[0])
+        num_roots = known_num_rows(arguments[0])
         given = [padded(tensor, bucket(num_roots)) for tensor in arguments]
         sizes, fits = sizes_for(capacity), tf.constant(True)
         if self._has_rows:

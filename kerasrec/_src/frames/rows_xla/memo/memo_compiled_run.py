@@ -26,7 +26,7 @@ from kerasrec._src.frames.rows_xla.memo.program import (
     MemoProgram,
     called_key,
 )
-from kerasrec._src.frames.rows_xla.padding import num_rows
+from kerasrec._src.frames.rows_xla.padding import known_num_rows
 from kerasrec._src.frames.rows_xla.program import ProgramInBlocks
 from kerasrec._src.frames.rows_xla.rows import Buffers, Sizes
 from kerasrec._src.frames.rows_xla.values import Values
@@ -162,7 +162,7 @@ class MemoCompiledRun(CompiledRun):
         with integers_on_host():
             finder = CallFinder(self.in_waves, loop, shared, self.limits, is_for_copies=True)
             self._calls = finder.find(with_open_tokens(arguments))
-            num_roots = num_rows(arguments[0])
+            num_roots = known_num_rows(arguments[0])
             values = self._values
             assert isinstance(values, MemoValues)
             given = self.schedule.graph, values.layout.waiting, self._calls, num_roots
