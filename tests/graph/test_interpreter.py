@@ -146,6 +146,15 @@ def test_an_argument_without_gradient_gets_none():
     assert found.gradients[1] is None
 
 
+def test_no_argument_has_a_gradient_if_no_float_is_returned():
+    @kerasrec.recursive
+    def f(x, n):
+        return n + 1
+
+    found = interpret(f.extended_graph(2.0, 1), [np.float32([2]), np.int32([1])], [])
+    assert found.outputs == [[2]] and found.gradients == [None, None]
+
+
 def test_a_function_without_arguments_runs_once():
     """Of 2 x x x, which collects x, with its gradient by x."""
     x = tf.Variable(3.0)

@@ -194,7 +194,8 @@ def _of_arguments(
     taken = iter(sweep)
     left_out = graph.memo.per_root if graph.memo else ()
     return [
-        by_place.get(place) if place in left_out else next(taken) for place in range(num_arguments)
+        by_place.get(place) if place in left_out else next(taken, None)
+        for place in range(num_arguments)
     ]
 
 
