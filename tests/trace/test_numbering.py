@@ -11,6 +11,7 @@ def test_tensors_that_are_computed_in_the_same_way():
         number = Numbering(graph).number
         assert number(x) != number(y)
         assert number(tf.identity(x)) == number(x)
+        assert list(map(number, tf.identity_n([x, y]))) == [number(x), number(y)]
         assert number(tf.sin(x) + 1.0) == number(tf.sin(x) + 1.0)
         assert number(x - y) != number(y - x)
         assert number(tf.reduce_sum(x, 0)) != number(tf.reduce_sum(x, 0, keepdims=True))

@@ -91,7 +91,7 @@ class Numbering:
         """Numbers the outputs of an op whose inputs have numbers."""
         inputs = [numbers[name] for name in step.inputs]
         if step.key is None:
-            numbers[step.outputs[0]] = inputs[0]
+            numbers.update(zip(step.outputs, inputs, strict=False))
             return
         key = (step.key, *inputs, *map(self._number_of_body, step.bodies))
         for place, name in enumerate(step.outputs):
