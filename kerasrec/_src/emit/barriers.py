@@ -11,6 +11,10 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from kerasrec._src.emit.results import Tensors
+from kerasrec._src.errors import GraphError
+from kerasrec._src.graph.values import Node
+
 
 def with_open_tokens(tensors: Sequence[tf.Tensor | None]) -> list[tf.Tensor | None]:
     """Hides the number of tokens of tensors `[tokens, ...]` that enter or leave a loop.
@@ -29,6 +33,25 @@ def hidden(number: int) -> tf.Tensor:
     return tf.compat.v1.placeholder_with_default(tf.constant(number), [])
 
 
+def empty(nodes: Sequence[Node]) -> Tensors:
+    """Makes a tensor without tokens, `[0, ...]`, for each node; the optimizer sees no size."""
+    size, tensors = hidden(0), []
+    for node in nodes:
+        if not node.types[0].is_static:
+            raise GraphError(f"{node.op} of type {node.types[0]} has no static shape.")
+        shape = node.types[0].tensor_shape()
+        tensors.append(tf.zeros([size, *shape[1:]], node.types[0].dtype))
+        tensors[-1].set_shape(shape)
+    return tensors
+
+
+def no_numbers() -> tf.Tensor:
+    """Makes an int32 tensor `[0]` whose size the optimizer does not know."""
+    numbers = tf.zeros([hidden(0)], tf.int32)
+    numbers.set_shape([None])
+    return numbers
+
+
 def apart(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     """Separates the tensors that a loop or conditional passes to its body from the loop's own op.
 
@@ -42,6 +65,6 @@ def apart(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
 
 def _sliced(tensor: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
     rest = tensor.shape[1:]
-    found = tf.slice(tensor, [0] * tensor.shape.rank, [size, *([-1] * rest.rank)])
-    found.set_shape([None, *rest])
-    return found
+    tokens = tf.slice(tensor, [0] * tensor.shape.rank, [size, *([-1] * rest.rank)])
+    tokens.set_shape([None, *rest])
+    return tokens

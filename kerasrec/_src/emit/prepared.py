@@ -20,8 +20,9 @@ def with_prepared(
     shared: Mapping[Value, tf.Tensor], prepared: Iterable[Fire]
 ) -> dict[Value, tf.Tensor]:
     """Returns the tensors of SHARED values, with those prepared from them, computed in order."""
-    found = dict(shared)
-    for one in prepared:
-        inputs = [tensor_of(value, found) for value in one.inputs]
-        found.update(zip(one.outputs, fire(one.node, inputs, has_gradient=False), strict=True))
-    return found
+    tensors = dict(shared)
+    for instruction in prepared:
+        inputs = [tensor_of(value, tensors) for value in instruction.inputs]
+        results = fire(instruction.node, inputs, has_gradient=False)
+        tensors.update(zip(instruction.outputs, results, strict=True))
+    return tensors

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from kerasrec._src.emit.arrays import array_of, joined, one_tensor, open_rows, rows_where
-from kerasrec._src.emit.empty_waves import empty, no_numbers
+from kerasrec._src.emit.barriers import empty, no_numbers
 from kerasrec._src.emit.limits import Limits
 from kerasrec._src.emit.results import Tensors
 from kerasrec._src.graph.graph import Body, TaggedGraph

@@ -14,8 +14,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from kerasrec._src.emit.arrays import array_of, num_rows, one_tensor
-from kerasrec._src.emit.barriers import apart
-from kerasrec._src.emit.empty_waves import empty
+from kerasrec._src.emit.barriers import apart, empty
 from kerasrec._src.emit.limits import Limits
 from kerasrec._src.emit.results import Tensors
 from kerasrec._src.emit.sums import Sums

@@ -14,7 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec._src.emit.arrays import array_of, num_rows
-from kerasrec._src.emit.empty_waves import empty as no_tokens
+from kerasrec._src.emit.barriers import empty as no_tokens
 from kerasrec._src.emit.results import State, Tensors
 from kerasrec._src.frames.layout import Layout
 from kerasrec._src.frames.rows_tf.buffers import Buffers, empty
