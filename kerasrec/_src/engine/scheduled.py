@@ -37,29 +37,18 @@ class Scheduled:
         limits: Limits,
         parallel_tokens: int | None = None,
     ) -> QueueRun | WaveRun:
-        """Makes a run, forward and backward; the arguments are those of `emit`."""
-        return emit(self.schedule, shared, limits, parallel_tokens)
+        """Makes a run, forward and backward, which consists of stock TensorFlow ops.
 
-
-def emit(
-    schedule: Schedule,
-    shared: dict[Value, tf.Tensor],
-    limits: Limits,
-    parallel_tokens: int | None = None,
-) -> QueueRun | WaveRun:
-    """Makes a run of a schedule, which consists of stock TensorFlow ops.
-
-    Args:
-        schedule: The schedule to run.
-        shared: The tensors of SHARED values.
-        limits: The bounds on depth, width and memory.
-        parallel_tokens: With `memo`, the largest number of tokens of a level that may run at once;
-            None for all.
-    """
-    if schedule.graph.memo:
-        return MemoRun(schedule, shared, limits, parallel_tokens)
-    machine = QueueRun if schedule.in_queues else WaveRun
-    return machine(schedule, shared, limits)
+        Args:
+            shared: The tensors of SHARED values.
+            limits: The bounds on depth, width and memory.
+            parallel_tokens: With `memo`, the largest number of tokens of a level that may run at
+              once; None for all.
+        """
+        if self.graph.memo:
+            return MemoRun(self.schedule, shared, limits, parallel_tokens)
+        machine = QueueRun if self.schedule.in_queues else WaveRun
+        return machine(self.schedule, shared, limits)
 
 
 @dataclass(eq=False)

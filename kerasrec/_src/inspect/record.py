@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import tensorflow as tf
 
 from kerasrec._src.engine.program import Program
-from kerasrec._src.engine.scheduled import emit
+from kerasrec._src.engine.scheduled import Scheduled
 from kerasrec._src.engine.shared import shared_tensors
 from kerasrec._src.graph.carried import rows_of_roots, with_carried
 from kerasrec._src.graph.graph import CallSite, TaggedGraph
@@ -87,7 +87,8 @@ class Recorder:
     def _forward(self, *arguments: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
         rows = rows_of_roots(self.program.graph, list(arguments))
         shared, limits = shared_tensors(self.program.graph, rows), self.program.limits
-        run = emit(self._schedule, shared, limits).recording()
+        scheduled = Scheduled(self._schedule.graph, self._schedule)
+        run = scheduled.run(shared, limits).recording()
         run.forward(with_carried(self.program.graph, list(arguments)))
         sizes = run.sizes()
         self._keys = list(sizes)
