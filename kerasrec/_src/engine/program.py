@@ -286,22 +286,12 @@ class Program:
 
 def _any_but_zero(cotangents: Outcome) -> tf.Tensor:
     """Bool scalar: whether any cotangent has an entry other than zero."""
-    given = [item for sweep in cotangents.sweeps.values() for item in sweep]
     tensors = [
-        tf.convert_to_tensor(item.values if isinstance(item, tf.IndexedSlices) else item)
-        for item in (*given, *cotangents.sums.values())
-        if item is not None
+        tensor
+        for tensor in cotangents.flat()
+        if tensor.dtype.is_floating or tensor.dtype.is_complex
     ]
-    return tf.reduce_any(
-        [
-            False,
-            *(
-                tf.reduce_any(tf.not_equal(item, 0))
-                for item in tensors
-                if item.dtype.is_floating or item.dtype.is_complex
-            ),
-        ]
-    )
+    return tf.reduce_any([False, *(tf.reduce_any(tf.not_equal(tensor, 0)) for tensor in tensors)])
 
 
 def _zeros(nodes: Sequence[Node | None], num_tokens: tf.Tensor) -> list[tf.Tensor | None]:

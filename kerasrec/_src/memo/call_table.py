@@ -39,9 +39,9 @@ class CallTable:
         integers into neighbouring places, and search for long.
         """
         first = tf.fill(tf.shape(columns[0]), tf.constant(body, _INT))
-        found = tf.stack([first, *(tf.cast(column, _INT) for column in columns)], 1)
-        found = tf.pad(found, [[0, 0], [0, self._num_columns - len(columns) - 1]])
-        return tf.concat([found, tf.expand_dims(_mixed(found), 1)], 1)
+        keys = tf.stack([first, *(tf.cast(column, _INT) for column in columns)], 1)
+        keys = tf.pad(keys, [[0, 0], [0, self._num_columns - len(columns) - 1]])
+        return tf.concat([keys, tf.expand_dims(_mixed(keys), 1)], 1)
 
     def number(self, keys: tf.Tensor, count: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns the numbers of calls; new ones get the next numbers, in order.
@@ -87,12 +87,12 @@ def _firsts(place: tf.Tensor) -> tf.Tensor:
 
 def _mixed(keys: tf.Tensor) -> tf.Tensor:
     """A hash of each key, whose bits depend on all columns, int64 `[calls]`."""
-    found = tf.zeros_like(keys[:, 0])
+    mixed = tf.zeros_like(keys[:, 0])
     for column in tf.unstack(keys, axis=1):
-        found = tf.bitwise.bitwise_xor(found, column) * _MULTIPLIER
-        high = tf.bitwise.right_shift(found, tf.constant(29, _INT))
-        found = tf.bitwise.bitwise_xor(found, high)
-    return found
+        mixed = tf.bitwise.bitwise_xor(mixed, column) * _MULTIPLIER
+        high = tf.bitwise.right_shift(mixed, tf.constant(29, _INT))
+        mixed = tf.bitwise.bitwise_xor(mixed, high)
+    return mixed
 
 
 class StringTable:
