@@ -15,7 +15,7 @@ from kerasrec._src.graph.graph import Body
 from kerasrec._src.graph.nodes import Accumulate, Computed, Enter, Leave, Primitive, Rows, Switch
 from kerasrec._src.graph.types import Kind
 from kerasrec._src.graph.values import Each, Node, Region, Value, each_of
-from kerasrec._src.ops.axes import SUMMED, Place, gathered, reshaped, sliced
+from kerasrec._src.ops.axes import SUMMED, Place, broadcast, gathered, reshaped, sliced
 from kerasrec._src.ops.table import Fails, Is, facts_of, has, places_after
 from kerasrec._src.ops.views import cut_of_rows, gathers_rows
 from kerasrec._src.trace.row_reductions import SEGMENT_OPS
@@ -125,10 +125,22 @@ def _rows_of(value: Value) -> RowsOf | None:
         return rows_of(like)
     if facts_of(node.op).axes is gathered and is_ids(node.inputs[1]):
         return rows_of(node.inputs[1])
+    if facts_of(node.op).axes is broadcast:
+        return _after_broadcast(node)
     if value.is_shared or not isinstance(node, Primitive) or _place_of_rows(node) != 0:
         return None
     rows = max(filter(None, map(rows_of, node.inputs)), key=lambda rows: rows.per_token)
     return _after_reshape(node, rows) if facts_of(node.op).axes is reshaped else rows
+
+
+def _after_broadcast(node: Node) -> RowsOf | None:
+    """What rows are after a broadcast to the shape of others, as in a gradient; None otherwise."""
+    value, shape = node.inputs
+    rows = rows_of(value)
+    if not has(shape.node.op, Is.SHAPE) or rows_of(shape.node.inputs[0]) != rows:
+        return None
+    adds_axes = len(value.type.shape or ()) != len(node.types[0].shape or ())
+    return None if adds_axes else rows
 
 
 def _after_reshape(node: Primitive, rows: RowsOf) -> RowsOf | None:
