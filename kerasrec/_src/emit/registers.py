@@ -22,7 +22,7 @@ from kerasrec._src.emit.sums import Sums
 from kerasrec._src.graph.fire import branch_chosen, fire, show
 from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.graph.nodes import Check, Collect, Enter
-from kerasrec._src.graph.values import Each, Region, Value
+from kerasrec._src.graph.values import Each, Value
 from kerasrec._src.ops.table import Is, has
 from kerasrec._src.row_ids import row_ids
 from kerasrec._src.schedule import instructions
@@ -50,10 +50,6 @@ class Registers:
         self.reduced: list[Reduce] = []
         self._tensors: dict[Item, tf.Tensor] = {}
         self._checked: list[tf.Operation] = []
-
-    def bring(self, instruction: Instruction) -> Tensors:
-        """Returns a tensor for each item written by another segment or by the outside."""
-        raise NotImplementedError(type(instruction).__name__)
 
     def keep(self, save: Save) -> None:
         """Keeps an item for other segments."""
@@ -106,19 +102,23 @@ class Registers:
         """Runs an instruction, by the method with the name of its class."""
         getattr(self, f"_run_{type(instruction).__name__.lower()}")(instruction)
 
-    def _bring(self, instruction: Instruction) -> None:
-        self._set(instruction, self.bring(instruction))
+    def _run_receive(self, receive: instructions.Receive) -> None:
+        raise NotImplementedError
 
-    _run_receive = _run_returned = _run_frames = _run_load = _bring
+    def _run_returned(self, returned: instructions.Returned) -> None:
+        raise NotImplementedError
 
     def _run_fetch(self, fetch: instructions.Fetch) -> None:
-        self._bring(fetch)
+        raise NotImplementedError
+
+    def _run_frames(self, frames: instructions.Frames) -> None:
+        raise NotImplementedError
+
+    def _run_load(self, load: instructions.Load) -> None:
+        raise NotImplementedError
 
     def _run_measure(self, measure: instructions.Measure) -> None:
-        if isinstance(measure.item, Region):
-            self._set(measure, [tf.size(self.get(measure.item))])
-        else:
-            self._bring(measure)
+        self._set(measure, [tf.size(self.get(measure.item))])
 
     def _run_save(self, instruction: Save) -> None:
         self.keep(instruction)

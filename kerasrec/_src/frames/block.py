@@ -14,11 +14,10 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec._src.emit.registers import Registers
-from kerasrec._src.emit.results import Tensors
 from kerasrec._src.frames.layout import CALLS, RETURNS, Column, of_kind
 from kerasrec._src.graph.graph import CallSite
 from kerasrec._src.graph.values import Node, Region, Value
-from kerasrec._src.schedule.instructions import Frames, Instruction, Load, Receive, Return, Send
+from kerasrec._src.schedule.instructions import Frames, Load, Receive, Return, Send
 from kerasrec._src.schedule.sections import Segment
 
 
@@ -94,17 +93,19 @@ class Block(Registers):
         self.pass_on(sweep)
         self.give_back(of_kind(Return, segment.placed), sweep)
 
-    def bring(self, instruction: Instruction) -> Tensors:
-        """Returns a value that was passed to the frames, or kept for them."""
-        if isinstance(instruction, Frames):
-            return [self.count]
-        if isinstance(instruction, Receive) and instruction.tokens:
-            return [self.count, *self.given]
-        if isinstance(instruction, Receive):
-            return [self._passed(value.node) for value in instruction.values]
-        if isinstance(instruction, Load) and isinstance(instruction.item, Value):
-            return [self.load(instruction.item, instruction.by_frame)]
-        return super().bring(instruction)
+    def _run_frames(self, frames: Frames) -> None:
+        self._set(frames, [self.count])
+
+    def _run_receive(self, receive: Receive) -> None:
+        if receive.tokens:
+            self._set(receive, [self.count, *self.given])
+        else:
+            self._set(receive, [self._passed(value.node) for value in receive.values])
+
+    def _run_load(self, load: Load) -> None:
+        if not isinstance(load.item, Value):
+            raise NotImplementedError
+        self._set(load, [self.load(load.item, load.by_frame)])
 
     def rows_of_results(self, region: Region | None = None) -> tf.Tensor:
         """For each token of a region, the row of its frame's result, int32."""

@@ -9,7 +9,8 @@ import tensorflow as tf
 from kerasrec._src.emit.arrays import num_rows
 from kerasrec._src.emit.registers import Registers
 from kerasrec._src.emit.results import Tensors
-from kerasrec._src.schedule.instructions import Instruction, Load, Measure, Receive, Returned, Save
+from kerasrec._src.graph.values import Region
+from kerasrec._src.schedule.instructions import Load, Measure, Receive, Returned, Save
 from kerasrec._src.waves.store import WaveStore
 
 
@@ -32,22 +33,25 @@ class WaveRegisters(Registers):
         super().__post_init__()
         self.returns: dict[Returned, Tensors] = {}
 
-    def bring(self, instruction: Instruction) -> Tensors:
-        """Returns a value that was passed to the wave, or saved for it."""
-        if isinstance(instruction, Receive):
-            counts = [num_rows(self.given[0])] if instruction.tokens else []
-            return [*counts, *self.given]
-        if isinstance(instruction, Returned):
-            pairs = zip(instruction.values, self.returns[instruction], strict=True)
-            return [tensor for value, tensor in pairs if value]
-        if isinstance(instruction, Load):
-            return [self.store.load(instruction.item, self.wave)]
-        if isinstance(instruction, Measure):
-            self.store.measure(instruction.tokens, instruction.item)
-            return [num_rows(self.get(instruction.item))]
-        return super().bring(instruction)
-
     def keep(self, save: Save) -> None:
         """Keeps a value that is known for all waves; loops keep the values of single waves."""
         if self.wave is None:
             self.store.put(save, self.get(save.item), self.body)
+
+    def _run_receive(self, receive: Receive) -> None:
+        counts = [num_rows(self.given[0])] if receive.tokens else []
+        self._set(receive, [*counts, *self.given])
+
+    def _run_returned(self, returned: Returned) -> None:
+        pairs = zip(returned.values, self.returns[returned], strict=True)
+        self._set(returned, [tensor for value, tensor in pairs if value])
+
+    def _run_load(self, load: Load) -> None:
+        self._set(load, [self.store.load(load.item, self.wave)])
+
+    def _run_measure(self, measure: Measure) -> None:
+        if isinstance(measure.item, Region):
+            super()._run_measure(measure)
+            return
+        self.store.measure(measure.tokens, measure.item)
+        self._set(measure, [num_rows(self.get(measure.item))])

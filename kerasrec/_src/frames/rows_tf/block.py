@@ -16,7 +16,7 @@ from kerasrec._src.frames.layout import Column
 from kerasrec._src.frames.rows_tf.buffers import Buffers, FrameStore, empty
 from kerasrec._src.graph.graph import CallSite
 from kerasrec._src.graph.values import Branch, Region, Value
-from kerasrec._src.schedule.instructions import Fetch, Instruction, Return, Save, Select, Send
+from kerasrec._src.schedule.instructions import Fetch, Return, Save, Select, Send
 
 Arrays = dict[Value, tf.TensorArray]
 
@@ -56,13 +56,9 @@ class LiveBlock(Block):
         """The number of frames, an int32 scalar."""
         return tf.size(self.frames)
 
-    def bring(self, instruction: Instruction) -> Tensors:
-        """Returns a value that was passed to the frames, returned to them, or kept for them."""
-        if isinstance(instruction, Fetch):
-            sites, sweep = instruction.sites, instruction.sweep
-            key = self.layout.output(sites[0].callee, sweep, instruction.number)
-            return [self.read(key, self.called(sites, not sweep % 2))]
-        return super().bring(instruction)
+    def _run_fetch(self, fetch: Fetch) -> None:
+        key = self.layout.output(fetch.sites[0].callee, fetch.sweep, fetch.number)
+        self._set(fetch, [self.read(key, self.called(fetch.sites, not fetch.sweep % 2))])
 
     def load(self, value: Value, by_frame: bool) -> tf.Tensor:
         """Reads a value that another segment keeps, in the rows of frames or for the same block."""
