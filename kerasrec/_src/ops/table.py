@@ -125,7 +125,7 @@ class Xla(enum.Enum):
     so ops also run on the numbers of a branch that was not chosen.
 
     Random ops are not among them: XLA does not have TensorFlow's seeds. Also, a run that begins
-    again for lack of room would draw anew, so that draws that need much room would be too rare.
+    again for lack of room would draw again, so that draws that need much room would be too rare.
     """
 
     NOWHERE = enum.auto()
@@ -405,7 +405,7 @@ OPS = {name: op for names, op in _ROWS.items() for name in names.split()}
 _UNKNOWN, _OF_LIST = Op(), Op(axes.of_list)
 # These fail with an error that does not say where in the program the index comes from.
 OUTSIDE = frozenset({Fails.ROW_OUTSIDE, Fails.PLACE_OUTSIDE, Fails.OTHER_OUTSIDE})
-# What these draw depends on the shape, and so on which tokens share a tensor.
+# Their numbers depend on the shape, and therefore on which tokens share a tensor.
 _FROM_SEED = ("StatelessRandom", "StatelessTruncated", "StatelessMultinomial")
 
 

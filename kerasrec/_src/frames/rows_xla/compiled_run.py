@@ -1,11 +1,11 @@
 """Runs a schedule as programs that XLA compiles: one for the values, one for their gradient.
 
-XLA compiles anew for each size of its inputs. So open sizes are padded to the next power of two:
-root tokens, tables that all tokens share, and the room for frames. The number of frames is not
-known beforehand; a run that runs out of room begins again with more. XLA does not raise some errors
-of TensorFlow's kernels, such as that for an index outside a table. If such an error is due, or a
-bound on depth, room or the number of sizes is met, waves run the program from the start: they raise
-the error, or finish the run.
+XLA compiles separately for each size of its inputs. Open sizes are therefore padded to the next
+power of two: root tokens, tables that all tokens share, and the room for frames. The number of
+frames is not known beforehand; a run that runs out of room begins again with more. XLA does not
+raise some errors of TensorFlow's kernels, such as that for an index outside a table. If such an
+error is due, or a bound on depth, room or the number of sizes is met, waves run the program from
+the start: they raise the error, or finish the run.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class BlockSweep:
             """Runs the next blocks as long as they are of one place."""
 
             def run(state: State) -> State:
-                # Not `trace[at]`: a slice makes XLA compile anew for each number of blocks.
+                # Not `trace[at]`: a slice makes XLA compile separately for each number of blocks.
                 _, start, count = tf.unstack(tf.gather(trace, state["at"]), 3)
                 given = sizes, start, count, state["buffers"]
                 found = self._run_block(component[place], *given)

@@ -1,4 +1,4 @@
-"""Pads sizes so that there are few of them, since XLA compiles anew for each size.
+"""Pads sizes so that there are few of them, since XLA compiles separately for each size.
 
 Programs that XLA compiles as a whole have static shapes already, and are not padded.
 """
