@@ -101,6 +101,19 @@ def test_rows_without_an_index_have_no_gradient():
     assert float(tape.gradient(y, x)) == 6.0
 
 
+def test_a_gradient_that_asks_what_is_read_goes_past_a_table_of_integers():
+    @kerasrec.recursive
+    def f(x, n):
+        kerasrec.collect("seen", n)
+        return 2.0 * x, tf.where(n > 0, 0.5, x)
+
+    x = tf.constant(1.5)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = f(x, 0)[1]
+    assert (float(y), float(tape.gradient(y, x))) == (1.5, 1.0)
+
+
 @pytest.mark.slow
 def test_a_gradient_goes_past_it():
     x = arguments()[1]

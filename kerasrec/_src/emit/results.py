@@ -39,9 +39,13 @@ class Outcome:
         return Outcome(sweeps, {key: function(item) for key, item in self.sums.items()})
 
     def flat(self) -> Tensors:
-        """All tensors; a sparse gradient as its parts, because TensorFlow would make it dense."""
-        results = [item for sweep in self.sweeps.values() for item in sweep if item is not None]
-        return tf.nest.flatten([*results, *self.sums.values()], expand_composites=True)
+        """All tensors that there are, a sparse gradient as its parts.
+
+        TensorFlow would make a sparse gradient dense. A table of integers has no cotangent.
+        """
+        results = [tensor for sweep in self.sweeps.values() for tensor in sweep]
+        tensors = [tensor for tensor in (*results, *self.sums.values()) if tensor is not None]
+        return tf.nest.flatten(tensors, expand_composites=True)
 
     @property
     def outputs(self) -> Tensors:
