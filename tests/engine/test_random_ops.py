@@ -227,6 +227,13 @@ def in_a_branch(x):
     return tf.cond(GENERATOR.state[0] != 0, draw, lambda: tf.ones_like(x))
 
 
+def by_the_seed_of_a_token(x):
+    def draw(number):
+        return number * tf.random.stateless_uniform([], [1, tf.cast(number, tf.int32)])
+
+    return tf.map_fn(draw, x)
+
+
 @pytest.mark.many
 def test_a_bounded_run_does_not_draw_anew_for_its_gradient():
     """Some draws depend on which tokens run together."""
@@ -246,6 +253,7 @@ def test_a_bounded_run_does_not_draw_anew_for_its_gradient():
     assert not np.any(slope(lambda x: tf.random.stateless_uniform([], seed)))
     assert np.max(np.abs(slope(lambda x: tf.random.stateless_uniform(tf.shape(x), seed)))) < 1e-6
     assert np.max(np.abs(slope(lambda x: tf.nn.dropout(tf.ones_like(x), 0.3)))) < 1e-6
+    assert not np.any(slope(lambda x: by_the_seed_of_a_token(tf.stop_gradient(x))))
     with pytest.raises(TraceError, match="bounded has no gradient with parallel_tokens"):
         slope(lambda x: tf.random.truncated_normal(tf.shape(x)))
     for held in (in_a_loop, in_a_branch):

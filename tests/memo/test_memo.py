@@ -389,6 +389,53 @@ def test_draws_that_decide_are_refused(draw):
             function([3, 4])
 
 
+@pytest.mark.parametrize("op", ["RandomUniformInt", "StatelessRandomUniformIntV2"])
+def test_draws_in_a_conditional_that_decides_are_refused(op):
+    is_drawn = tf.Variable(True)
+
+    def draw(n):
+        if op == "RandomUniformInt":
+            return tf.random.uniform(tf.shape(n), 1, 3, tf.int32)
+        return tf.random.stateless_uniform(tf.shape(n), [1, 2], 1, 3, tf.int32)
+
+    @kerasrec.recursive(memo=True)
+    def f(n):
+        step = tf.cond(is_drawn, lambda: draw(n), lambda: tf.ones_like(n))
+        return kerasrec.cond(n < 1, lambda: n, lambda: f(n - step))
+
+    with pytest.raises(
+        kerasrec.TraceError, match=rf"{op} at .*test_memo.py:\d+ decides which calls there are"
+    ):
+        f([3, 4])
+
+
+def test_conditionals_and_loops_of_tensorflow_may_decide():
+    choice, x = tf.Variable(0), tf.Variable([0.5, 1.5, 2.0], dtype=tf.float64)
+
+    def less(n, count):
+        return tf.while_loop(lambda i, _: i < count, lambda i, n: (i + 1, n - 1), (0, n))[1]
+
+    @kerasrec.recursive(memo=True)
+    def f(n):
+        is_leaf = tf.switch_case(choice + 0, [lambda: n < 2, lambda: n < 3])
+        second = tf.cond(choice < 1, lambda: n - 2, lambda: n - 3)
+        return kerasrec.cond(
+            is_leaf, lambda: tf.gather(x, n), lambda: f(less(n, 1)) * f(second) + 1.0
+        )
+
+    def plain(n, least):
+        return x[n] if n < least else plain(n - 1, least) * plain(n - least, least) + 1.0
+
+    for number in range(2):
+        choice.assign(number)
+        with tf.GradientTape(persistent=True) as tape:
+            found = f([2, 7, 7])
+            expected = tf.stack([plain(n, number + 2) for n in (2, 7, 7)])
+        np.testing.assert_allclose(found, expected)
+        slopes = [tf.convert_to_tensor(tape.gradient(value, x)) for value in (found, expected)]
+        np.testing.assert_allclose(*slopes)
+
+
 @pytest.mark.slow
 def test_a_draw_that_decides_nothing_is_made_once():
     @kerasrec.recursive(memo=True)

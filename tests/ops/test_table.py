@@ -22,6 +22,20 @@ def test_ops_exist_and_have_one_row_each():
     assert [name for name in names if not hasattr(tf.raw_ops, name)] == []
 
 
+def test_all_draws_from_a_seed_are_listed():
+    definitions = tf.compat.v1.GraphDef()
+    for name in dir(tf.raw_ops):
+        if name.startswith("Stateless") and facts_of(name).holds is None:
+            definitions.node.add(op=name, name=name)
+    meta = tf.compat.v1.train.export_meta_graph(graph_def=definitions, graph=tf.Graph())
+    draws = {
+        op.name
+        for op in meta.meta_info_def.stripped_op_list.op
+        if {"shape", "value", "num_samples", "image_size"} & {item.name for item in op.input_arg}
+    }
+    assert draws == {name for name in OPS if has(name, Is.SEEDED)}
+
+
 def test_an_op_that_is_not_listed_mixes_tokens_if_their_axis_has_moved():
     lrn = op_of(tf.nn.lrn, [None, 2, 2, 2])
     assert facts_of(lrn.type).axes is None and not has(lrn.type, ~Is.NOTHING)

@@ -208,5 +208,5 @@ def _is_random(leaf: RecursiveFunction, rows: tf.Tensor) -> bool:
     graphs = list(leaf.function_graphs(rows))
     if any(node.is_key for graph in graphs for node in graph.parameters):
         return True
-    ops = operations([node for graph in graphs for node in graph.nodes])
-    return bool(ops) and random_op(ops) is not None
+    nodes = [node for graph in graphs for node in graph.nodes]
+    return random_op(operations(nodes)) is not None

@@ -70,6 +70,8 @@ class Is(enum.Flag):
         CONJUNCTION: It gives whether all of some values are true.
         REPEATABLE: It has state, and may run again.
         KEY: It only makes the key of a random draw.
+        SEEDED: It draws random numbers from a given seed or key. They depend on the shape, and
+            therefore on which tokens share a tensor.
         SUMMARY: It makes the summary of a tensor that `enable_check_numerics` checks.
     """
 
@@ -114,6 +116,7 @@ class Is(enum.Flag):
     ASSIGNING = enum.auto()
     CONJUNCTION = enum.auto()
     KEY = enum.auto()
+    SEEDED = enum.auto()
     SUMMARY = enum.auto()
 
 
@@ -337,7 +340,7 @@ _ROWS: dict[str, Op] = {
 
     # By the positions of rows.
     """Diag DiagPart Gather SegmentMax SegmentMean SegmentMin SegmentProd SparseSegmentMean
-    SparseSegmentSqrtN SparseSegmentSum StatelessShuffle UnsortedSegmentMax UnsortedSegmentMin
+    SparseSegmentSqrtN SparseSegmentSum UnsortedSegmentMax UnsortedSegmentMin
     UnsortedSegmentProd""": Op(axes.along_first),
     "SegmentSum": Op(axes.along_first, Is.WIDENED),
     "UnsortedSegmentSum": Op(axes.along_first, Is.WIDENED | Is.SEGMENT_SUM),
@@ -369,7 +372,7 @@ _ROWS: dict[str, Op] = {
     RandomPoissonV2 SampleDistortedBoundingBox SampleDistortedBoundingBoxV2 StatefulRandomBinomial
     TruncatedNormal""": Op(effect=Effect.DRAWS),
     "RngReadAndSkip": Op(facts=Is.KEY, effect=Effect.DRAWS),
-    "StatelessRandomGetKeyCounter": Op(facts=Is.KEY),
+    "StatelessRandomGetKeyCounter StatelessRandomGetKeyCounterAlg": Op(facts=Is.KEY),
     "RandomShuffle": Op(axes.along_first, effect=Effect.DRAWS),
     """AllCandidateSampler FixedUnigramCandidateSampler LearnedUnigramCandidateSampler
     LogUniformCandidateSampler UniformCandidateSampler""":
@@ -377,9 +380,16 @@ _ROWS: dict[str, Op] = {
     "RandomUniform": Op(effect=Effect.DRAWS, draw=Draw.UNIFORM),
     "RandomStandardNormal": Op(effect=Effect.DRAWS, draw=Draw.NORMAL),
     "RandomUniformInt": Op(effect=Effect.DRAWS, draw=Draw.INTEGERS),
-    "StatelessRandomUniform StatelessRandomUniformV2": Op(draw=Draw.UNIFORM),
-    "StatelessRandomNormal StatelessRandomNormalV2": Op(draw=Draw.NORMAL),
-    "StatelessRandomUniformInt StatelessRandomUniformIntV2": Op(draw=Draw.INTEGERS),
+    "StatelessRandomUniform StatelessRandomUniformV2": Op(facts=Is.SEEDED, draw=Draw.UNIFORM),
+    "StatelessRandomNormal StatelessRandomNormalV2": Op(facts=Is.SEEDED, draw=Draw.NORMAL),
+    "StatelessRandomUniformInt StatelessRandomUniformIntV2":
+        Op(facts=Is.SEEDED, draw=Draw.INTEGERS),
+    """StatelessMultinomial StatelessParameterizedTruncatedNormal StatelessRandomBinomial
+    StatelessRandomGammaV2 StatelessRandomGammaV3 StatelessRandomPoisson
+    StatelessRandomUniformFullInt StatelessRandomUniformFullIntV2
+    StatelessSampleDistortedBoundingBox StatelessTruncatedNormal StatelessTruncatedNormalV2""":
+        Op(facts=Is.SEEDED),
+    "StatelessShuffle": Op(axes.along_first, Is.SEEDED),
     "Assert": Op(facts=Is.REPEATABLE, effect=Effect.ASSERTS),
     "CheckNumerics CheckNumericsV2": Op(facts=Is.REPEATABLE, effect=Effect.CHECKS_NUMBERS),
     "Print": Op(effect=Effect.SHOWS),
@@ -405,8 +415,6 @@ OPS = {name: op for names, op in _ROWS.items() for name in names.split()}
 _UNKNOWN, _OF_LIST = Op(), Op(axes.of_list)
 # These fail with an error that does not say where in the program the index comes from.
 OUTSIDE = frozenset({Fails.ROW_OUTSIDE, Fails.PLACE_OUTSIDE, Fails.OTHER_OUTSIDE})
-# Their numbers depend on the shape, and therefore on which tokens share a tensor.
-_FROM_SEED = ("StatelessRandom", "StatelessTruncated", "StatelessMultinomial")
 
 
 def facts_of(name: str) -> Op:
@@ -441,11 +449,6 @@ def is_given(operation: tf.Operation) -> bool:
 def does_nothing(name: str) -> bool:
     """Whether an op only passes values on, or gives a constant, as ops beside an assertion do."""
     return name in ("Const", "Identity", "NoOp")
-
-
-def draws_from_seed(name: str) -> bool:
-    """Whether an op draws random numbers from a given seed."""
-    return name.startswith(_FROM_SEED)
 
 
 def places_after(operation: tf.Operation, given: Axes) -> Sequence[Place]:

@@ -10,7 +10,7 @@ from kerasrec._src.graph.nodes import operations
 from kerasrec._src.schedule.instructions import Fire
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import Direction, Loop
-from kerasrec._src.trace.functions import definitions, unrepeatable_op
+from kerasrec._src.trace.functions import random_op
 from kerasrec._src.trace.source import at
 
 _Rounds = Mapping[str, Mapping[int, Sequence[CallSite]]]
@@ -41,7 +41,7 @@ def check_nothing_is_drawn(schedule: Schedule) -> None:
     """
     for section, _, fire in schedule.of(Fire):
         is_first = isinstance(section, Loop) and section.direction is Direction.CALLS
-        name = _drawing_op(fire) if is_first else None
+        name = random_op(operations([fire.node])) if is_first else None
         if name:
             raise TraceError(
                 f"{name} at {fire.node.source} decides which calls there are, or with which "
@@ -49,12 +49,3 @@ def check_nothing_is_drawn(schedule: Schedule) -> None:
                 "time. Draw before the call, and pass what was drawn as an argument; or leave out "
                 "memo=True."
             )
-
-
-def _drawing_op(fire: Fire) -> str | None:
-    """Returns an op whose result may change if it runs again, or for another set of tokens."""
-    traced = operations([fire.node])
-    if not traced:
-        return None
-    names = [item.name for item in definitions(traced) if item.name.startswith("Stateless")]
-    return unrepeatable_op(traced) or next(iter(names), None)

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 
 from kerasrec._src.graph.types import Kind
-from kerasrec._src.ops.table import Draw, Is, draws_from_seed, facts_of, has
+from kerasrec._src.ops.table import Draw, Is, facts_of, has
 from kerasrec._src.trace.functions import is_call, with_held
 from kerasrec._src.trace.token_count import begins_with_count
 
@@ -32,7 +32,7 @@ _BITS = {tf.float16: 11, tf.bfloat16: 8, tf.float32: 24, tf.float64: 53}
 def hold_draws(operations: Sequence[tf.Operation]) -> bool:
     """Whether an op of a graph calls a `tf.function` that draws in a way listed here."""
     calls = [operation for operation in operations if is_call(operation.type)]
-    return bool(calls) and any(facts_of(node.op).draw for node in with_held(calls))
+    return any(facts_of(node.op).draw for node in with_held(calls))
 
 
 def repeats_draw(operation: tf.Operation) -> bool:
@@ -41,7 +41,7 @@ def repeats_draw(operation: tf.Operation) -> bool:
     A gradient may have such an op to draw again what the value has drawn.
     """
     found = with_held([operation]) if is_call(operation.type) else [operation.node_def]
-    return any(facts_of(node.op).draw and draws_from_seed(node.op) for node in found)
+    return any(facts_of(node.op).draw and has(node.op, Is.SEEDED) for node in found)
 
 
 def is_draw_of_tokens(operation: tf.Operation, kind: Callable[[tf.Tensor], Kind]) -> bool:
@@ -68,15 +68,16 @@ def is_draw_of_tokens(operation: tf.Operation, kind: Callable[[tf.Tensor], Kind]
 
 def seed_of(operation: tf.Operation) -> tf.Tensor:
     """Returns the seed of a draw, uint64 `[]`: it reads no token, and is new in each run."""
-    if not draws_from_seed(operation.type):
+    if not has(operation.type, Is.SEEDED):
         seeds = {name: operation.get_attr(name) for name in ("seed", "seed2")}
         low, high = (tf.constant(number, tf.int64) for number in (-(2**63), 2**63 - 1))
         shape = tf.constant([], tf.int32)
         word = tf.raw_ops.RandomUniformInt(shape=shape, minval=low, maxval=high, **seeds)
         return tf.cast(word, tf.uint64)
-    # After the shape, there is a seed; or a key and a counter, which XLA makes of a seed in a way
-    # of its own.
-    parts = operation.inputs[1:3] if operation.type.endswith("V2") else operation.inputs[1:2]
+    # A seed; or a key and a counter, which XLA makes of a seed in a way of its own.
+    names = [argument.name for argument in operation.op_def.input_arg]
+    named = zip(names, operation.inputs, strict=True)
+    parts = [part for name, part in named if name in ("seed", "key", "counter")]
     if has(parts[0].op.type, Is.KEY):
         parts = parts[0].op.inputs
     words = tf.concat([tf.reshape(tf.cast(part, tf.uint64), [-1]) for part in parts], 0)

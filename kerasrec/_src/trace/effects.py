@@ -28,7 +28,6 @@ from kerasrec._src.ops.table import (
     Holds,
     Is,
     does_nothing,
-    draws_from_seed,
     facts_of,
     has,
 )
@@ -38,6 +37,7 @@ from kerasrec._src.trace.functions import (
     held_functions,
     is_call,
     unrepeatable_op,
+    with_held,
 )
 
 _ASSERTIONS = frozenset({Effect.ASSERTS, Effect.CHECKS_NUMBERS})
@@ -61,7 +61,7 @@ class Assertion:
 
 def is_refused(operation: tf.Operation) -> bool:
     """Whether an op, or an op in a function that it holds, must not be in a recursive function."""
-    return not all(map(_allows, _definitions(operation)))
+    return not all(map(_allows, definitions([operation])))
 
 
 def has_effect(operation: tf.Operation) -> bool:
@@ -174,7 +174,7 @@ def check_repeatable(name: str, operation: tf.Operation, source: Source | None) 
         return  # The draw itself is checked.
     if held_functions(operation.node_def) or operation.op_def.is_stateful:
         found = unrepeatable_op([operation])
-    elif draws_from_seed(operation.type):
+    elif has(operation.type, Is.SEEDED):
         found = operation.type
     if found:
         raise TraceError(
@@ -199,16 +199,7 @@ def check_effects_read_tokens(name: str, nodes: Iterable[Node]) -> None:
 
 
 def _is_or_holds(operation: tf.Operation, effects: Collection[Effect]) -> bool:
-    return any(
-        facts_of(definition.name).effect in effects for definition in _definitions(operation)
-    )
-
-
-def _definitions(operation: tf.Operation) -> list[tf.compat.v1.OpDef]:
-    """Returns TensorFlow's definitions of an op and of the ops in functions that it holds."""
-    own = operation.op_def
-    holds_functions = any(attribute.type in ("func", "list(func)") for attribute in own.attr)
-    return definitions([operation]) if holds_functions else [own]
+    return any(facts_of(node.op).effect in effects for node in with_held([operation]))
 
 
 def _allows(definition: tf.compat.v1.OpDef) -> bool:

@@ -18,7 +18,7 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec._src.graph.fire import copy_of
-from kerasrec._src.ops.table import Holds, Is, draws_from_seed, facts_of, has, is_given
+from kerasrec._src.ops.table import Holds, Is, facts_of, has, is_given
 from kerasrec._src.private import (
     copy_gradient,
     copy_held_function,
@@ -213,14 +213,18 @@ def definitions(operations: Sequence[tf.Operation]) -> list[tf.compat.v1.OpDef]:
     Args:
         operations: The ops of one graph.
     """
+    own = [operation.op_def for operation in operations]
+    held = with_held(operations)[len(own) :]
+    if not held:
+        return own
     graph_def = tf.compat.v1.GraphDef()
-    for node in with_held(operations):
+    for node in held:
         graph_def.node.add().CopyFrom(node)
         graph_def.node[-1].name = f"op_{len(graph_def.node)}"
         del graph_def.node[-1].input[:]
     # This is the public way to get the definitions of ops that functions hold.
     meta = tf.compat.v1.train.export_meta_graph(graph_def=graph_def, graph=tf.Graph())
-    return list(meta.meta_info_def.stripped_op_list.op)
+    return own + list(meta.meta_info_def.stripped_op_list.op)
 
 
 def random_op(operations: Sequence[tf.Operation]) -> str | None:
@@ -231,7 +235,7 @@ def random_op(operations: Sequence[tf.Operation]) -> str | None:
     Args:
         operations: The ops of one graph; the functions that they hold are searched, too.
     """
-    of_seed = (node.op for node in with_held(operations) if draws_from_seed(node.op))
+    of_seed = (node.op for node in with_held(operations) if has(node.op, Is.SEEDED))
     return next(of_seed, None) or unrepeatable_op(operations)
 
 
@@ -261,8 +265,10 @@ def with_held(operations: Sequence[tf.Operation]) -> list[tf.compat.v1.NodeDef]:
 
 def definitions_held(operations: Sequence[tf.Operation]) -> list[Any]:
     """Returns the definitions of the functions that ops of one graph hold, at any depth."""
-    functions = function_bodies(operations[0])
     nodes = [operation.node_def for operation in operations]
+    if not any(map(held_functions, nodes)):
+        return []
+    functions = function_bodies(operations[0])
     found: dict[str, Any] = {}
     for node in nodes:
         for name in sorted(held_functions(node) - set(found)):

@@ -33,7 +33,7 @@ from kerasrec._src.graph.nodes import (
     operations,
 )
 from kerasrec._src.graph.values import Node, Value
-from kerasrec._src.ops.table import draws_from_seed, is_constant, reads_variable
+from kerasrec._src.ops.table import Is, has, is_constant, reads_variable
 from kerasrec._src.trace.functions import (
     definitions_held,
     held_functions,
@@ -78,7 +78,7 @@ class Group:
         traced = operations(self.nodes)
         is_gradient = any(isinstance(node, Recomputed) for node in self.nodes)
         reads_variables = any(map(is_handle, self.inputs))
-        name = unrepeatable_op(traced) if traced else None
+        name = unrepeatable_op(traced)
         if name:
             return (
                 f"{name} runs in it, which gives a different result when the gradient runs it "
@@ -145,10 +145,9 @@ def unrepeatable(graph: TaggedGraph, in_other_waves: bool = False) -> str | None
                 f"when {body.name} runs again, others run together, so that it would draw other "
                 "numbers. Draw random numbers before the call and pass them in"
             )
-        if operations(nodes) and unrepeatable_op(operations(nodes)):
+        if unrepeatable_op(operations(nodes)):
             for node in nodes:
-                own = operations([node])
-                name = unrepeatable_op(own) if own else None
+                name = unrepeatable_op(operations([node]))
                 if name:
                     return (
                         f"{name} at {node.source} would give a different result when {body.name} "
@@ -168,14 +167,14 @@ def _draws_by_count(node: Node) -> bool:
     (operation,) = operations([node])
     if held_functions(operation.node_def):
         return any(map(_draws_in, definitions_held([operation])))
-    return draws_from_seed(operation.type)
+    return has(operation.type, Is.SEEDED)
 
 
 def _draws_in(function: Any) -> bool:
     """Whether a function's definition draws numbers of a shape that is not constant."""
     constants = {node.name for node in function.node_def if is_constant(node.op)}
     return any(
-        draws_from_seed(node.op) and node.input[0].split(":")[0] not in constants
+        has(node.op, Is.SEEDED) and node.input[0].split(":")[0] not in constants
         for node in function.node_def
     )
 
