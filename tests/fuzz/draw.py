@@ -310,7 +310,8 @@ class Drawer:
         for item in scope.passed:
             if self.chance(0.6):
                 name = Name(self.new("given"), item.result)
-                statements.append(Let((name.text,), self.invoke(item, 2, inside)))
+                value = self.with_tokens(self.invoke(item, 2, inside), inside)
+                statements.append(Let((name.text,), value))
                 inside = inside.with_names([name])
         found = self.block(signature, inside, size)
         return dataclasses.replace(found, statements=(*statements, *found.statements))

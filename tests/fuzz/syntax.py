@@ -340,10 +340,11 @@ def type_of(expression: Any) -> Type:
 
 
 def is_token(expression: Any) -> bool:
-    """Whether an expression has one value a token, and not the same for all."""
+    """Whether an expression is sure to have one value per token, not one for all."""
     if isinstance(expression, Apply):
         return any(map(is_token, expression.operands))
-    return not isinstance(expression, Constant | Shared)
+    # A function that is passed may return a constant.
+    return not isinstance(expression, Constant | Shared | Invoke)
 
 
 Path = tuple
