@@ -9,8 +9,8 @@ from typing import Any
 
 from kerasrec._src.emit.limits import Limits
 from kerasrec._src.engine.choice import EngineOptions
+from kerasrec._src.engine.executable import Executable
 from kerasrec._src.engine.instances import check_that_they_are_there
-from kerasrec._src.engine.program import Program
 from kerasrec._src.engine.scheduled import Scheduled
 from kerasrec._src.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec._src.options import Options
@@ -32,7 +32,7 @@ class Compiled:
     signature: Signature
     graphs: FunctionGraphs
     tagged: TaggedGraph
-    program: Program
+    program: Executable
     returns: Any
 
 
@@ -62,7 +62,7 @@ def lower(
     passes: Sequence[Pass] = (),
     by_queues: bool = False,
     recomputes: bool = False,
-) -> Program:
+) -> Executable:
     """A tagged graph as a function of TensorFlow, with derivatives of any order.
 
     Args:
@@ -75,7 +75,7 @@ def lower(
     """
 
     def derive(graph: TaggedGraph) -> Scheduled:
-        """A graph with one derivative more; `Program` asks for each when TensorFlow does."""
+        """A graph with one derivative more; `Executable` asks for each when TensorFlow does."""
         extended = extend(graph)
         schedule = optimize(build(extended, by_queues), passes)
         return Scheduled(extended, schedule)
@@ -87,4 +87,4 @@ def lower(
             return schedule, None
         return schedule, optimize(build_blocks(forward_part(graph)), BLOCK_PASSES)
 
-    return Program(derive(tagged), derive, in_blocks, limits, options)
+    return Executable(derive(tagged), derive, in_blocks, limits, options)

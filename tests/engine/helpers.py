@@ -13,7 +13,7 @@ from kerasrec._src.compile import lower
 from kerasrec._src.datatypes.made_values import PREFIX as MADE
 from kerasrec._src.emit.limits import Limits
 from kerasrec._src.engine.choice import EngineOptions
-from kerasrec._src.engine.program import Program as Lowered
+from kerasrec._src.engine.executable import Executable
 from kerasrec._src.engine.shared import shared_tensors
 from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.graph.interpreter import Interpretation, interpret
@@ -79,7 +79,9 @@ def run_in_queues(program: Program) -> Run:
     return run_lowered(program, engine="waves", by_queues=True)
 
 
-def lowered(program: Program, recompute=False, passes=None, by_queues=False, **options) -> Lowered:
+def lowered(
+    program: Program, recompute=False, passes=None, by_queues=False, **options
+) -> Executable:
     """For an engine of one's choice; other options are those of engines."""
     graph = program.function.tagged_graph(*program.inputs)
     limits = Limits(program.name, 100_000, 1 << 23, 1 << 40)

@@ -16,7 +16,7 @@ import kerasrec
 from kerasrec._src.compile import lower
 from kerasrec._src.emit.limits import Limits
 from kerasrec._src.engine.choice import EngineOptions
-from kerasrec._src.engine.program import Program as Lowered
+from kerasrec._src.engine.executable import Executable
 from kerasrec._src.engine.shared import shared_tensors
 from kerasrec._src.frames.rows_xla.ops import obstacles
 from kerasrec._src.graph.carried import tables_of_roots
@@ -222,7 +222,7 @@ class Run:
         ]
         return tf.function(run, input_signature=none, autograph=False)
 
-    def lowered(self) -> Lowered:
+    def lowered(self) -> Executable:
         """The program, as it is lowered for "traced"."""
         options = self.options
         limits = Limits(self.program.entry.name, options.max_depth or 100_000, 1 << 23, 1 << 40)

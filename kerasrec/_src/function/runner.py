@@ -11,7 +11,7 @@ import tensorflow as tf
 from kerasrec._src.compile import Compiled
 from kerasrec._src.datatypes.made_values import with_made
 from kerasrec._src.engine.derivatives import marked
-from kerasrec._src.engine.program import Program
+from kerasrec._src.engine.executable import Executable
 from kerasrec._src.engine.shared import tensors_closed_over
 from kerasrec._src.function.arguments import Arguments, as_token
 from kerasrec._src.graph.values import Value
@@ -126,7 +126,7 @@ def _of_one(run: Any, *tensors: tf.Tensor) -> Results:
     return tuple(tf.squeeze(tensor, 0) for tensor in outputs), tables, marks
 
 
-def _results_of(program: Program) -> Callable[..., Results]:
+def _results_of(program: Executable) -> Callable[..., Results]:
     def run(*arguments: tf.Tensor, closed_over: Mapping[Value, tf.Tensor] | None = None) -> Results:
         outcome, marks = program.run(arguments, closed_over)
         return tuple(outcome.outputs), outcome.tables, marks
@@ -134,7 +134,7 @@ def _results_of(program: Program) -> Callable[..., Results]:
     return run
 
 
-def _runner(program: Program, specs: Sequence[tf.TensorSpec]) -> Any:
+def _runner(program: Executable, specs: Sequence[tf.TensorSpec]) -> Any:
     # TensorFlow warns of many traces of one Python function; partials are counted separately.
     run = functools.partial(_results_of(program))
     return tf.function(run, input_signature=specs, autograph=False)

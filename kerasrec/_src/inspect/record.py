@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import tensorflow as tf
 
-from kerasrec._src.engine.program import Program
+from kerasrec._src.engine.executable import Executable
 from kerasrec._src.engine.scheduled import Scheduled
 from kerasrec._src.engine.shared import shared_tensors
 from kerasrec._src.graph.carried import rows_of_roots, with_carried
@@ -53,7 +53,7 @@ class Recorder:
         specs: The specs of the flat arguments, `[tokens, ...]` each.
     """
 
-    def __init__(self, program: Program, specs: Sequence[tf.TensorSpec]):
+    def __init__(self, program: Executable, specs: Sequence[tf.TensorSpec]):
         self.program = program
         self._keys: list[Region | str] = []
         self._run = tf.function(self._forward, input_signature=specs, autograph=False)

@@ -43,7 +43,7 @@ class _Mark:
 
 
 @dataclass(eq=False)
-class Program:
+class Executable:
     """A program as a function of TensorFlow.
 
     Args:
@@ -73,11 +73,11 @@ class Program:
         """The graph of the program with its gradient."""
         return self.first.graph
 
-    def by_waves(self) -> Program:
+    def by_waves(self) -> Executable:
         """Returns the same program, always run by waves, without a bound on parallel tokens."""
         return replace(self, options=EngineOptions(engine="waves"), is_within_xla=False)
 
-    def within_xla(self) -> Program:
+    def within_xla(self) -> Executable:
         """Returns the same program, to run inside of one that XLA compiles as a whole."""
         return replace(self, is_within_xla=True)
 
