@@ -8,9 +8,9 @@ import tensorflow as tf
 
 import kerasrec
 from kerasrec._src import host
-from kerasrec._src.frames.rows_xla import padding
+from kerasrec._src.frames.rows_xla import sizes
 from kerasrec._src.frames.rows_xla.ops import obstacles
-from kerasrec._src.frames.rows_xla.padding import bucket, padded
+from kerasrec._src.frames.rows_xla.sizes import bucket, padded
 from tests.engine.helpers import assert_same, run_lowered, run_one, run_plain, with_tokens
 from tests.frames import helpers
 from tests.parameters import few_of
@@ -60,8 +60,8 @@ def test_blocks_are_wider_on_a_gpu(capacity, on_cpu, on_gpu, monkeypatch):
     found = []
     for has_gpu in (False, True):
         monkeypatch.setattr(host, "has_gpu", lambda has_gpu=has_gpu: has_gpu)
-        sizes = padding.sizes_for(tf.constant(capacity))
-        found.append([sizes[name] for name in ("capacity", "width", "widest")])
+        of_blocks = sizes.sizes_for(tf.constant(capacity))
+        found.append([of_blocks[name] for name in ("capacity", "width", "widest")])
     widths = [(capacity, width, 4 * width) for width in (on_cpu, on_gpu)]
     np.testing.assert_array_equal(found, widths)
 

@@ -8,9 +8,9 @@ import kerasrec
 from kerasrec._src import host
 from kerasrec._src.errors import GraphError
 from kerasrec._src.frames.rows_tf.buffers import BufferSpec
-from kerasrec._src.frames.rows_xla.joined_buffers import JoinedBuffers
 from kerasrec._src.frames.rows_xla.layout import MaskedLayout
-from kerasrec._src.frames.rows_xla.rows import MaskedRows, Sizes
+from kerasrec._src.frames.rows_xla.rows import JoinedBuffers, MaskedRows
+from kerasrec._src.frames.rows_xla.sizes import Sizes
 from tests.frames.helpers import never_by_waves
 
 SPECS = {

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec._src.frames.rows_xla.first_sweep import FirstSweep
+from kerasrec._src.frames.rows_xla.sweeps import FirstSweep
 from tests.frames.helpers import never_by_waves
 
 
@@ -47,7 +47,7 @@ def test_a_run_stops_soon_after_a_call_that_is_too_deep(monkeypatch):
 
     def run_briefly(sweep, *given):
         is_full, has_fault = run(sweep, *given)
-        return is_full, has_fault & (sweep.program.steps[0] < 100)
+        return is_full, has_fault & (sweep.store.steps[0] < 100)
 
     monkeypatch.setattr(FirstSweep, "run", run_briefly)
     around.clear_cache()

@@ -16,9 +16,9 @@ from kerasrec._src.emit.results import Given, Outcome, Tensors
 from kerasrec._src.engine.scheduled import BoundedRun, Scheduled
 from kerasrec._src.errors import TraceError
 from kerasrec._src.frames.rows_xla.compiled_run import CompiledRun, RunWithinXla
-from kerasrec._src.frames.rows_xla.known_sizes import KnownSizes
-from kerasrec._src.frames.rows_xla.memo.memo_compiled_run import MemoCompiledRun
+from kerasrec._src.frames.rows_xla.memo_run import MemoCompiledRun
 from kerasrec._src.frames.rows_xla.ops import obstacles as compiled_obstacles
+from kerasrec._src.frames.rows_xla.sizes import KnownSizes
 from kerasrec._src.frames.rows_xla.values import Bounds
 from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.graph.values import Value

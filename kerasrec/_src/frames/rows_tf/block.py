@@ -13,7 +13,7 @@ from kerasrec._src.emit.results import Tensors
 from kerasrec._src.errors import GraphError
 from kerasrec._src.frames.block import Block
 from kerasrec._src.frames.layout import Column
-from kerasrec._src.frames.rows_tf.buffers import Buffers, FrameStore, empty
+from kerasrec._src.frames.rows_tf.buffers import Buffers, LiveStore, empty
 from kerasrec._src.graph.graph import CallSite
 from kerasrec._src.graph.values import Branch, Region, Value
 from kerasrec._src.schedule.instructions import Fetch, Return, Save, Select, Send
@@ -37,7 +37,7 @@ class LiveBlock(Block):
         at: The number of the block, an int32 scalar; None if no loop runs.
     """
 
-    store: FrameStore
+    store: LiveStore
     frames: tf.Tensor
     buffers: Buffers
     arrays: Arrays
@@ -191,7 +191,7 @@ class AllFrames(LiveBlock):
         shared: The tensors of SHARED values.
     """
 
-    def __init__(self, store: FrameStore, body: str, shared: dict[Value, tf.Tensor]):
+    def __init__(self, store: LiveStore, body: str, shared: dict[Value, tf.Tensor]):
         layout, frames = store.layout, tf.range(store.counts[body])
         given = store, frames, Buffers({}, {}), store.arrays, None
         super().__init__(layout.graph, body, shared, layout, *given)

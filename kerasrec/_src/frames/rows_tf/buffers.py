@@ -100,7 +100,7 @@ class Trace:
 
 
 @dataclass
-class FrameStore:
+class LiveStore:
     """The values that frames and blocks keep.
 
     Args:
@@ -117,7 +117,7 @@ class FrameStore:
     counts: dict[Hashable, tf.Tensor] = field(default_factory=dict)
     trace: Trace | None = None
 
-    def copy(self) -> FrameStore:
+    def copy(self) -> LiveStore:
         """Returns a store that begins with the content of this one."""
         return replace(self, done=dict(self.done), arrays=dict(self.arrays))
 

@@ -28,10 +28,9 @@ from kerasrec._src.emit.switch import switch
 from kerasrec._src.frames.layout import FRAME, Layout
 from kerasrec._src.frames.loops import flat, keyed, run_loop
 from kerasrec._src.frames.rows_tf.block import AllFrames
-from kerasrec._src.frames.rows_tf.buffers import FrameStore, Trace
-from kerasrec._src.frames.rows_tf.later_sweep import run_later_sweep
-from kerasrec._src.frames.rows_tf.state import first_state, next_place, waiting
+from kerasrec._src.frames.rows_tf.buffers import LiveStore, Trace
 from kerasrec._src.frames.rows_tf.step import LiveStep
+from kerasrec._src.frames.rows_tf.sweeps import first_state, next_place, run_later_sweep, waiting
 from kerasrec._src.graph.graph import present
 from kerasrec._src.graph.values import Region
 from kerasrec._src.schedule.instructions import Select
@@ -61,7 +60,7 @@ class QueueRun(ScheduleRun):
 
     def __post_init__(self) -> None:
         self.layout = Layout(self.schedule)
-        self.store = FrameStore(self.layout)
+        self.store = LiveStore(self.layout)
         self.recorded: list[Region | str] = []
         self.num_roots: tf.Tensor
         self.record: tf.TensorArray

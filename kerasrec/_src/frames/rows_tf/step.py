@@ -12,7 +12,7 @@ from kerasrec._src.emit.barriers import apart, empty
 from kerasrec._src.emit.results import State, Tensors
 from kerasrec._src.frames.layout import Column
 from kerasrec._src.frames.rows_tf.block import LiveBlock, each_call
-from kerasrec._src.frames.rows_tf.buffers import Buffers, FrameStore
+from kerasrec._src.frames.rows_tf.buffers import Buffers, LiveStore
 from kerasrec._src.frames.step import Step
 from kerasrec._src.graph.values import Region, Value, each_of
 from kerasrec._src.schedule.instructions import Return, Send
@@ -35,7 +35,7 @@ class LiveStep(Step):
 
     def __init__(
         self,
-        store: FrameStore,
+        store: LiveStore,
         shared: dict[Value, tf.Tensor],
         bound: int | None,
         recorded: Sequence[Region | str],

@@ -22,8 +22,7 @@ from kerasrec._src.emit.schedule_run import ScheduleRun
 from kerasrec._src.errors import or_nothing
 from kerasrec._src.frames.loops import run_loop
 from kerasrec._src.frames.rows_xla.gradient import Gradient
-from kerasrec._src.frames.rows_xla.known_sizes import KnownSizes
-from kerasrec._src.frames.rows_xla.padding import known_num_rows
+from kerasrec._src.frames.rows_xla.sizes import KnownSizes, known_num_rows
 from kerasrec._src.frames.rows_xla.values import Bounds, Values
 from kerasrec._src.graph.values import Value
 from kerasrec._src.host import integers_on_host

@@ -7,11 +7,10 @@ import tensorflow as tf
 from kerasrec._src.emit.results import Given, Outcome, State, Tensors
 from kerasrec._src.emit.sums import Sums
 from kerasrec._src.frames.loops import flat, keyed, stacked, unstacked
+from kerasrec._src.frames.rows_xla.all_frames import Sum, run_all_frames
 from kerasrec._src.frames.rows_xla.by_xla import by_xla, from_int_bits
-from kerasrec._src.frames.rows_xla.hoisted import Sum, run_hoisted
-from kerasrec._src.frames.rows_xla.padding import bucket, padded
-from kerasrec._src.frames.rows_xla.rows import Sizes
 from kerasrec._src.frames.rows_xla.shared import SharedInputs
+from kerasrec._src.frames.rows_xla.sizes import Sizes, bucket, padded
 from kerasrec._src.frames.rows_xla.values import Values
 from kerasrec._src.graph.graph import order_of
 from kerasrec._src.graph.nodes import Accumulate
@@ -86,7 +85,7 @@ class Gradient:
         numbers_of_values = keyed(unstacked(of_values, flat(values.numbers)), values.numbers)
         first = [tensor for tensors in given for tensor in tensors][:1]
         roots = tf.range(tf.shape(first[0])[0] if first else bucket(num_roots))
-        program = values.program_type(
+        store = values.store_type(
             values.layout,
             Sizes(**kept["sizes"]),
             tf.shape(roots)[0],
@@ -99,12 +98,12 @@ class Gradient:
         self._sums, found = [], []
         for section in values.schedule.sections:
             if section.sweep and isinstance(section, Queues):
-                values.later_sweep(program, section).run(roots, is_root, given[section.sweep - 1])
+                values.later_sweep(store, section).run(roots, is_root, given[section.sweep - 1])
             elif section.sweep and isinstance(section, AllTokens):
                 # Any op that can fail here was also computed with the values, and would have failed
                 # there.
-                sums, tensors, _ = run_hoisted(program, section)
+                sums, tensors, _ = run_all_frames(store, section)
                 if order_of(section.sweep) == order_of(max(self._sweeps)):
                     self._sums += sums
                     found += tensors
-        return {"outputs": list(map(program.outputs, self._sweeps)), "sums": found}
+        return {"outputs": list(map(store.outputs, self._sweeps)), "sums": found}

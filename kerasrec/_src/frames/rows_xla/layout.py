@@ -21,7 +21,7 @@ import tensorflow as tf
 
 from kerasrec._src import host
 from kerasrec._src.frames.layout import CALLS, RETURNS, BufferSpec, Column, Layout, Specs
-from kerasrec._src.frames.rows_xla.joined_buffers import JoinedBuffers
+from kerasrec._src.frames.rows_xla.rows import JoinedBuffers
 from kerasrec._src.graph.types import Type
 from kerasrec._src.graph.values import Each, Value
 from kerasrec._src.ops.table import Is, has

@@ -10,74 +10,76 @@ loop, which repeats while other threads change the same word.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass, replace
 
 import tensorflow as tf
 
 from kerasrec._src.errors import GraphError
-from kerasrec._src.frames.rows_xla.joined_buffers import JoinedBuffers
+from kerasrec._src.frames.layout import BufferSpec, Specs
+from kerasrec._src.frames.rows_xla.sizes import Sizes
 from kerasrec._src.private import rows_from, update_slice
 
 Buffers = dict[Hashable, tf.Tensor]
 
 
-@dataclass(frozen=True)
-class Sizes:
-    """The sizes of the buffers; XLA must know all of them when it compiles.
+class JoinedBuffers:
+    """Buffers that are always written together, as columns of others, the *wholes*.
+
+    For each buffer that a turn of a loop writes, XLA makes a kernel. On a GPU a turn takes about as
+    long as it has kernels. On a CPU it takes longer to put columns together, so there only
+    arguments are. What a call passes is computed from what its caller was passed. If that were in
+    two buffers, XLA might compute a part of it once for each, so that one buffer is read after the
+    other is written, and would copy it in each turn.
 
     Args:
-        capacity: The number of frames of a body for which there is room, an int32 scalar.
-        width: The number of frames in a block, an int32 scalar.
-        widest: The number of frames in the largest block, an int32 scalar.
-        copies: The number of tokens that each row serves, if not one, an int32 scalar.
-        entries: The number of entries of ragged rows for which a block has room, if there are such
-            rows, an int32 scalar.
-        most_entries: The same for the largest block, an int32 scalar.
+        groups: The specs of buffers that are written together. Those of one dtype are joined.
     """
 
-    capacity: tf.Tensor
-    width: tf.Tensor
-    widest: tf.Tensor
-    copies: tf.Tensor | None = None
-    entries: tf.Tensor | None = None
-    most_entries: tf.Tensor | None = None
+    def __init__(self, groups: Mapping[Hashable, Specs]):
+        found: dict[Hashable, Specs] = {}
+        for name, specs in groups.items():
+            for key, spec in specs.items():
+                if _width(spec):
+                    found.setdefault(("joined", name, spec.dtype), {})[key] = spec
+        self._parts = {whole: specs for whole, specs in found.items() if len(specs) > 1}
+        self._wholes = {key: whole for whole, specs in self._parts.items() for key in specs}
 
-    @property
-    def wide(self) -> Sizes:
-        """The same buffers with the widest blocks."""
-        return replace(self, width=self.widest, entries=self.most_entries)
+    def whole(self, key: Hashable) -> Hashable:
+        """The key of the buffer that a buffer is a part of, or its own."""
+        return self._wholes.get(key, key)
 
-    def room(self, share: int) -> tf.Tensor:
-        """The capacity for frames of which there are only one for so many others, int32."""
-        return -(-self.capacity // share)
+    def joined_specs(self, specs: Specs) -> Specs:
+        """Returns specs with those of wholes in place of those of their parts."""
+        found: Specs = {}
+        for key, spec in specs.items():
+            whole = self.whole(key)
+            if whole in self._parts:
+                width = sum(map(_width, self._parts[whole].values()))
+                spec = BufferSpec(spec.space, spec.dtype, (width,))
+            found[whole] = spec
+        return found
 
-    @property
-    def dead(self) -> tf.Tensor:
-        """The row that dead rows read, after the last block, an int32 scalar."""
-        rows = self.capacity + self.widest
-        return rows if self.most_entries is None else rows + self.most_entries
+    def joined(self, rows: Mapping[Hashable, tf.Tensor]) -> dict[Hashable, tf.Tensor]:
+        """Returns rows of buffers, `[n, ...]` each, with parts joined to wholes, `[n, columns]`.
 
-    @property
-    def rows(self) -> tf.Tensor:
-        """The number of rows of a buffer, an int32 scalar."""
-        return self.dead + 1
+        A whole is left out if not all of its parts are given.
+        """
+        found = {key: item for key, item in rows.items() if key not in self._wholes}
+        for whole, specs in self._parts.items():
+            if specs.keys() <= rows.keys():
+                parts = [tf.reshape(rows[key], [-1, _width(spec)]) for key, spec in specs.items()]
+                found[whole] = tf.concat(parts, 1)
+        return found
 
-    @property
-    def tokens(self) -> tf.Tensor:
-        """The number of tokens that the rows of a buffer serve, an int32 scalar."""
-        return self.rows if self.copies is None else self.rows * self.copies
-
-    @property
-    def tokens_of_block(self) -> tf.Tensor:
-        """The number of tokens that the rows of a block serve, an int32 scalar."""
-        return self.width if self.copies is None else self.width * self.copies
-
-    def empty(self, dtype: tf.DType, shape: tuple[int | None, ...], share: int = 1) -> tf.Tensor:
-        """A buffer of zeros, `[rows, *shape]`, or `[rows, copies, *shape]`; see `room`."""
-        rows = self.rows - self.capacity + self.room(share)
-        lead = [rows] if self.copies is None else [rows, self.copies]
-        return tf.zeros([*lead, *shape], dtype)
+    def part(self, key: Hashable, rows: tf.Tensor) -> tf.Tensor:
+        """Cuts the rows of a buffer, `[n, ...]`, out of those of its whole, `[n, columns]`."""
+        if key not in self._wholes:
+            return rows
+        specs = self._parts[self._wholes[key]]
+        widths = {other: _width(spec) for other, spec in specs.items()}
+        columns = tf.split(rows, list(widths.values()), 1)[list(widths).index(key)]
+        return tf.reshape(columns, [-1, *(size or 0 for size in specs[key].shape)])
 
 
 class MaskedRows:
@@ -224,3 +226,7 @@ def put(
 def beside(mask: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
     """Reshapes a mask `[n]` so that it broadcasts against a tensor `[n, ...]`."""
     return tf.reshape(mask, [-1, *([1] * (tensor.shape.rank - 1))])
+
+
+def _width(spec: BufferSpec) -> int:
+    return math.prod(size or 0 for size in spec.shape)

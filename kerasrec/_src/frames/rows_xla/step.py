@@ -11,8 +11,9 @@ from kerasrec._src.emit.results import State
 from kerasrec._src.frames.layout import RETURNS, Column, of_kind
 from kerasrec._src.frames.rows_xla.block import MaskedBlock
 from kerasrec._src.frames.rows_xla.layout import MaskedLayout
-from kerasrec._src.frames.rows_xla.program import ProgramInBlocks
-from kerasrec._src.frames.rows_xla.rows import MaskedRows, Sizes
+from kerasrec._src.frames.rows_xla.rows import MaskedRows
+from kerasrec._src.frames.rows_xla.sizes import Sizes
+from kerasrec._src.frames.rows_xla.store import MaskedStore
 from kerasrec._src.frames.step import Step
 from kerasrec._src.graph.values import Region, each_of
 from kerasrec._src.private import update_slice
@@ -24,7 +25,7 @@ class MaskedStep(Step):
     """One step.
 
     Args:
-        program: The program in this run.
+        store: The store of the run.
         key: The place.
         sizes: The sizes of its blocks.
         state: The state of the sweep before the step.
@@ -32,9 +33,9 @@ class MaskedStep(Step):
 
     block: MaskedBlock
 
-    def __init__(self, program: ProgramInBlocks, key: Place, sizes: Sizes, state: State):
-        super().__init__(program.layout, key, state)
-        self.program, self.sizes = program, sizes
+    def __init__(self, store: MaskedStore, key: Place, sizes: Sizes, state: State):
+        super().__init__(store.layout, key, state)
+        self.store, self.sizes = store, sizes
         self.counts, self.heads, self.tails = (
             self._state[name] for name in ("counts", "heads", "tails")
         )
@@ -71,7 +72,7 @@ class MaskedStep(Step):
 
     def _block(self) -> MaskedBlock:
         given = self.start, self.count, self._state["buffers"], self.sizes
-        block = self.program.block(self.segment, *given)
+        block = self.store.block(self.segment, *given)
         if not self.place:
             block.given += block.read_arguments()
         return block
@@ -90,8 +91,8 @@ class MaskedStep(Step):
 
     def _end_of_callers(self, start: tf.Tensor, end: tf.Tensor) -> tf.Tensor:
         """Where the frames end in the list that may have called those from `start` to `end`."""
-        rows = self.program.rows(self.sizes, self._state["buffers"])
-        numbers = self.program.listed(rows, self.key, start)
+        rows = self.store.rows(self.sizes, self._state["buffers"])
+        numbers = self.store.listed(rows, self.key, start)
         listed = self.layout.columns(self.name).index("listed")
         of_block = rows.read(("frame", self.name), numbers)[:, listed]
         is_there = tf.range(self.sizes.width) < end - start
@@ -141,7 +142,7 @@ class MaskedStep(Step):
         """Appends frames for the calls of a body, given the integers that are kept for them."""
         block, walked = self.block, self.layout.walked(callee)
         for send, columns in zip(sends, frames, strict=True):
-            block.fail(tf.squeeze(columns["depth"], 1) >= self.program.max_depth, send.region)
+            block.fail(tf.squeeze(columns["depth"], 1) >= self.store.max_depth, send.region)
             numbers = self.each_call(columns["first"], len(send.sites))
             live = tf.expand_dims(block.mask(send.region), 1) & (numbers < self.sizes.capacity)
             known = columns | dict(enumerate(tf.stack(each, 1) for each in block.passed(send)))
@@ -222,7 +223,7 @@ def write_frames(
 
     Args:
         rows: The buffers.
-        layout: The layout of the program.
+        layout: The layout of the store.
         body: The body that is called.
         numbers: The numbers of the frames, int32 `[n]` or `[n, m]`.
         known: All columns and parameters. Columns have the shape of `numbers`, or one that

@@ -13,23 +13,22 @@ from kerasrec._src.emit.prepared import tensor_of
 from kerasrec._src.emit.results import Outcome, State, Tensors
 from kerasrec._src.errors import TraceError
 from kerasrec._src.frames.loops import flat, stacked
+from kerasrec._src.frames.rows_xla.all_frames import Sum, run_all_frames
 from kerasrec._src.frames.rows_xla.by_xla import by_xla, int_bits
 from kerasrec._src.frames.rows_xla.entries import tables_of_rows
-from kerasrec._src.frames.rows_xla.first_sweep import FirstSweep
-from kerasrec._src.frames.rows_xla.hoisted import Sum, run_hoisted
-from kerasrec._src.frames.rows_xla.known_sizes import KnownSizes
-from kerasrec._src.frames.rows_xla.later_sweep import LaterSweep
 from kerasrec._src.frames.rows_xla.layout import MaskedLayout
-from kerasrec._src.frames.rows_xla.padding import (
+from kerasrec._src.frames.rows_xla.shared import SharedInputs
+from kerasrec._src.frames.rows_xla.sizes import (
+    KnownSizes,
+    Sizes,
     bucket,
     known_num_rows,
     padded,
     sizes_for,
     sizes_for_entries,
 )
-from kerasrec._src.frames.rows_xla.program import ProgramInBlocks
-from kerasrec._src.frames.rows_xla.rows import Sizes
-from kerasrec._src.frames.rows_xla.shared import SharedInputs
+from kerasrec._src.frames.rows_xla.store import MaskedStore
+from kerasrec._src.frames.rows_xla.sweeps import FirstSweep, LaterSweep
 from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.graph.nodes import Collect
 from kerasrec._src.graph.values import Value
@@ -68,7 +67,7 @@ class Values:
     """
 
     layout_type: Any = MaskedLayout
-    program_type: Any = ProgramInBlocks
+    store_type: Any = MaskedStore
     later_sweep: Any = LaterSweep
 
     def __init__(
@@ -211,7 +210,7 @@ class Values:
         return tf.reduce_max([tf.cast(longest, tf.int32) for longest in found])
 
     def _run_with(self, sizes: State, num_roots: tf.Tensor, given: Any, fits: tf.Tensor) -> State:
-        """Runs the program.
+        """Runs the store.
 
         Args:
             sizes: The sizes of the buffers.
@@ -240,10 +239,10 @@ class Values:
         return tf.shape(given[0])[0]
 
     def _first(
-        self, program: ProgramInBlocks, given: Any, num_roots: tf.Tensor
+        self, store: MaskedStore, given: Any, num_roots: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Runs the first sweep; returns whether there was no room, and whether an op failed."""
-        return FirstSweep(program).run(given, num_roots)
+        return FirstSweep(store).run(given, num_roots)
 
     def _nothing(self, inputs: Sequence[Any]) -> State:
         """Placeholders for the results of a run that is left to waves."""
@@ -275,7 +274,7 @@ class Values:
         rows_of_tables: Tensors,
     ) -> State:
         num_roots, *sizes_of_tables = tf.unstack(numbers)
-        program = self.program_type(
+        store = self.store_type(
             self.layout,
             Sizes(**sizes),
             self._padded_roots(given),
@@ -284,21 +283,21 @@ class Values:
             rows_of_tables=dict(zip(self._collected, rows_of_tables, strict=True)),
             max_depth=self._max_depth,
         )
-        is_full, has_fault = self._first(program, given, num_roots)
+        is_full, has_fault = self._first(store, given, num_roots)
         self._sums, found = [], []
         for section in self.schedule.sections:
             if isinstance(section, AllTokens) and not section.sweep:
-                sums, tensors, fails = run_hoisted(program, section)
+                sums, tensors, fails = run_all_frames(store, section)
                 self._sums += sums
                 found += tensors
                 has_fault |= fails
-        done = program.done if self._keeps else {}
+        done = store.done if self._keeps else {}
         self.dtypes = {key: tensor.dtype for key, tensor in done.items()}
-        self.numbers = {"counts": program.counts, "tails": program.tails, "steps": program.steps}
+        self.numbers = {"counts": store.counts, "tails": store.tails, "steps": store.steps}
         return {
             "failures": stacked([is_full, has_fault]),
-            "outputs": program.outputs(0),
-            "tables": list(program.tables.values()),
+            "outputs": store.outputs(0),
+            "tables": list(store.tables.values()),
             "sums": found,
             "done": int_bits(list(done.values())),
             "numbers": int_bits([stacked(flat(self.numbers))]),

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from kerasrec._src.emit.results import Tensors
-from kerasrec._src.frames.rows_xla.padding import bucket, padded
+from kerasrec._src.frames.rows_xla.sizes import bucket, padded
 from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.memo.calls import Calls
 from kerasrec._src.memo.plan import levels

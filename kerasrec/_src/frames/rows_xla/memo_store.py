@@ -1,4 +1,4 @@
-"""A program in a compiled run with `memo`, whose calls are all known.
+"""What a compiled run keeps with `memo`, when all calls are known.
 
 A block consists of calls in consecutive rows. If several root tokens make the same calls, a row has
 a token for each of them.
@@ -16,10 +16,10 @@ from kerasrec._src.emit.results import Tensors
 from kerasrec._src.errors import GraphError
 from kerasrec._src.frames.layout import BufferSpec, Layout, Specs
 from kerasrec._src.frames.rows_xla.block import MaskedBlock
-from kerasrec._src.frames.rows_xla.joined_buffers import JoinedBuffers
 from kerasrec._src.frames.rows_xla.layout import MaskedLayout
-from kerasrec._src.frames.rows_xla.program import ProgramInBlocks
-from kerasrec._src.frames.rows_xla.rows import Buffers, MaskedRows, Sizes, beside, put
+from kerasrec._src.frames.rows_xla.rows import Buffers, JoinedBuffers, MaskedRows, beside, put
+from kerasrec._src.frames.rows_xla.sizes import Sizes
+from kerasrec._src.frames.rows_xla.store import MaskedStore
 from kerasrec._src.graph.graph import CallSite
 from kerasrec._src.graph.values import Node
 from kerasrec._src.half_precision import wide
@@ -170,13 +170,13 @@ class MemoLayout(MaskedLayout):
 
 
 @dataclass
-class MemoProgram(ProgramInBlocks):
-    """A program in one run; `done` has the tensors of the `Order`."""
+class MemoStore(MaskedStore):
+    """What one run of a program keeps; `done` has the tensors of the `Order`."""
 
     layout: MemoLayout
 
     def rows(self, sizes: Sizes, written: Buffers) -> RowsOfCalls:
-        """The program's buffers, of which some may be written."""
+        """The buffers, of which some may be written."""
         return RowsOfCalls(sizes, written, self.done, self.layout.joined)
 
     def block(
@@ -187,7 +187,7 @@ class MemoProgram(ProgramInBlocks):
         written: Buffers,
         sizes: Sizes,
     ) -> MemoBlock:
-        """Makes a block of rows of a body; arguments as for `ProgramInBlocks`."""
+        """Makes a block of rows of a body; arguments as for `MaskedStore`."""
         rows = self.rows(sizes, written)
         is_call, is_copy = tf.range(sizes.width) < count, tf.range(rows.copies) < self.done[COPIES]
         live = tf.reshape(tf.expand_dims(is_call, 1) & is_copy, [-1])

@@ -16,19 +16,19 @@ from kerasrec._src.emit.schedule_run import ScheduleRun
 from kerasrec._src.frames.layout import of_kind
 from kerasrec._src.frames.rows_xla.block import MaskedBlock
 from kerasrec._src.frames.rows_xla.compiled_run import CompiledRun
-from kerasrec._src.frames.rows_xla.later_sweep import BlockSweep, LaterSweep
-from kerasrec._src.frames.rows_xla.memo.order import Order, order_of
-from kerasrec._src.frames.rows_xla.memo.program import (
+from kerasrec._src.frames.rows_xla.memo_order import Order, order_of
+from kerasrec._src.frames.rows_xla.memo_store import (
     COPIES,
     ROOTS,
     MemoBlock,
     MemoLayout,
-    MemoProgram,
+    MemoStore,
     called_key,
 )
-from kerasrec._src.frames.rows_xla.padding import known_num_rows
-from kerasrec._src.frames.rows_xla.program import ProgramInBlocks
-from kerasrec._src.frames.rows_xla.rows import Buffers, Sizes
+from kerasrec._src.frames.rows_xla.rows import Buffers
+from kerasrec._src.frames.rows_xla.sizes import Sizes, known_num_rows
+from kerasrec._src.frames.rows_xla.store import MaskedStore
+from kerasrec._src.frames.rows_xla.sweeps import BlockSweep, LaterSweep
 from kerasrec._src.frames.rows_xla.values import Values
 from kerasrec._src.host import integers_on_host
 from kerasrec._src.memo.calls import CallFinder, Calls
@@ -44,19 +44,17 @@ _FAULT = ("fault",)
 class FirstMemoSweep(BlockSweep):
     """The first sweep, upwards from the calls that call nobody; arguments as for `BlockSweep`."""
 
-    program: MemoProgram
+    store: MemoStore
 
     def run_all(self) -> tf.Tensor:
         """Runs all blocks; returns whether an op failed, a bool scalar."""
-        empty = self.program.empty_tables()
+        empty = self.store.empty_tables()
         tables: Buffers = {("table", name): table for name, table in empty.items()}
         # Not a constant: TensorFlow's bridge to XLA fails on constants that several loops pass on.
-        no_fault = self.program.num_roots < 0
-        self._run_from({**self.program.empty(self.specs), **tables, _FAULT: no_fault})
-        done = self.program.done
-        self.program.tables = {
-            name: done.pop(("table", name)) for name in self.program.rows_of_tables
-        }
+        no_fault = self.store.num_roots < 0
+        self._run_from({**self.store.empty(self.specs), **tables, _FAULT: no_fault})
+        done = self.store.done
+        self.store.tables = {name: done.pop(("table", name)) for name in self.store.rows_of_tables}
         return done.pop(_FAULT)
 
     def _run(self, block: MaskedBlock, segment: Segment) -> None:
@@ -64,7 +62,7 @@ class FirstMemoSweep(BlockSweep):
         assert isinstance(block, MemoBlock)
         block.run(segment.instructions)
         written = block.rows.written
-        tables = {name: written["table", name] for name in self.program.rows_of_tables}
+        tables = {name: written["table", name] for name in self.store.rows_of_tables}
         block.fill(tables)
         written.update((("table", name), table) for name, table in tables.items())
         waits = of_kind(Wait, segment.instructions)
@@ -77,18 +75,18 @@ class FirstMemoSweep(BlockSweep):
 class LaterMemoSweep(LaterSweep):
     """A later sweep, from callers down; arguments as for `LaterSweep`."""
 
-    program: MemoProgram
+    store: MemoStore
 
     def _begin(self, roots: tf.Tensor, is_root: tf.Tensor, given: Tensors) -> Buffers:
         """Returns the buffers before the first block, with the values that the outside passes.
 
         They are added up, since several root tokens may have made the same call.
         """
-        program, entry = self.program, self.layout.graph.entry
-        rows = program.rows(program.sizes, program.empty(self.specs))
+        store, entry = self.store, self.layout.graph.entry
+        rows = store.rows(store.sizes, store.empty(self.specs))
         for number, tensor in enumerate(given):
             key = self.layout.input(entry, self.sweep, number)
-            rows.add_tokens(key, program.roots, tensor, is_root)
+            rows.add_tokens(key, store.roots, tensor, is_root)
         return rows.finished()
 
 
@@ -96,7 +94,7 @@ class MemoValues(Values):
     """Runs the values of a program on known calls; arguments as for `Values`."""
 
     layout_type = MemoLayout
-    program_type = MemoProgram
+    store_type = MemoStore
     later_sweep = LaterMemoSweep
 
     def run_in(self, order: Order, sizes: State, num_roots: tf.Tensor, most: int) -> State:
@@ -118,26 +116,26 @@ class MemoValues(Values):
         return tf.shape(given.roots)[0]
 
     def _first(
-        self, program: ProgramInBlocks, given: Order, num_roots: tf.Tensor
+        self, store: MaskedStore, given: Order, num_roots: tf.Tensor
     ) -> tuple[tf.Tensor, tf.Tensor]:
         bodies = list(self.graph.bodies)
         for name, tensors in zip(bodies, given.arguments, strict=True):
-            program.done.update(
+            store.done.update(
                 (("argument", name, number), tensor) for number, tensor in enumerate(tensors)
             )
         for group, called in zip(groups_of(self.graph), given.called, strict=True):
-            program.done[called_key(group)] = called
-        program.done |= {("trace", 0): given.entrance, ("trace", 1): given.levels}
-        program.done |= {ROOTS: given.roots, COPIES: given.num_copies}
-        program.steps = given.num_blocks
-        program.counts = dict(zip(bodies, given.counts, strict=True))
-        program.tails = {key: program.counts[key[0]] for key in self.layout.order}
-        has_fault = FirstMemoSweep(program, self.layout.queues[0]).run_all()
+            store.done[called_key(group)] = called
+        store.done |= {("trace", 0): given.entrance, ("trace", 1): given.levels}
+        store.done |= {ROOTS: given.roots, COPIES: given.num_copies}
+        store.steps = given.num_blocks
+        store.counts = dict(zip(bodies, given.counts, strict=True))
+        store.tails = {key: store.counts[key[0]] for key in self.layout.order}
+        has_fault = FirstMemoSweep(store, self.layout.queues[0]).run_all()
         return tf.constant(False), has_fault
 
 
 class MemoCompiledRun(CompiledRun):
-    """One run of a program.
+    """One run of a store.
 
     Args:
         in_waves: The schedule that waves run, whose first loop finds the calls. The further

@@ -12,8 +12,8 @@ from kerasrec._src.frames.layout import BufferSpec, of_kind
 from kerasrec._src.frames.loops import run_loop
 from kerasrec._src.frames.rows_xla.block import MaskedBlock
 from kerasrec._src.frames.rows_xla.entries import num_rows_of_token
-from kerasrec._src.frames.rows_xla.program import ProgramInBlocks
 from kerasrec._src.frames.rows_xla.rows import beside, put
+from kerasrec._src.frames.rows_xla.store import MaskedStore
 from kerasrec._src.graph.nodes import Accumulate, Collect
 from kerasrec._src.half_precision import in_float32
 from kerasrec._src.private import in_xla
@@ -29,22 +29,22 @@ class Sum:
 
     Args:
         node: The node.
-        program: The program of the node.
+        store: The store of the run.
     """
 
-    def __init__(self, node: Collect | Accumulate, program: ProgramInBlocks):
+    def __init__(self, node: Collect | Accumulate, store: MaskedStore):
         self.node = node
         self._is_dense = isinstance(node, Accumulate) and len(node.inputs) == 1
         if self._is_dense:
             kind = node.inputs[0].type
             shape = kind.shape or ()
             if None in shape and isinstance(node, Accumulate):
-                shape = tf.shape(program.shared[node.to])
+                shape = tf.shape(store.shared[node.to])
             self.begin: Tensors = [in_float32(tf.zeros(shape, kind.dtype))]
         else:
             self.begin = [tf.constant(0)]
             for value in node.inputs:
-                rows = program.sizes.tokens * num_rows_of_token(value)
+                rows = store.sizes.tokens * num_rows_of_token(value)
                 shape = value.type.tensor_shape()[1:]
                 self.begin.append(tf.zeros([rows, *shape], value.type.dtype))
 
@@ -76,24 +76,24 @@ class Sum:
         return [old[:count] for old in rows]
 
 
-def run_hoisted(
-    program: ProgramInBlocks, section: AllTokens
+def run_all_frames(
+    store: MaskedStore, section: AllTokens
 ) -> tuple[list[Sum], list[Tensors], tf.Tensor]:
     """Runs a section for all frames.
 
     Args:
-        program: The program, which takes what the section keeps.
+        store: The store of the run, which takes what the section keeps.
         section: The section of the schedule.
 
     Returns:
         The sums, the final value of each, and whether an op failed, a bool.
     """
     sums, found, has_fault = [], [], tf.constant(False)
-    specs = program.layout.specs_of_saves(section)
-    program.done.update(program.empty(specs))
+    specs = store.layout.specs_of_saves(section)
+    store.done.update(store.empty(specs))
     for segment in section.segments:
         if segment.instructions:
-            more, tensors, fails = _run_segment(program, segment, specs)
+            more, tensors, fails = _run_segment(store, segment, specs)
             sums += more
             found += tensors
             has_fault |= fails
@@ -101,24 +101,24 @@ def run_hoisted(
 
 
 def _run_segment(
-    program: ProgramInBlocks, segment: Segment, specs: Mapping[Hashable, BufferSpec]
+    store: MaskedStore, segment: Segment, specs: Mapping[Hashable, BufferSpec]
 ) -> tuple[list[Sum], list[Tensors], tf.Tensor]:
     """Runs a segment on all frames of its body, or on those of its place."""
     body, place = segment.body, segment.place
-    sums = [Sum(reduce.node, program) for reduce in of_kind(Reduce, segment.instructions)]
+    sums = [Sum(reduce.node, store) for reduce in of_kind(Reduce, segment.instructions)]
     saved = {("value", save.item) for save in of_kind(Save, segment.instructions)}
-    sizes = program.sizes.wide
-    count = program.tails[body, place] if place else program.counts[body]
+    sizes = store.sizes.wide
+    count = store.tails[body, place] if place else store.counts[body]
 
     def run(state: State) -> State:
         start, written = state["start"], state["buffers"]
-        block = program.block(segment, start, count - start, written, sizes)
+        block = store.block(segment, start, count - start, written, sizes)
         # Not always the width: XLA drops a loop from 0 to 1 by constant steps of more than 1.
         taken = tf.minimum(count - start, sizes.width)
         with_room = block.num_with_room(segment)
         if with_room is not None:
             taken = with_room
-            block = program.block(segment, start, taken, written, sizes)
+            block = store.block(segment, start, taken, written, sizes)
         block.run(segment.instructions)
         pairs = zip(sums, state["sums"], strict=True)
         return {
@@ -130,12 +130,12 @@ def _run_segment(
 
     begin = {
         "start": tf.constant(0),
-        "buffers": {key: program.done[key] for key in specs if key in saved},
+        "buffers": {key: store.done[key] for key in specs if key in saved},
         "sums": [total.begin for total in sums],
         "has_fault": tf.constant(False),
     }
     end = run_loop(lambda state: state["start"] < count, run, begin, shape_of=_shape)
-    program.done |= end["buffers"]
+    store.done |= end["buffers"]
     return sums, end["sums"], end["has_fault"]
 
 

@@ -5,8 +5,8 @@ import tensorflow as tf
 
 import kerasrec
 from kerasrec._src.frames.rows_xla.layout import MaskedLayout
-from kerasrec._src.frames.rows_xla.program import ProgramInBlocks
-from kerasrec._src.frames.rows_xla.rows import Sizes
+from kerasrec._src.frames.rows_xla.sizes import Sizes
+from kerasrec._src.frames.rows_xla.store import MaskedStore
 
 CHILDREN = tf.constant([[1, 2], [-1, -1], [-1, -1]])
 ROWS = tf.ragged.constant([[1, 2], [], []], dtype=tf.int32)
@@ -42,9 +42,9 @@ def down(n, x):
 def test_blocks_are_wide_where_dead_rows_cost_little(function, arguments, widths):
     layout = MaskedLayout(function.execution_plan(*arguments).schedule)
     sizes = Sizes(*map(tf.constant, (1024, 16, 64)))
-    program = ProgramInBlocks(layout, sizes, None, {}, {})
+    store = MaskedStore(layout, sizes, None, {}, {})
     found = {
-        place: int(program.sizes_for(component).width)
+        place: int(store.sizes_for(component).width)
         for component in layout.components
         for _, place in component
     }
@@ -55,18 +55,18 @@ def test_places_that_few_frames_reach_have_less_room():
     """Each inner node of a binary tree calls two, so at most half of all frames are inner nodes."""
     layout = MaskedLayout(binary.execution_plan([0]).schedule)
     sizes = Sizes(*map(tf.constant, (1001, 16, 64)))
-    program = ProgramInBlocks(layout, sizes, None, {}, {})
+    store = MaskedStore(layout, sizes, None, {}, {})
     assert layout.shares == {("binary", 0): 1, ("binary", 1): 2}
     rows = {
         key: int(tf.shape(buffer)[0])
-        for key, buffer in program.empty(layout.buffer_specs(1)).items()
+        for key, buffer in store.empty(layout.buffer_specs(1)).items()
         if key[0] == "value"
     }
     assert set(rows.values()) == {501 + 64 + 1}
     counts, tails = [tf.constant(1001)], dict.fromkeys(layout.shares, tf.constant(501))
-    assert not program.is_full(counts, tails)
-    assert program.is_full(counts, {**tails, ("binary", 1): tf.constant(502)})
-    assert program.is_full([tf.constant(1002)], tails)
+    assert not store.is_full(counts, tails)
+    assert store.is_full(counts, {**tails, ("binary", 1): tf.constant(502)})
+    assert store.is_full([tf.constant(1002)], tails)
 
 
 @pytest.mark.many

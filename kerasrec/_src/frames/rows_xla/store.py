@@ -1,4 +1,4 @@
-"""A program in a compiled run: what all parts of the run know of it, and its buffers."""
+"""What a compiled run keeps: its buffers, and what all parts of the run know of it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from kerasrec._src.emit.prepared import tensor_of
 from kerasrec._src.frames.layout import BufferSpec
 from kerasrec._src.frames.rows_xla.block import MaskedBlock
 from kerasrec._src.frames.rows_xla.layout import MaskedLayout
-from kerasrec._src.frames.rows_xla.rows import Buffers, MaskedRows, Sizes
+from kerasrec._src.frames.rows_xla.rows import Buffers, MaskedRows
+from kerasrec._src.frames.rows_xla.sizes import Sizes
 from kerasrec._src.graph.graph import present
 from kerasrec._src.graph.values import Value
 from kerasrec._src.half_precision import wide
@@ -19,8 +20,8 @@ from kerasrec._src.schedule.sections import Component, Place, Segment
 
 
 @dataclass
-class ProgramInBlocks:
-    """A program in one run.
+class MaskedStore:
+    """What one run of a program keeps.
 
     Args:
         layout: The layout of its frames.
@@ -54,7 +55,7 @@ class ProgramInBlocks:
     tables: dict[str, tf.Tensor] = field(default_factory=dict)
 
     def rows(self, sizes: Sizes, written: Buffers) -> MaskedRows:
-        """The program's buffers, of which some may be written."""
+        """The buffers, of which some may be written."""
         return MaskedRows(sizes, written, self.done, self.layout.joined)
 
     def block(

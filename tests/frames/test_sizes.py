@@ -5,8 +5,7 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec._src.frames.rows_xla.known_sizes import KnownSizes
-from kerasrec._src.frames.rows_xla.padding import bucket_beside
+from kerasrec._src.frames.rows_xla.sizes import KnownSizes, bucket_beside
 from tests.frames.helpers import never_by_waves
 
 

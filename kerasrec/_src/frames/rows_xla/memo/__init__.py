@@ -1,1 +1,0 @@
-"""Runs programs in which equal calls are one call as programs that XLA compiles."""
