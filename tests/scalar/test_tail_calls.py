@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec._src.scalar import forward
+from kerasrec._src.scalar import sweeps
 from kerasrec._src.schedule.tails import tail_calls
 from tests.programs import PROGRAMS
 
@@ -125,7 +125,7 @@ ENDLESS = r": 1,000 tail calls in a row\. Does every path reach a base case"
 
 @pytest.mark.slow
 def test_those_that_never_end_are_stopped(monkeypatch):
-    monkeypatch.setattr(forward, "MOST_TAIL_CALLS", 1000)
+    monkeypatch.setattr(sweeps, "MOST_TAIL_CALLS", 1000)
     tail = counting()
     assert tail(999, 0) == 999
     with pytest.raises(tf.errors.InvalidArgumentError, match=ENDLESS):
@@ -134,7 +134,7 @@ def test_those_that_never_end_are_stopped(monkeypatch):
 
 @pytest.mark.slow
 def test_calls_between_them_do_not_hide_that_they_never_end(monkeypatch):
-    monkeypatch.setattr(forward, "MOST_TAIL_CALLS", 1000)
+    monkeypatch.setattr(sweeps, "MOST_TAIL_CALLS", 1000)
 
     @kerasrec.recursive(engine="scalar")
     def below(n):

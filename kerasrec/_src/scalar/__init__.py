@@ -1,1 +1,1 @@
-"""Runs programs of plain numbers one token at a time; `run.py` is the entry point."""
+"""Runs programs of plain numbers one token at a time; `scalar_run.py` is the entry point."""

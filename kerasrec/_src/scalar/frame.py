@@ -1,4 +1,4 @@
-"""The scalar engine's view of a program: routines, their frames, values of one token."""
+"""The scalar engine's view of a program: routines, their frames, and the values of one token."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from kerasrec._src.emit.xla_formulas import fire_exactly
+from kerasrec._src.emit.results import Tensors
+from kerasrec._src.emit.xla_formulas import fire_exactly, where_failing
 from kerasrec._src.graph.fire import branch_chosen
 from kerasrec._src.graph.graph import Body, CallSite, TaggedGraph, present
 from kerasrec._src.graph.nodes import Broadcast, Merge, Result, Switch
 from kerasrec._src.graph.nodes import Call as CallNode
 from kerasrec._src.graph.values import Branch, Node, Region, Value
-from kerasrec._src.scalar.ops import fault_of, may_fail
+from kerasrec._src.ops.table import facts_of
+from kerasrec._src.scalar.ops import fault_of
 from kerasrec._src.schedule.tails import tail_calls
 
 
@@ -98,19 +100,22 @@ def _sites(graph: TaggedGraph, body: Body) -> list[CallSite]:
     return [graph.call_sites[label] for label in dict.fromkeys(labels)]
 
 
-@dataclass(frozen=True)
-class Column:
-    """The place of a value in a frame: numbers of one dtype are in one row."""
+# The first slots of every frame: the number of the place that it has reached, and a number that
+# stays with it, for the code that uses the machine.
+COUNTER, MARK = 0, 1
 
-    dtype: tf.DType
-    place: int
+Frame = Tensors
+"""A frame that runs: for each slot, a tensor `[1]`."""
+
+Frames = dict[str, tf.TensorArray]
+"""Frames that wait, or have been logged: for each dtype, the slots of that dtype as rows."""
 
 
 class FrameLayout:
-    """The places of values in the frames of each routine, and the numbers of its places.
+    """The slots of values in the frames of each routine, and the numbers of its places.
 
-    Place k of a routine means that its first k calls are done or skipped. Each place has a number
-    of its own.
+    Frames of all routines have the same slots. Place k of a routine means that its first k calls
+    are done or skipped. Each place has a number of its own.
 
     Args:
         routines: The routines of a program, by name.
@@ -118,29 +123,30 @@ class FrameLayout:
 
     def __init__(self, routines: dict[str, Routine]):
         self.routines = routines
-        self.widths: Counter[tf.DType] = Counter()
-        self.columns: dict[str, dict[Value, Column]] = {}
-        self.results: dict[str, list[Column]] = {}
+        self.dtypes = [tf.int32, tf.int32]  # Those of COUNTER and MARK.
+        self.slots: dict[str, dict[Value, int]] = {}
+        self.results: dict[str, list[int]] = {}
         self.first: dict[str, int] = {}
-        self.places: dict[int, int] = {}
-        num_places = 0
+        # For each place, the label of the call that was made last; -1 if there is none.
+        self.labels: list[int] = []
         for name, routine in routines.items():
-            self.first[name] = num_places
-            for behind, call in enumerate(routine.calls, start=1):
-                self.places[call.label] = num_places + behind
-            num_places += len(routine.calls) + 1
+            self.first[name] = len(self.labels)
+            self.labels += [-1, *(call.label for call in routine.calls)]
             held = [*routine.parameters, *(item for call in routine.calls for item in call.results)]
-            self.columns[name] = dict(zip(held, self._in_rows(held), strict=True))
-            self.results[name] = self._in_rows(routine.outputs)
+            self.slots[name] = dict(zip(held, self._slots_for(held), strict=True))
+            self.results[name] = self._slots_for(routine.outputs)
+        self.places = {label: place for place, label in enumerate(self.labels) if label >= 0}
 
-    def _in_rows(self, values: Sequence[Value]) -> list[Column]:
-        used: Counter[tf.DType] = Counter()
-        columns = []
+    def _slots_for(self, values: Sequence[Value]) -> list[int]:
+        """A slot for each of some values; other values of the same dtype may have it elsewhere."""
+        taken = [COUNTER, MARK]
         for value in values:
-            columns.append(Column(value.type.dtype, used[value.type.dtype]))
-            used[value.type.dtype] += 1
-        self.widths |= used
-        return columns
+            free = (slot for slot, dtype in enumerate(self.dtypes) if dtype == value.type.dtype)
+            slot = next((slot for slot in free if slot not in taken), len(self.dtypes))
+            if slot == len(self.dtypes):
+                self.dtypes.append(value.type.dtype)
+            taken.append(slot)
+        return taken[2:]
 
     @property
     def has_tail_calls(self) -> bool:
@@ -148,36 +154,37 @@ class FrameLayout:
         return any(call.is_tail for routine in self.routines.values() for call in routine.calls)
 
     @property
-    def row_bytes(self) -> int:
+    def num_bytes(self) -> int:
         """The number of bytes of a frame."""
-        return sum(dtype.size * width for dtype, width in self.widths.items())
+        return sum(dtype.size for dtype in self.dtypes)
 
-    @property
-    def labels(self) -> tf.Tensor:
-        """For each place, the label of the call that was made last; -1 if there is none."""
-        found = [-1] * (1 + max([*self.first.values(), *self.places.values()]))
-        for label, place in self.places.items():
-            found[place] = label
-        return tf.constant(found)
+    def values(self, routine: str, frame: Frame) -> dict[Value, tf.Tensor]:
+        """The values in a frame of a routine, `[1]` each."""
+        return {value: frame[slot] for value, slot in self.slots[routine].items()}
 
-    def empty_frames(self, size: tf.Tensor) -> dict[str, tf.TensorArray]:
-        """Makes room for `size` frames of any routine, by dtype `[size, width]`."""
-        return {dtype.name: empty_rows(size, self.widths[dtype], dtype) for dtype in self.widths}
+    def empty(self, size: tf.Tensor) -> Frames:
+        """Makes room for a number of frames: zeros in TensorArrays, which XLA writes in place."""
+        return {
+            dtype.name: tf.TensorArray(dtype, size, element_shape=[width], clear_after_read=False)
+            for dtype, width in Counter(self.dtypes).items()
+        }
 
-    def read(self, routine: str, rows: dict[str, list[tf.Tensor]]) -> dict[Value, tf.Tensor]:
-        """The values in a frame of a routine, from `[1]` tensors by dtype."""
-        columns = self.columns[routine]
-        return {value: rows[item.dtype.name][item.place] for value, item in columns.items()}
+    def write(self, frames: Frames, place: tf.Tensor, frame: Frame) -> Frames:
+        """Returns the frames with one of them replaced."""
+        return {
+            name: rows.write(
+                place, tf.concat([item for item in frame if item.dtype.name == name], 0)
+            )
+            for name, rows in frames.items()
+        }
 
-
-def empty_rows(size: tf.Tensor, width: int, dtype: tf.DType) -> tf.TensorArray:
-    """Makes zeros `[size, width]`, as a TensorArray of rows that XLA writes in place."""
-    return tf.TensorArray(dtype, size, element_shape=[width], clear_after_read=False)
-
-
-def empty_like(tensor: tf.Tensor, dtype: tf.DType) -> tf.TensorArray:
-    """Makes zeros, as many as a tensor `[block]` has elements, as a TensorArray."""
-    return tf.TensorArray(dtype, tensor.shape[0], element_shape=[])
+    def read(self, frames: Frames, place: tf.Tensor) -> Frame:
+        """Reads one of the frames."""
+        slots = {
+            name: iter(tf.split(rows.read(place), rows.element_shape[0]))
+            for name, rows in frames.items()
+        }
+        return [next(slots[dtype.name]) for dtype in self.dtypes]
 
 
 class ScalarFrame:
@@ -211,9 +218,12 @@ class ScalarFrame:
 
     def faults(self, body: Body) -> Iterator[tuple[str, tf.Tensor]]:
         """For nodes of the body that may fail, the message, and whether one fails, bool `[1]`."""
-        for node in filter(may_fail, body.sweeps[0].nodes):
-            message, fails = fault_of(node, [self.get(value) for value in node.inputs])
-            yield message, fails & self.is_alive(node.region)
+        for node in body.sweeps[0].nodes:
+            if facts_of(node.op).fails is not None:
+                fails = where_failing(node, [self.get(value) for value in node.inputs])
+                if fails is not None:
+                    is_fault = tf.reshape(tf.reduce_any(fails), [1])
+                    yield fault_of(node), is_fault & self.is_alive(node.region)
 
     def _choice(self, predicate: Value, num_branches: int) -> tf.Tensor:
         return branch_chosen(self.get(predicate), num_branches)

@@ -9,21 +9,20 @@ nothing uses it). Then it either makes the next call or returns. So a step is st
 without branches. A tail call, whose result is returned unchanged, takes the frame of its caller, so
 the stack does not grow, however many tail calls follow each other.
 
-The gradient is a program for the same machine (`gradient.py`).
+The gradient is a program for the same machine (`sweeps.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import tensorflow as tf
 
 from kerasrec._src.emit.results import State, Tensors
 from kerasrec._src.graph.values import Value
-from kerasrec._src.scalar.frame import Column, FrameLayout, RoutineCall, ScalarFrame, empty_rows
-
-Columns = dict[str, Tensors]
+from kerasrec._src.scalar.frame import COUNTER, MARK, Frame, FrameLayout, RoutineCall, ScalarFrame
 
 
 @dataclass
@@ -36,57 +35,49 @@ class Made:
 
 
 @dataclass
-class Decision:
+class Step:
     """The decision of a step, before the machine moves.
 
     Args:
         calls: The calls that it may make; at most one is made.
-        results: The results if it makes no call, `[1]` each, by column.
+        results: The results if it makes no call, `[1]` each, by slot.
         frames: The values of each routine, and whether this routine is done, bool `[1]`: it
             returns, or leaves that to a tail call.
     """
 
     calls: list[Made] = field(default_factory=list)
-    results: dict[Column, tf.Tensor] = field(default_factory=dict)
+    results: dict[int, tf.Tensor] = field(default_factory=dict)
     frames: dict[str, tuple[ScalarFrame, tf.Tensor]] = field(default_factory=dict)
 
     @property
     def made(self) -> list[Made]:
-        """The calls that pass arguments."""
-        return [item for item in self.calls if item.call.arguments]
+        """The calls that pass arguments; all others are skipped."""
+        return [made for made in self.calls if made.call.arguments]
 
-    @property
-    def left(self) -> list[Made]:
-        """The calls that are skipped."""
-        return [item for item in self.calls if not item.call.arguments]
-
-    @property
+    @cached_property
     def is_tail_call(self) -> tf.Tensor:
         """Whether a tail call is made, a bool scalar."""
-        return _any([item for item in self.calls if item.call.is_tail])
+        return _any([made for made in self.calls if made.call.is_tail])
 
-    @property
+    @cached_property
     def is_call(self) -> tf.Tensor:
         """Whether a call is made, a bool scalar."""
         return _any(self.made)
 
-    @property
-    def is_left(self) -> tf.Tensor:
-        """Whether a call is skipped, a bool scalar."""
-        return _any(self.left)
+    @cached_property
+    def is_skip(self) -> tf.Tensor:
+        """Whether a call is skipped that passes no arguments, a bool scalar."""
+        return _any([made for made in self.calls if not made.call.arguments])
 
 
 class Machine:
     """Steps of the machine for one set of routines.
 
-    Its registers are a dict:
+    Its state is a dict:
 
     * `depth`: int32, how many calls wait; -1 when the first has returned.
-    * `counter`: int32 `[1]`, the place in the program.
-    * `mark`: int32 `[1]`, a number that stays with the frame, for the code that uses the machine.
-    * `columns`: the frame that runs, by dtype a list of `[1]` tensors.
-    * `stack`: TensorArrays of frames that wait, by dtype `[size, width]`, and `places`,
-      `[size, 2]`: counter and mark.
+    * `frame`: the frame that runs.
+    * `stack`: the frames that wait.
 
     Args:
         layout: The layout of the routines.
@@ -97,147 +88,104 @@ class Machine:
         self.layout = layout
         self.shared = shared
 
-    def stack(self, size: tf.Tensor) -> dict[str, tf.TensorArray]:
-        """Makes an empty stack, with room for `size` frames."""
-        return {"places": empty_rows(size, 2, tf.int32), **self.layout.empty_frames(size)}
+    def idle(self, size: tf.Tensor) -> State:
+        """Returns the state before any call, with a stack that has room for `size` frames."""
+        frame = [tf.zeros([1], dtype) for dtype in self.layout.dtypes]
+        return {"depth": tf.constant(-1), "frame": frame, "stack": self.layout.empty(size)}
 
-    def registers(self, stack: dict[str, tf.TensorArray]) -> State:
-        """Returns the registers before any call."""
-        widths = self.layout.widths
-        return {
-            "depth": tf.constant(-1),
-            "counter": tf.constant([0]),
-            "mark": tf.constant([0]),
-            "columns": {dtype.name: [tf.zeros([1], dtype)] * widths[dtype] for dtype in widths},
-            "stack": stack,
-        }
+    def begin(self, state: State, routine: str, arguments: Tensors, mark: tf.Tensor) -> State:
+        """Returns the state before the first step of a call from outside; arguments `[1]` each."""
+        frame = [tf.constant([self.layout.first[routine]]), mark, *state["frame"][MARK + 1 :]]
+        for slot, argument in zip(self._parameters(routine), arguments, strict=True):
+            frame[slot] = argument
+        return {**state, "depth": tf.constant(0), "frame": frame}
 
-    def begin(self, routine: str, arguments: Tensors, mark: tf.Tensor, registers: State) -> State:
-        """Returns registers before the first step of a call from outside; arguments `[1]` each."""
-        columns = {name: list(tensors) for name, tensors in registers["columns"].items()}
-        values = self.layout.routines[routine].parameters
-        for value, argument in zip(values, arguments, strict=True):
-            column = self.layout.columns[routine][value]
-            columns[column.dtype.name][column.place] = argument
-        return {
-            **registers,
-            "depth": tf.constant(0),
-            "counter": tf.constant([self.layout.first[routine]]),
-            "mark": mark,
-            "columns": columns,
-        }
-
-    def results(self, routine: str, registers: State) -> Tensors:
+    def results(self, state: State, routine: str) -> Tensors:
         """Returns the results of the call from outside, `[1]` each."""
-        return [
-            registers["columns"][column.dtype.name][column.place]
-            for column in self.layout.results[routine]
-        ]
+        return [state["frame"][slot] for slot in self.layout.results[routine]]
 
-    def look(self, registers: State, known: dict[str, dict[Value, tf.Tensor]]) -> Decision:
-        """Finds the next call of the running frame, or its results.
+    def look(
+        self, frame: Frame, known: Mapping[str, Mapping[Value, tf.Tensor]] | None = None
+    ) -> Step:
+        """Finds the next call of the frame that runs, or its results.
 
         Args:
-            registers: The registers of the machine.
+            frame: The frame.
             known: Further values, by routine.
         """
-        step = Decision()
-        counter = registers["counter"]
+        step, counter = Step(), frame[COUNTER]
         for name, routine in self.layout.routines.items():
-            held = self.layout.read(name, registers["columns"])
-            frame = ScalarFrame({**known.get(name, {}), **held}, self.shared)
+            further = known[name] if known else {}
+            values = ScalarFrame({**further, **self.layout.values(name, frame)}, self.shared)
             first = self.layout.first[name]
             stays = (counter >= first) & (counter <= first + len(routine.calls))
             hands_on = tf.constant([False])
             for call in routine.calls:
                 is_next = stays & (counter < self.layout.places[call.label])
-                is_made = is_next & frame.is_alive(call.region)
+                is_made = is_next & values.is_alive(call.region)
                 stays &= ~is_made
                 if call.is_tail:
                     hands_on |= is_made
-                step.calls.append(Made(is_made, call, [frame.get(item) for item in call.arguments]))
-            for column, value in zip(self.layout.results[name], routine.outputs, strict=True):
-                result = frame.get(value)
-                step.results[column] = tf.where(stays, result, step.results.get(column, result))
-            step.frames[name] = (frame, stays | hands_on)
+                step.calls.append(Made(is_made, call, list(map(values.get, call.arguments))))
+            for slot, value in zip(self.layout.results[name], routine.outputs, strict=True):
+                result = values.get(value)
+                step.results[slot] = tf.where(stays, result, step.results.get(slot, result))
+            step.frames[name] = (values, stays | hands_on)
         return step
 
-    def move(self, registers: State, step: Decision, mark: tf.Tensor) -> State:
+    def move(self, state: State, step: Step, mark: tf.Tensor) -> State:
         """Makes the call of a step, with a mark for the new frame; or skips it, or returns."""
-        depth, stack = registers["depth"], registers["stack"]
-        is_call, is_left = step.is_call, step.is_left
-        places = [self.layout.places[item.call.label] for item in step.calls]
-        here = _chosen(step.calls, places, registers["counter"])
-        written = {
-            name: rows.write(depth, tf.concat(registers["columns"][name], 0))
-            for name, rows in stack.items()
-            if name != "places"
-        }
-        written["places"] = stack["places"].write(depth, tf.concat([here, registers["mark"]], 0))
-        caller = tf.maximum(depth - 1, 0)
-        place, caller_mark = tf.split(written["places"].read(caller), 2)
-        row = {
-            dtype.name: tf.split(written[dtype.name].read(caller), width)
-            for dtype, width in self.layout.widths.items()
-        }
-        callees = [self.layout.first[item.call.callee] for item in step.made]
-        returned = self._returned(step, row, place, tf.equal(depth, 0))
-        called = self._called(step.made, registers["columns"])
-
-        def next_of(on_call: tf.Tensor, on_return: tf.Tensor, stays: tf.Tensor) -> tf.Tensor:
-            moved = tf.where(is_call, on_call, on_return)
-            return tf.where(is_left, stays, moved) if step.left else moved
-
-        return {
-            **registers,
-            "depth": next_of(tf.where(step.is_tail_call, depth, depth + 1), depth - 1, depth),
-            "counter": next_of(_chosen(step.made, callees, here), place, here),
-            "mark": next_of(mark, caller_mark, registers["mark"]),
-            "columns": tf.nest.map_structure(next_of, called, returned, registers["columns"]),
-            "stack": written,
-        }
-
-    def _called(self, made: Sequence[Made], columns: Columns) -> Columns:
-        """The frame of the call that is made."""
-        found = {name: list(tensors) for name, tensors in columns.items()}
-        for item in made:
-            callee = item.call.callee
-            values = self.layout.routines[callee].parameters
-            for value, argument in zip(values, item.arguments, strict=True):
-                column = self.layout.columns[callee][value]
-                row = found[column.dtype.name]
-                row[column.place] = tf.where(item.is_made, argument, row[column.place])
-        return found
-
-    def _returned(
-        self, step: Decision, row: Columns, place: tf.Tensor, is_last: tf.Tensor
-    ) -> Columns:
-        """The frame of the caller, with the results in it; for the outside, only the results."""
-        found = {name: list(tensors) for name, tensors in row.items()}
-        for name, routine in self.layout.routines.items():
+        depth, layout = state["depth"], self.layout
+        places = [layout.places[made.call.label] for made in step.calls]
+        stays = [_chosen(step.calls, places, state["frame"][COUNTER]), *state["frame"][MARK:]]
+        stack = layout.write(state["stack"], depth, stays)
+        caller = layout.read(stack, tf.maximum(depth - 1, 0))
+        firsts = [layout.first[made.call.callee] for made in step.made]
+        called = [_chosen(step.made, firsts, stays[COUNTER]), mark, *stays[MARK + 1 :]]
+        for made in step.made:
+            slots = self._parameters(made.call.callee)
+            _set(called, made.is_made, zip(slots, made.arguments, strict=True))
+        returned = list(caller)
+        for name, routine in layout.routines.items():
             for call in routine.calls:
-                is_back = tf.equal(place, self.layout.places[call.label])
-                pairs = zip(
-                    call.results, self.layout.results[call.callee], strict=bool(call.results)
-                )
-                for value, result in pairs:
-                    column = self.layout.columns[name][value]
-                    tensors = found[column.dtype.name]
-                    kept = tensors[column.place]
-                    tensors[column.place] = tf.where(is_back, step.results[result], kept)
-        for column, result in step.results.items():
-            tensors = found[column.dtype.name]
-            tensors[column.place] = tf.where(is_last, result, tensors[column.place])
-        return found
+                is_back = tf.equal(caller[COUNTER], layout.places[call.label])
+                slots = [layout.slots[name][value] for value in call.results]
+                results = [step.results[slot] for slot in layout.results[call.callee]]
+                _set(returned, is_back, zip(slots, results, strict=bool(slots)))
+        _set(returned, tf.equal(depth, 0), step.results.items())
+
+        def next_of(on_call: tf.Tensor, on_return: tf.Tensor, on_skip: tf.Tensor) -> tf.Tensor:
+            moved = tf.where(step.is_call, on_call, on_return)
+            has_skips = len(step.made) < len(step.calls)
+            return tf.where(step.is_skip, on_skip, moved) if has_skips else moved
+
+        below = tf.where(step.is_tail_call, depth, depth + 1)
+        return {
+            "depth": next_of(below, depth - 1, depth),
+            "frame": list(map(next_of, called, returned, stays)),
+            "stack": stack,
+        }
+
+    def _parameters(self, routine: str) -> list[int]:
+        """The slots of the arguments of a routine."""
+        return [
+            self.layout.slots[routine][value] for value in self.layout.routines[routine].parameters
+        ]
 
 
-def _any(made: Sequence[Made]) -> tf.Tensor:
+def _any(calls: Sequence[Made]) -> tf.Tensor:
     """Whether one of the calls is made, a bool scalar."""
-    return tf.reduce_any([item.is_made for item in made]) if made else tf.constant(False)
+    return tf.reduce_any([made.is_made for made in calls]) if calls else tf.constant(False)
 
 
 def _chosen(calls: Sequence[Made], numbers: Sequence[int], default: tf.Tensor) -> tf.Tensor:
     """The number of the call that is made; the default if none is."""
-    for item, number in zip(calls, numbers, strict=True):
-        default = tf.where(item.is_made, number, default)
+    for made, number in zip(calls, numbers, strict=True):
+        default = tf.where(made.is_made, number, default)
     return default
+
+
+def _set(frame: Frame, where: tf.Tensor, values: Iterable[tuple[int, tf.Tensor]]) -> None:
+    """Sets slots of a frame if a bool `[1]` is true."""
+    for slot, value in values:
+        frame[slot] = tf.where(where, value, frame[slot])

@@ -1,15 +1,11 @@
-"""The programs that the scalar engine can run, and the ops of them that may fail."""
+"""The programs that the scalar engine can run, and the errors of ops that fail."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 
-import tensorflow as tf
-
-from kerasrec._src.emit.xla_formulas import where_failing
-from kerasrec._src.graph.graph import TaggedGraph
+from kerasrec._src.graph.graph import Body, TaggedGraph
 from kerasrec._src.graph.nodes import Check, Computed, Effect, operations
-from kerasrec._src.graph.types import Type
 from kerasrec._src.graph.values import Each, Node
 from kerasrec._src.ops.table import DTYPES, Fails, Is, Xla, facts_of, has
 from kerasrec._src.ops.views import gathers_rows
@@ -17,27 +13,28 @@ from kerasrec._src.ops.views import gathers_rows
 
 def obstacles(graph: TaggedGraph) -> list[str]:
     """The reasons why the scalar engine cannot run a program, for its user; empty if it can."""
-    found = []
-    for body in graph.bodies.values():
-        arguments = [("an argument", node) for node in body.parameters if not node.is_carried]
-        for what, end in [*arguments, *(("a result", node) for node in body.outputs)]:
-            item = end.types[0]
-            if not _is_number(item):
-                found.append(f"{body.name} has {what} of type {item}, which is not a plain number")
-        for collect in body.collects:
-            what = "makes a value of a data type" if collect.has_keys else "collects values"
-            found.append(f"{body.name} {what} at {collect.source}")
-        for node in body.sweeps[0].nodes:
-            if isinstance(node, Computed | Effect) and node.device:
-                found.append(f"{body.name} is to run {node.op} on {node.device} at {node.source}")
-            elif isinstance(node, Check | Effect):
-                what = "asserts" if isinstance(node, Check) else "shows"
-                found.append(f"{body.name} {what} something at {node.source}")
-            elif isinstance(node.region, Each):
-                found.append(f"{body.name} computes on the entries of rows at {node.source}")
-            elif isinstance(node, Computed) and not _is_sound(node):
-                found.append(f"{body.name} computes {_title(node)} at {node.source}")
-    return found
+    bodies = graph.bodies.values()
+    return [f"{body.name} {reason}" for body in bodies for reason in _obstacles_of(body)]
+
+
+def _obstacles_of(body: Body) -> Iterator[str]:
+    arguments = [node for node in body.parameters if not node.is_carried]
+    kinds = [("an argument", node.types[0]) for node in arguments]
+    for what, kind in [*kinds, *(("a result", node.types[0]) for node in body.outputs)]:
+        if kind.shape != () or kind.dtype not in DTYPES:
+            yield f"has {what} of type {kind}, which is not a plain number"
+    for collect in body.collects:
+        what = "makes a value of a data type" if collect.has_keys else "collects values"
+        yield f"{what} at {collect.source}"
+    for node in body.sweeps[0].nodes:
+        if isinstance(node, Computed | Effect) and node.device:
+            yield f"is to run {node.op} on {node.device} at {node.source}"
+        elif isinstance(node, Check | Effect):
+            yield f"{'asserts' if isinstance(node, Check) else 'shows'} something at {node.source}"
+        elif isinstance(node.region, Each):
+            yield f"computes on the entries of rows at {node.source}"
+        elif isinstance(node, Computed) and not _is_sound(node):
+            yield f"computes {_title(node)} at {node.source}"
 
 
 def gradient_obstacles(graph: TaggedGraph) -> list[str]:
@@ -54,41 +51,26 @@ def gradient_obstacles(graph: TaggedGraph) -> list[str]:
     return found
 
 
-def may_fail(node: Node) -> bool:
-    """Whether TensorFlow's kernel of an op fails on some inputs where XLA goes on."""
+def fault_of(node: Node) -> str:
+    """The message for an op for which `where_failing` says that it fails."""
     fails = facts_of(node.op).fails
-    is_of_integers = fails in (Fails.ZERO_DIVISOR, Fails.NEGATIVE_EXPONENT)
-    return node.types[0].dtype.is_integer if is_of_integers else fails is not None
-
-
-def fault_of(node: Node, inputs: Sequence[tf.Tensor]) -> tuple[str, tf.Tensor]:
-    """Returns the message for an op that `may_fail`, and whether it fails, bool `[1]`.
-
-    Args:
-        node: A node of a body.
-        inputs: The tensors for its inputs.
-    """
-    kind, fails = facts_of(node.op).fails, where_failing(node, inputs)
-    if kind is Fails.ROW_OUTSIDE:
+    if fails is Fails.ROW_OUTSIDE:
         (rows, *_) = node.inputs[0].type.shape or (None,)
         known = "" if rows is None else f"[0, {rows}), the rows of "
         message = f"an index is outside {known}the table that tf.gather reads"
-    elif kind is Fails.NEGATIVE_EXPONENT:
+    elif fails is Fails.NEGATIVE_EXPONENT:
         message = "an integer to a negative power"
     else:
         message = "integer division by zero"
-    return f"{message} at {node.source}.", tf.reshape(tf.reduce_any(fails), [1])
-
-
-def _is_number(item: Type) -> bool:
-    return item.shape == () and item.dtype in DTYPES
+    return f"{message} at {node.source}."
 
 
 def _is_sound(node: Node) -> bool:
     """Whether XLA's result is known to be that of TensorFlow's own kernel."""
-    if facts_of(node.op).xla is not Xla.EVERYWHERE or not _dtypes(node) <= DTYPES:
+    facts, read = facts_of(node.op), {value.type.dtype for value in node.inputs}
+    made = {kind.dtype for kind in node.types}
+    if facts.xla is not Xla.EVERYWHERE or not read | made <= DTYPES:
         return False
-    facts = facts_of(node.op)
     casts_others = has(node.op, Is.CASTING) and not node.inputs[0].type.dtype.is_floating
     if facts.dtypes and node.types[0].dtype not in facts.dtypes and not casts_others:
         return False
@@ -97,13 +79,9 @@ def _is_sound(node: Node) -> bool:
     return True
 
 
-def _dtypes(node: Node) -> set[tf.DType]:
-    return {item.dtype for item in node.types} | {value.type.dtype for value in node.inputs}
-
-
 def _title(node: Node) -> str:
     """An op with its dtypes, as in `Cast of float32 to uint8`."""
     read = dict.fromkeys(value.type.dtype.name for value in node.inputs)
-    made = dict.fromkeys(item.dtype.name for item in node.types)
+    made = dict.fromkeys(kind.dtype.name for kind in node.types)
     of = f" of {', '.join(read)}" if read else ""
     return f"{node.op}{of}" + (f" to {', '.join(made)}" if has(node.op, Is.CASTING) else "")

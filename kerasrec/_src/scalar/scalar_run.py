@@ -4,14 +4,18 @@ Recursion that is sequential by nature, such as Ackermann's function, has no tok
 holds one token, and one TensorFlow op costs more than all the arithmetic of a call. Here, a program
 is a small machine with one stack (`machine.py`), which XLA compiles into one loop.
 
-XLA needs sizes that are known when it compiles: `blocks.py` finds them.
+XLA needs sizes that are known when it compiles. So tokens run in blocks of one size, and a machine
+begins with little room. A token that needs more begins again, in the same machine compiled for more
+room. Most calls are one block that needs little room. They cost one launch; everything else is in a
+separate function, which costs nothing unless it is called.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import tensorflow as tf
 
@@ -19,20 +23,16 @@ from kerasrec._src.emit.limits import Limits
 from kerasrec._src.emit.results import Given, Outcome, State, Tensors
 from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.graph.values import Value
-from kerasrec._src.scalar.blocks import Blocks
-from kerasrec._src.scalar.forward import ScalarForward
-from kerasrec._src.scalar.gradient import ScalarGradient
+from kerasrec._src.private import not_inlined
 from kerasrec._src.scalar.ops import gradient_obstacles, obstacles
+from kerasrec._src.scalar.sweeps import ScalarForward, ScalarGradient
 
 __all__ = ["ScalarRun", "gradient_obstacles", "obstacles"]
 
 Backward: TypeAlias = Callable[[Tensors, Given, dict[Value, tf.Tensor]], Outcome]
 
-# The room with which a machine begins. Filling it with zeros costs little compared with the launch.
-# If a long run needs more stack in the end, the run was wasted, so the stack begins large. A log
-# that is too small ends a run early, so the log begins small.
-_NUM_FRAMES = 1 << 12
-_NUM_ROWS = 1 << 10
+_BLOCK = 128
+_GROWTH = 16
 
 
 @dataclass(eq=False)
@@ -57,58 +57,162 @@ class ScalarRun:
     def forward(self, arguments: Tensors) -> Outcome:
         """Runs all tokens."""
         self.arguments = arguments
-        way = ScalarForward(self.graph, self.shared)
-
-        def check(state: State, num_tokens: tf.Tensor) -> list[tf.Operation]:
-            depth = tf.constant(self.limits.max_depth)
-            fault = state["fault"]
-            is_sound = tf.equal(fault, 0)
-            stopped = tf.where(is_sound & (state["token"] < num_tokens), 1, 0)
-            nothing = tf.constant(0, tf.int64)
-            messages = tf.constant(["", *(f"{self.limits.name}: {item}" for item in way.messages)])
-            return [
-                tf.debugging.Assert(is_sound, [messages[fault]]),
-                self.limits.check(self.graph, depth, stopped, nothing, lambda: state["labels"]),
-            ]
-
-        blocks = Blocks(way.run, check, _NUM_FRAMES, self.limits.max_depth)
-        return Outcome({0: blocks.run(arguments)}, {})
+        outputs, _ = Blocks(ScalarForward(self.graph, self.shared, self.limits)).run(arguments)
+        return Outcome({0: outputs}, {})
 
     def backward(self, given: Given, shared: dict[Value, tf.Tensor]) -> Outcome:
         """Runs all tokens again, forward and backward; arguments as for `ScheduleRun.backward`."""
         if gradient_obstacles(self.graph):
             return self.other_backward(self.arguments, given, shared)
-        way = ScalarGradient(self.graph, shared)
+        gradient = ScalarGradient(self.graph, shared, self.limits)
         sweep = self.graph.bodies[self.graph.entry].sweeps[1]
         pairs = zip(sweep.parameters, given[0], strict=True)
-        cotangents = [item for node, item in pairs if node is not None and item is not None]
-        found = self._gradient(way, cotangents)
-        sums = found[len(found) - len(way.wanted) :]
-        of_arguments = iter(found)
+        cotangents = [tensor for node, tensor in pairs if not (node is None or tensor is None)]
+        found, sums = Blocks(gradient).run([*self.arguments, *cotangents])
+        left = iter(found)
         return Outcome(
-            {1: [None if node is None else next(of_arguments) for node in sweep.outputs]},
-            dict(zip(way.wanted, sums, strict=True)),
+            {1: [None if node is None else next(left) for node in sweep.outputs]},
+            dict(zip(gradient.wanted, sums, strict=True)),
         )
 
-    def _gradient(self, way: ScalarGradient, cotangents: Tensors) -> Tensors:
-        """Returns the gradients of the arguments that have one, then those of SHARED values."""
-        num_arguments, limits = len(self.arguments), self.limits
 
-        def attempt(
-            num_rows: tf.Tensor, first: tf.Tensor, num_tokens: tf.Tensor, given: Tensors
-        ) -> State:
-            # Tail calls nest in a gradient, since it needs all frames.
-            num_frames = num_rows if way.has_tail_calls else tf.minimum(num_rows, limits.max_depth)
-            arguments, cotangents = given[:num_arguments], given[num_arguments:]
-            return way.run(num_frames, num_rows, first, num_tokens, arguments, cotangents)
+class Sweep(Protocol):
+    """What runs on a block of tokens, and can be compiled.
 
-        def check(state: State, num_tokens: tf.Tensor) -> list[tf.Operation]:
-            message = (
-                f"{limits.name}: the gradient of one token keeps more bytes than "
-                f"max_memory={limits.max_memory}. If the recursion is meant to be that deep, raise "
-                "@kerasrec.recursive(max_memory=...)."
+    Args:
+        first_size: The room with which a block begins.
+        most: The largest room.
+    """
+
+    first_size: int
+    most: int
+
+    def run(
+        self, size: tf.Tensor, first: tf.Tensor, num_tokens: tf.Tensor, given: Tensors
+    ) -> State:
+        """Runs the tokens of a block, until one of them needs more room.
+
+        Args:
+            size: The room, int32.
+            first: The token of the block to begin with, int32.
+            num_tokens: The number of real tokens in the block, int32.
+            given: The tensors given to each token, `[_BLOCK]` each.
+
+        Returns:
+            A dict of `token`: int32, the one that did not finish, or `num_tokens`; `fault`: int32,
+            0 unless an op failed; `results`: `[_BLOCK]` each; `sums`: over the tokens that
+            finished; and anything else that `check` reads.
+        """
+
+    def check(self, state: State, num_tokens: tf.Tensor) -> list[tf.Operation]:
+        """Returns ops that fail unless the block finished, given the result of the last `run`."""
+
+
+class Blocks:
+    """Runs all tokens.
+
+    Args:
+        sweep: What runs on a block.
+    """
+
+    def __init__(self, sweep: Sweep):
+        self._run = tf.function(sweep.run, jit_compile=True, autograph=False)
+        self._check = sweep.check
+        self._most = sweep.most
+        self._first_size = min(sweep.first_size, sweep.most)
+
+    def run(self, tensors: Tensors) -> tuple[Tensors, Tensors]:
+        """Runs all tokens, given tensors `[tokens]`; returns results `[tokens]`, and the sums."""
+        with tf.device("/device:CPU:0"):
+            num_tokens = tf.shape(tensors[0])[0]
+            # Zero if there is more than one block, because blocks run in parallel.
+            at_once = tf.where(num_tokens <= _BLOCK, num_tokens, 0)
+            state = self._begin(_block(_padded(tensors), 0), at_once)
+
+            def apart() -> tuple[Tensors, Tensors]:
+                return self._run_blocks(tensors, state)
+
+            results, sums = tf.cond(
+                state["token"] >= num_tokens,
+                lambda: (state["results"], state["sums"]),
+                not_inlined(apart),
             )
-            return [tf.debugging.Assert(state["token"] >= num_tokens, [message])]
+            return [tensor[:num_tokens] for tensor in results], sums
 
-        most_rows = min(limits.max_memory // way.row_bytes, (1 << 31) - 1)
-        return Blocks(attempt, check, _NUM_ROWS, most_rows).run([*self.arguments, *cotangents])
+    def _begin(self, given: Tensors, num_tokens: tf.Tensor) -> State:
+        return self._run(tf.constant(self._first_size), tf.constant(0), num_tokens, given)
+
+    def _run_blocks(self, tensors: Tensors, like: State) -> tuple[Tensors, Tensors]:
+        """Runs tokens in blocks, which run in parallel on the cores.
+
+        Args:
+            tensors: The tensors, `[tokens]` each.
+            like: The result of a run of the sweep, for its structure.
+
+        Returns:
+            The results, with further rows after those of the tokens, and the sums.
+        """
+        num_tokens, padded = tf.shape(tensors[0])[0], _padded(tensors)
+        num_blocks = tf.shape(padded[0])[0] // _BLOCK
+        empty = tf.nest.map_structure(
+            lambda item: tf.TensorArray(item.dtype, num_blocks, element_shape=item.shape),
+            (like["results"], like["sums"]),
+        )
+
+        def iterate(block: tf.Tensor, arrays: Any) -> tuple[tf.Tensor, Any]:
+            num_left = num_tokens - block * _BLOCK
+            state = self._run_block(_block(padded, block), tf.minimum(num_left, _BLOCK))
+            found = state["results"], state["sums"]
+            return block + 1, tf.nest.map_structure(
+                lambda array, tensor: array.write(block, tensor), arrays, found
+            )
+
+        _, (results, sums) = tf.while_loop(
+            lambda block, _: block < num_blocks,
+            iterate,
+            (0, empty),
+            parallel_iterations=os.cpu_count() or 1,
+            name="blocks",
+        )
+        sums = [tf.reduce_sum(array.stack(), axis=0) for array in sums]
+        return [array.concat() for array in results], sums
+
+    def _run_block(self, given: Tensors, num_tokens: tf.Tensor) -> State:
+        """Runs a block with more and more room."""
+
+        def goes_on(state: State, size: tf.Tensor) -> tf.Tensor:
+            is_stopped = (state["token"] < num_tokens) & tf.equal(state["fault"], 0)
+            return is_stopped & (size < self._most)
+
+        def go_on(state: State, size: tf.Tensor) -> tuple[State, tf.Tensor]:
+            size = tf.where(size > self._most // _GROWTH, self._most, size * _GROWTH)
+            first = state["token"]
+            found = self._run(size, first, num_tokens, given)
+            pairs = zip(state["results"], found["results"], strict=True)
+            is_known = tf.range(_BLOCK) < first
+            found["results"] = [tf.where(is_known, old, new) for old, new in pairs]
+            pairs = zip(state["sums"], found["sums"], strict=True)
+            found["sums"] = [old + new for old, new in pairs]
+            return found, size
+
+        state, _ = tf.while_loop(
+            goes_on,
+            go_on,
+            (self._begin(given, num_tokens), tf.constant(self._first_size)),
+            parallel_iterations=1,
+            name="sizes",
+        )
+        with tf.control_dependencies(self._check(state, num_tokens)):
+            return tf.nest.map_structure(tf.identity, state)
+
+
+def _padded(tensors: Tensors) -> Tensors:
+    """The tensors padded with zeros to whole blocks, at least one."""
+    num_tokens = tf.shape(tensors[0])[0]
+    num_rows = tf.maximum((num_tokens + _BLOCK - 1) // _BLOCK, 1) * _BLOCK
+    return [tf.pad(tensor, [[0, num_rows - num_tokens]]) for tensor in tensors]
+
+
+def _block(padded: Tensors, block: tf.Tensor | int) -> Tensors:
+    """The tensors `[_BLOCK]` of a block."""
+    return [tf.slice(tensor, [block * _BLOCK], [_BLOCK]) for tensor in padded]
