@@ -94,12 +94,6 @@ def waiting(section, ones):
     return [*ones, Wait((), then=1)] if isinstance(section, Loop) else ones
 
 
-def with_turns(schedule, components):
-    """The schedule with other turns in its queues."""
-    first, *others = schedule.sections
-    return replace(schedule, sections=(replace(first, components=components), *others))
-
-
 def is_value(_, one):
     return isinstance(one.item, Value)
 
@@ -178,7 +172,6 @@ def test_rules_tell_good_from_bad(rule):
         (check.frames_are_done, lambda: without(walk(), Wait)),
         (check.frames_are_done, lambda: without(walk(), HandOn)),
         (check.frames_are_done, lambda: with_segments(walk(), waiting)),
-        (check.frames_are_done, lambda: with_turns(walk(), ())),
         (
             check.instructions_are_whole,
             lambda: swapped(tree(), Fire, lambda one: replace(one, inputs=one.inputs[:-1])),

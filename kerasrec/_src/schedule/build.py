@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from kerasrec._src.graph.graph import TaggedGraph
+from kerasrec._src.graph.graph import Body, TaggedGraph
 from kerasrec._src.graph.nodes import Collect
 from kerasrec._src.graph.values import Node
 from kerasrec._src.schedule.check import check_schedule
@@ -16,11 +16,11 @@ from kerasrec._src.schedule.instructions import Fire, Instruction, Reduce, Selec
 from kerasrec._src.schedule.linkage import received, results, returned, sent
 from kerasrec._src.schedule.loads_and_saves import linked
 from kerasrec._src.schedule.memo_rules import check_no_call_waits, check_nothing_is_drawn
-from kerasrec._src.schedule.places import places_of_program
+from kerasrec._src.schedule.places import BodyPlaces
 from kerasrec._src.schedule.queue_sections import in_queues
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import AllTokens, Direction, Loop, Section, Segment
-from kerasrec._src.schedule.stages import Stages, rounds_of, stages_of
+from kerasrec._src.schedule.stages import Rounds, Stage, find_stages, rounds_of
 from kerasrec._src.schedule.translate import instructions_of, regions_of
 
 
@@ -32,10 +32,14 @@ def build(graph: TaggedGraph, by_queues: bool = False) -> Schedule:
         by_queues: Whether a program of one round also runs by queues, as those of several do.
     """
     rounds = rounds_of(graph)
-    has_rounds = any(len(own_rounds) > 1 for own_rounds in rounds.values())
     if graph.memo:
         check_no_call_waits(rounds)
-    schedule = _in_queues(graph) if by_queues or has_rounds else _in_waves(graph)
+    if by_queues or any(len(own_rounds) > 1 for own_rounds in rounds.values()):
+        schedule = _in_queues(graph, in_blocks=False)
+    elif any(rounds.values()):
+        schedule = hoisted(Schedule(graph, tuple(_with_calls(graph, rounds))))
+    else:
+        schedule = linked(Schedule(graph, tuple(_without_calls(graph))))
     if graph.memo:
         check_nothing_is_drawn(schedule)
     check_schedule(schedule)
@@ -48,18 +52,36 @@ def build_blocks(graph: TaggedGraph) -> Schedule:
     Args:
         graph: An extended or tagged graph.
     """
-    schedule = _in_queues(graph, is_for_blocks=True)
+    schedule = _in_queues(graph, in_blocks=True)
     check_schedule(schedule)
     return schedule
 
 
-def _in_queues(graph: TaggedGraph, is_for_blocks: bool = False) -> Schedule:
-    places = places_of_program(graph)
-    by_stage = _by_stage(places.stages, places.passed_on)
-    if is_for_blocks:
-        by_stage = {key: list(map(_for_blocks, old)) for key, old in by_stage.items()}
-    sections = tuple(in_queues(places, by_stage))
-    return hoisted(Schedule(graph, sections, in_blocks=is_for_blocks))
+def build_bounded(graph: TaggedGraph) -> Schedule:
+    """Returns the schedule of a run that forgets what it has computed: all of it runs in queues.
+
+    Args:
+        graph: A tagged or extended graph. Gradients are left out.
+    """
+    forward = forward_part(graph)
+    loop, _ = in_queues(_places(forward, is_bounded=True), in_loop)
+    schedule = linked(Schedule(forward, (loop,)))
+    check_schedule(schedule)
+    return schedule
+
+
+def _in_queues(graph: TaggedGraph, in_blocks: bool) -> Schedule:
+    sections = in_queues(
+        _places(graph), _for_blocks if in_blocks else lambda instruction: instruction
+    )
+    return hoisted(Schedule(graph, tuple(sections), in_blocks=in_blocks))
+
+
+def _places(graph: TaggedGraph, is_bounded: bool = False) -> list[BodyPlaces]:
+    rounds = rounds_of(graph)
+    return [
+        BodyPlaces(graph, body, rounds[name], is_bounded) for name, body in graph.bodies.items()
+    ]
 
 
 def _for_blocks(instruction: Instruction) -> Instruction:
@@ -75,100 +97,73 @@ def _for_blocks(instruction: Instruction) -> Instruction:
     return replace(instruction, by_wave=has_index, is_masked=True)
 
 
-def _in_waves(graph: TaggedGraph) -> Schedule:
-    stages = stages_of(graph)
-    by_stage = _by_stage(stages)
-    if stages.calls_nobody:
-        return linked(Schedule(graph, tuple(_without_calls(stages, by_stage))))
-    return hoisted(Schedule(graph, tuple(_with_calls(stages, by_stage))))
-
-
-def build_bounded(graph: TaggedGraph) -> Schedule:
-    """Returns the schedule of a run that forgets what it has computed: all of it runs in queues.
-
-    Args:
-        graph: A tagged or extended graph. Gradients are left out.
-    """
-    forward = forward_part(graph)
-    places = places_of_program(forward, is_bounded=True)
-    by_stage = {
-        key: list(map(in_loop, old))
-        for key, old in _by_stage(places.stages, places.passed_on).items()
-    }
-    loop, _ = in_queues(places, by_stage)
-    schedule = linked(Schedule(forward, (loop,)))
-    check_schedule(schedule)
-    return schedule
-
-
-_ByStage = Mapping[tuple[str, int], list[Instruction]]
 _Linkage = Callable[[TaggedGraph, str, int], list[Instruction]]
-
-
-def _by_stage(stages: Stages, left_out: Collection[Node] = ()) -> _ByStage:
-    """Returns the instructions of each body and stage, without call linkage."""
-    by_stage: dict[tuple[str, int], list[Instruction]] = defaultdict(list)
-    for name, body in stages.graph.bodies.items():
-        for node in body.nodes:
-            if node not in left_out:
-                by_stage[name, stages.of[node]] += instructions_of(name, node)
-        for siblings in regions_of(body):
-            stage = stages.of[siblings[0].selector.node]
-            by_stage[name, stage].append(Select(siblings))
-    return by_stage
 
 
 def _no_linkage(graph: TaggedGraph, name: str, sweep: int) -> list[Instruction]:
     return []
 
 
-def _with_calls(stages: Stages, by_stage: _ByStage) -> Iterator[Section]:
+def _with_calls(graph: TaggedGraph, rounds: Mapping[str, Rounds]) -> Iterator[Section]:
     """Yields two loops for each sweep, each followed by a section for all tokens.
 
     Every sweep after the first also begins with such a section.
     """
-    graph = stages.graph
+    by_stage = {name: _by_stage(body, rounds[name]) for name, body in graph.bodies.items()}
 
     def segments(
-        stage: int, before: _Linkage = _no_linkage, after: _Linkage = _no_linkage
+        sweep: int, stage: int, before: _Linkage = _no_linkage, after: _Linkage = _no_linkage
     ) -> tuple[Segment, ...]:
         return tuple(
             Segment(
-                name,
-                (*before(graph, name, sweep), *by_stage[name, stage], *after(graph, name, sweep)),
+                name, (*before(graph, name, sweep), *own[sweep, stage], *after(graph, name, sweep))
             )
-            for name in graph.bodies
+            for name, own in by_stage.items()
         )
 
     none = tuple(Segment(name, ()) for name in graph.bodies)
     for sweep in range(graph.num_sweeps):
-        first, last = stages.first(sweep), stages.last(sweep)
+        stage = 3 * sweep
         if sweep:
-            yield AllTokens(sweep, first - 1, segments(first - 1))
+            yield AllTokens(sweep, stage - 1, segments(sweep, -1))
         sweeps = [body.sweeps[sweep] for body in graph.bodies.values()]
-        direction = Direction.DOWN if sweep else Direction.CALLS
         if any(node for own in sweeps for node in own.parameters):
-            yield Loop(sweep, first, segments(first, received, sent), direction)
-            yield AllTokens(sweep, first, none)
+            direction = Direction.DOWN if sweep else Direction.CALLS
+            yield Loop(sweep, stage, segments(sweep, 0, received, sent), direction)
+            yield AllTokens(sweep, stage, none)
         if any(node for own in sweeps for node in own.outputs):
-            yield Loop(sweep, last, segments(last, returned, results), Direction.UP)
-            yield AllTokens(sweep, last, none)
+            segments_up = segments(sweep, 1, returned, results)
+            yield Loop(sweep, stage + 1, segments_up, Direction.UP)
+            yield AllTokens(sweep, stage + 1, none)
         else:
-            yield AllTokens(sweep, last, segments(last))
+            yield AllTokens(sweep, stage + 1, segments(sweep, 1))
 
 
-def _without_calls(stages: Stages, by_stage: _ByStage) -> Iterator[Section]:
+def _without_calls(graph: TaggedGraph) -> Iterator[Section]:
     """Yields a section for each sweep."""
-    graph = stages.graph
+    by_stage = _by_stage(graph.bodies[graph.entry], {})
     for sweep in range(graph.num_sweeps):
-        first, last = stages.first(sweep), stages.last(sweep)
-        own = [by_stage[graph.entry, stage] for stage in range(first - 1, last + 1)]
+        own = [by_stage[sweep, stage] for stage in (-1, 0, 1)]
         whole = (
             *received(graph, graph.entry, sweep),
             *itertools.chain(*own),
             *results(graph, graph.entry, sweep),
         )
-        yield AllTokens(sweep, first, (Segment(graph.entry, whole),), is_alone=True)
+        yield AllTokens(sweep, 3 * sweep, (Segment(graph.entry, whole),), is_alone=True)
+
+
+def _by_stage(body: Body, rounds: Rounds) -> Mapping[Stage, list[Instruction]]:
+    """Returns the instructions of a body with at most one round by stage, without call linkage."""
+    stages: dict[Node, Stage] = {}
+    for sweep in range(len(body.sweeps)):
+        earliest = (lambda _: -1) if sweep else (lambda _: 0)
+        find_stages(stages, body, rounds, 1, sweep, earliest)
+    by_stage: dict[Stage, list[Instruction]] = defaultdict(list)
+    for node in body.nodes:
+        by_stage[stages[node]] += instructions_of(body.name, node)
+    for siblings in regions_of(body):
+        by_stage[stages[siblings[0].selector.node]].append(Select(siblings))
+    return by_stage
 
 
 def forward_part(graph: TaggedGraph) -> TaggedGraph:

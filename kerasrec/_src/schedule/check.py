@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain
-from typing import Any
 
 from kerasrec._src.errors import GraphError
-from kerasrec._src.graph.graph import CallSite, present
-from kerasrec._src.graph.nodes import Accumulate, Collect
+from kerasrec._src.graph.graph import present
+from kerasrec._src.graph.nodes import Collect
 from kerasrec._src.graph.types import Kind
 from kerasrec._src.graph.values import Region, Value
 from kerasrec._src.ops.table import Is, has
@@ -31,10 +29,8 @@ from kerasrec._src.schedule.instructions import (
     Send,
     Wait,
 )
-from kerasrec._src.schedule.linkage import alternating
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import AllTokens, Direction, Loop, Queues, Section, Segment
-from kerasrec._src.schedule.stages import call_depths
 
 
 def check_schedule(schedule: Schedule) -> None:
@@ -133,64 +129,46 @@ def linkage_is_in_its_place(schedule: Schedule) -> Iterator[str]:
 
 
 def calls_are_whole(schedule: Schedule) -> Iterator[str]:
-    """In a loop, every call site sends or is returned to, with values of the callee's dtypes."""
+    """In a loop, every call site sends or is returned to, with values of the callee's dtypes.
+
+    In queues, only call sites that pass something do, and gradients go to the frame that returned.
+    """
+    graph, in_queues = schedule.graph, schedule.in_queues
+    handed_on = {hand_on.site.label for _, _, hand_on in schedule.of(HandOn)}
     for section in schedule.sections:
         if not isinstance(section, Loop):
             continue
+        sweep = section.sweep
         kind: type[Send | Returned]
         kind = Returned if section.direction is Direction.UP else Send
-        sending = _sending(schedule, section)
-        for name, wanted in sending.items():
-            segments = [segment for segment in section.segments if segment.body == name]
-            passing: list[Send | Returned] = [
-                one for segment in segments for one in segment.of(kind)
-            ]
-            labels = Counter(one.sites[0].label for one in passing)
-            if labels != wanted:
-                yield f"{name} has linkage for {dict(labels)}, not {dict(wanted)}"
-            for one in passing:
-                sweep = schedule.graph.bodies[one.sites[0].callee].sweeps[section.sweep]
-                nodes = present(sweep.parameters if kind is Send else sweep.outputs)
-                if len(nodes) != len(one.values):
-                    yield f"{one.title} has {len(one.values)} values for {len(nodes)}"
-                for node, value in zip(nodes, one.values, strict=False):
-                    if value and value.type.dtype != node.types[0].dtype:
-                        yield f"{one.title} passes {value.type} for {node.types[0]}"
-
-
-def _sending(schedule: Schedule, section: Loop) -> dict[str, Counter[int]]:
-    """Counts the call sites of each body that pass something in a section: the first of a group."""
-    graph, in_queues = schedule.graph, isinstance(section, Queues)
-    handed_on = {hand_on.site.label for _, _, hand_on in schedule.of(HandOn)}
-    rounds: dict[int, int] = {}
-    for body in graph.bodies.values():
-        rounds |= call_depths(body)
-    labels: dict[str, Counter[int]] = {name: Counter() for name in graph.bodies}
-    for callee in graph.bodies:
-        sites: dict[Any, list[CallSite]] = defaultdict(list)
-        for site in graph.sites_to(callee):
-            sites[(site.caller, rounds[site.label]) if in_queues else None].append(site)
-        for group in chain.from_iterable(map(alternating, sites.values())):
-            first = group[0]
-            if in_queues:
-                is_sent = any(site.linkages[section.sweep].calls for site in group)
-                if not is_sent or (section.sweep % 2 and first.label in handed_on):
-                    continue
-            labels[first.caller or ""][first.label] += 1
-    return labels
+        passing: list[Send | Returned] = [
+            instruction for segment in section.segments for instruction in segment.of(kind)
+        ]
+        counts = Counter(site.label for instruction in passing for site in instruction.sites)
+        for site in graph.inner_sites:
+            is_handed_back = sweep % 2 == 1 and site.label in handed_on
+            passes = not in_queues or (bool(site.linkages[sweep].calls) and not is_handed_back)
+            if counts[site.label] != 1 and (passes or counts[site.label]):
+                yield f"CALL_{site.label} passes values {counts[site.label]} times in sweep {sweep}"
+        for instruction in passing:
+            of_callee = graph.bodies[instruction.sites[0].callee].sweeps[sweep]
+            nodes = present(of_callee.parameters if kind is Send else of_callee.outputs)
+            if len(nodes) != len(instruction.values):
+                yield f"{instruction.title} has {len(instruction.values)} values for {len(nodes)}"
+            for node, value in zip(nodes, instruction.values, strict=False):
+                if value and value.type.dtype != node.types[0].dtype:
+                    yield f"{instruction.title} passes {value.type} for {node.types[0]}"
 
 
 def frames_are_done(schedule: Schedule) -> Iterator[str]:
     """In queues, each frame returns, hands on or waits after a place.
 
-    A frame that waits has a next place. The turns contain each place once.
+    A frame that waits has a next place.
     """
     if not schedule.in_queues:
         return
     queues = schedule.queues
-    places = [(segment.body, segment.number) for segment in queues.segments]
-    if sorted(queues.order) != sorted(places):
-        yield f"the turns are {queues.order}, and the places {sorted(places)}"
+    places = {segment.key for segment in queues.segments}
     ended: dict[str, list[Region | None]] = defaultdict(list)
     waits: dict[str, list[Wait]] = defaultdict(list)
     for segment in queues.segments:
@@ -293,8 +271,7 @@ def sums_have_a_place(schedule: Schedule) -> Iterator[str]:
         if reduce.by_wave != isinstance(section, Loop):
             yield f"{segment.body}: {reduce.title} in stage {section.stage}"
         is_table_of_queues = isinstance(section, Queues) and isinstance(reduce.node, Collect)
-        is_known = isinstance(reduce.node, Accumulate) and reduce.node.inputs[0].type.is_static
-        if reduce.by_wave and not (is_known or is_table_of_queues):
+        if reduce.by_wave and not (reduce.can_be_by_wave or is_table_of_queues):
             yield f"{segment.body}: {reduce.title} cannot be added up wave by wave"
 
 

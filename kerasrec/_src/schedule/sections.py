@@ -14,11 +14,22 @@ it.
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TypeVar
 
 from kerasrec._src.graph.values import Region
-from kerasrec._src.schedule.instructions import Instruction, Load, OfKind, Save
+from kerasrec._src.schedule.instructions import (
+    HandOn,
+    Instruction,
+    Load,
+    OfKind,
+    Return,
+    Save,
+    Send,
+    Wait,
+)
 
 Place = tuple[str, int]
 """A body and the number of one of its places."""
@@ -105,7 +116,8 @@ class Section:
 
     Args:
         sweep: The number of the sweep.
-        stage: The stage, as `stages.py` counts them.
+        stage: Its number, by which loops over waves are known: three for each sweep, of which the
+          first begins before the loops. In queues, the number of the sweep.
         segments: One segment for each body, or for each place of a body.
     """
 
@@ -129,17 +141,83 @@ class Loop(Section):
 class Queues(Loop):
     """Segments of places, each of which runs on the frames that are ready for it.
 
-    Args:
-        components: The strongly connected components of the places, in topological order; see
-          `turns.py`.
+    If frames are ready for several places of the first sweep, places take turns.
     """
 
-    components: tuple[Component, ...]
+    @cached_property
+    def feeds(self) -> dict[Place, set[Place]]:
+        """For each place, the places whose queues frames may enter once it has run."""
+        resumed = self._resumed_by()
+        feeds: dict[Place, set[Place]] = {}
+        for segment in self.segments:
+            feeds[segment.key] = {(send.sites[0].callee, 0) for send in segment.of(Send)}
+            feeds[segment.key] |= {(segment.body, wait.then) for wait in segment.of(Wait)}
+            if segment.of(Return):
+                feeds[segment.key] |= resumed[segment.body]
+        return feeds
+
+    @cached_property
+    def components(self) -> tuple[Component, ...]:
+        """The strongly connected components of the places, in topological order.
+
+        Components wait for the components that feed them, so that more frames come together. In a
+        component, places take turns: places of functions that call fewer others come first, and in
+        a body later places, so the entrance last.
+        """
+        feeds = self.feeds
+        calls: dict[str, set[str]] = {segment.body: set() for segment in self.segments}
+        for segment in self.segments:
+            calls[segment.body].update(send.sites[0].callee for send in segment.of(Send))
+        reaches = {key: {key} | _reached(key, feeds) for key in feeds}
+        # In the order of `feeds`, since the order of sets is not always the same.
+        components = dict.fromkeys(
+            tuple(other for other in feeds if other in reaches[key] and key in reaches[other])
+            for key in feeds
+        )
+        return tuple(
+            tuple(sorted(component, key=lambda key: (len(_reached(key[0], calls)), -key[1])))
+            # A component that feeds another one reaches more places.
+            for component in sorted(components, key=lambda component: -len(reaches[component[0]]))
+        )
 
     @property
     def order(self) -> list[Place]:
         """The places of all components, in the order in which they run."""
         return [place for component in self.components for place in component]
+
+    def _resumed_by(self) -> dict[str, set[Place]]:
+        """Returns the places to which each body may return.
+
+        These are places of its callers; if a caller hands on to it, places of that caller's
+        callers.
+        """
+        handed_on = [hand_on.site for segment in self.segments for hand_on in segment.of(HandOn)]
+        handed_on_by: dict[str, set[str]] = {segment.body: set() for segment in self.segments}
+        for site in handed_on:
+            handed_on_by[site.callee].add(site.caller or "")
+        waiting: dict[str, set[Place]] = {name: set() for name in handed_on_by}
+        for segment in self.segments:
+            for send in segment.of(Send):
+                if send.sites[0] not in handed_on:
+                    waiting[send.sites[0].callee].add((segment.body, segment.number + 1))
+        return {
+            name: set().union(*(waiting[other] for other in {name} | _reached(name, handed_on_by)))
+            for name in waiting
+        }
+
+
+_Key = TypeVar("_Key", bound=Hashable)
+
+
+def _reached(key: _Key, feeds: Mapping[_Key, set[_Key]]) -> set[_Key]:
+    """Returns what can be reached from a key, in one step or more."""
+    reached: set[_Key] = set()
+    waiting = [key]
+    while waiting:
+        for other in feeds[waiting.pop()] - reached:
+            reached.add(other)
+            waiting.append(other)
+    return reached
 
 
 @dataclass(frozen=True)

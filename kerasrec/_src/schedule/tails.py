@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from kerasrec._src.graph.graph import Body, CallSite, present
@@ -107,18 +107,17 @@ class Tail:
         """Whether all tokens that come to a place are in a part."""
         return place > 0 and all(leaf in part.leaves for leaf in self.leaves if leaf.place >= place)
 
-    def known(self, decided: Mapping[Value, int], place: int) -> Iterator[Tail]:
-        """Yields the parts that tokens are known to be in after a place.
+    def known(self, is_decided: Callable[[Value], bool]) -> Iterator[Tail]:
+        """Yields the parts that tokens are known to be in.
 
         These are leaves, or parts whose predicate is not known yet.
 
         Args:
-            decided: The places at which predicates are known.
-            place: The place of the body.
+            is_decided: Returns whether a predicate is known.
         """
-        if self.branches and decided[self.predicate] <= place:
+        if self.branches and is_decided(self.predicate):
             for branch in self.branches:
-                yield from branch.known(decided, place)
+                yield from branch.known(is_decided)
         else:
             yield self
 

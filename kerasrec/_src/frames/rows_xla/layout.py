@@ -28,7 +28,6 @@ from kerasrec._src.ops.table import Is, has
 from kerasrec._src.schedule.instructions import Broadcast, Fire, Return, Save, Select
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import Component, Place, Section
-from kerasrec._src.schedule.turns import fed_by
 
 
 class MaskedLayout(Layout):
@@ -55,12 +54,12 @@ class MaskedLayout(Layout):
 
     @property
     def components(self) -> tuple[Component, ...]:
-        """All places, by component, as they run; see `turns.py`."""
+        """All places, by component, as they run."""
         return self.queues[0].components
 
     @cached_property
     def _fed(self) -> dict[Place, set[Place]]:
-        return fed_by(self.queues[0].segments)
+        return self.queues[0].feeds
 
     @cached_property
     def _walked(self) -> frozenset[Place]:

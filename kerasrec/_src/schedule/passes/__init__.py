@@ -10,17 +10,19 @@ from functools import partial
 import tensorflow as tf
 
 from kerasrec._src.schedule.check import check_schedule
-from kerasrec._src.schedule.passes.branches_apart import branches_apart
+from kerasrec._src.schedule.passes.by_place import (
+    branches_apart,
+    hoist_by_place,
+    products_later,
+)
 from kerasrec._src.schedule.passes.columns import side_by_side
 from kerasrec._src.schedule.passes.first_loop import decide_at_once, integers_by_level
-from kerasrec._src.schedule.passes.hoist_by_place import hoist_by_place
 from kerasrec._src.schedule.passes.keep_less import (
     cut_again,
     move_again,
     rematerialise,
     sum_by_wave,
 )
-from kerasrec._src.schedule.passes.products_later import products_later
 from kerasrec._src.schedule.passes.weights import split_matmul, transpose_once
 from kerasrec._src.schedule.schedule import Schedule
 
