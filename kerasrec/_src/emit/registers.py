@@ -15,23 +15,27 @@ from functools import partial
 import tensorflow as tf
 
 from kerasrec._src.emit.arrays import without_rows
-from kerasrec._src.emit.barriers import apart
-from kerasrec._src.emit.checks import fail
+from kerasrec._src.emit.control_flow import apart
 from kerasrec._src.emit.results import Tensors
 from kerasrec._src.emit.sums import Sums
+from kerasrec._src.errors import WITHOUT_FRAMES
+from kerasrec._src.graph.carried import NO_LABEL, NUM_LABELS
 from kerasrec._src.graph.fire import branch_chosen, fire, show
 from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.graph.nodes import Check, Collect, Enter
+from kerasrec._src.graph.types import Kind
 from kerasrec._src.graph.values import Each, Value
 from kerasrec._src.ops.table import Is, has
 from kerasrec._src.row_ids import row_ids
 from kerasrec._src.schedule import instructions
-from kerasrec._src.schedule.instructions import Instruction, Item, Reduce, Save, Send
+from kerasrec._src.schedule.instructions import Instruction, Item, Reduce, Send
 
 
 @dataclass(eq=False)
 class Registers:
     """The values that a segment has computed so far.
+
+    Subclasses run what passes values between segments: Receive, Returned, Load, Save and others.
 
     Args:
         graph: The program.
@@ -50,10 +54,6 @@ class Registers:
         self.reduced: list[Reduce] = []
         self._tensors: dict[Item, tf.Tensor] = {}
         self._checked: list[tf.Operation] = []
-
-    def keep(self, save: Save) -> None:
-        """Keeps an item for other segments."""
-        raise NotImplementedError
 
     def get(self, item: Item) -> tf.Tensor:
         """The tensor of an item."""
@@ -102,26 +102,8 @@ class Registers:
         """Runs an instruction, by the method with the name of its class."""
         getattr(self, f"_run_{type(instruction).__name__.lower()}")(instruction)
 
-    def _run_receive(self, receive: instructions.Receive) -> None:
-        raise NotImplementedError
-
-    def _run_returned(self, returned: instructions.Returned) -> None:
-        raise NotImplementedError
-
-    def _run_fetch(self, fetch: instructions.Fetch) -> None:
-        raise NotImplementedError
-
-    def _run_frames(self, frames: instructions.Frames) -> None:
-        raise NotImplementedError
-
-    def _run_load(self, load: instructions.Load) -> None:
-        raise NotImplementedError
-
     def _run_measure(self, measure: instructions.Measure) -> None:
         self._set(measure, [tf.size(self.get(measure.item))])
-
-    def _run_save(self, instruction: Save) -> None:
-        self.keep(instruction)
 
     def _run_select(self, select: instructions.Select) -> None:
         chosen = self.get(select.regions[0].selector)
@@ -218,7 +200,7 @@ class Registers:
     def _run_effect(self, effect: instructions.Effect) -> None:
         node, inputs = effect.node, self.all(effect.node.inputs)
         if isinstance(node, Check):
-            run = partial(fail, node, inputs, self.graph.meaning_of_labels)
+            run = partial(_fail, node, inputs, self.graph.meaning_of_labels)
             is_due = ~tf.reduce_all(inputs[0])
         else:
             run = partial(show, node, inputs)
@@ -253,3 +235,51 @@ def _with_rows_of_one_size(values: Sequence[tf.Tensor]) -> Tensors:
         tf.reshape(value, tf.where(shape[0] > 0, shape, tf.concat([[0], sizes], 0)))
         for value, shape in zip(values, shapes, strict=True)
     ]
+
+
+def _fail(node: Check, inputs: Sequence[tf.Tensor], meaning: str) -> tf.Tensor:
+    """Fails, when it is computed, with the values that a CHECK shows for the first failing token.
+
+    A CHECK with one condition for several tokens shows the values of all of them.
+
+    Args:
+        node: The CHECK.
+        inputs: The tensors for its inputs, for all tokens of the wave, of which there is at least
+            one.
+        meaning: Says what the labels of a tag stand for.
+    """
+    condition, root, tag, *data = inputs
+    summarize = node.summarize or 3
+    if node.inputs[0].type.kind is Kind.WAVE:  # One condition for all tokens of the wave.
+        shown = [_shown(tensor, summarize) for tensor in data]
+        some = tf.strings.format("{}", tf.unique(root)[0], summarize=summarize)
+        place = [f"At {node.source}, for one or more of the root tokens", some]
+    else:
+        token = 0 if condition.shape.rank == 0 else tf.argmin(tf.cast(condition, tf.int32))
+        shown = [
+            _shown(tensor[token] if value.type.kind is Kind.TOKEN else tensor, summarize)
+            for value, tensor in zip(node.inputs[3:], data, strict=True)
+        ]
+        place = [tf.strings.format(f"At {node.source}, for root token {{}}.", root[token])]
+        if meaning:
+            path = tf.strings.join(
+                ["Its calls, newest first:", _labels(tag[token]), f"where {meaning}."], " "
+            )
+            is_root = tf.reduce_all(tag[token] == NO_LABEL)
+            place.append(tf.where(is_root, "No call leads to it.", path))
+    message = tf.strings.join([*shown, *place], " ")
+    operation = tf.raw_ops.Assert(condition=False, data=[message], name=WITHOUT_FRAMES)
+    with tf.control_dependencies([operation]):
+        return tf.constant(True)
+
+
+def _labels(tag: tf.Tensor) -> tf.Tensor:
+    labels = tf.boolean_mask(tag, tag != NO_LABEL)
+    text = tf.strings.reduce_join(tf.strings.as_string(labels[:NUM_LABELS]), separator=" ")
+    return tf.where(tf.size(labels) > NUM_LABELS, tf.strings.join([text, " ..."]), text)
+
+
+def _shown(tensor: tf.Tensor, summarize: int) -> tf.Tensor:
+    if tensor.dtype == tf.string and tensor.shape.rank == 0:
+        return tf.strings.strip(tensor)
+    return tf.strings.format("{}", tensor, summarize=summarize)

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import tensorflow as tf
 
 from kerasrec._src.emit.arrays import num_rows
-from kerasrec._src.emit.barriers import with_open_tokens
+from kerasrec._src.emit.control_flow import with_open_tokens
 from kerasrec._src.emit.limits import Limits
-from kerasrec._src.emit.prepared import with_prepared
 from kerasrec._src.emit.registers import Registers
 from kerasrec._src.emit.results import Given, Outcome, Tensors
 from kerasrec._src.emit.sums import Sums
+from kerasrec._src.graph.fire import fire
 from kerasrec._src.graph.graph import TaggedGraph, order_of
 from kerasrec._src.graph.values import Value
 from kerasrec._src.host import integers_on_host
+from kerasrec._src.schedule.instructions import Fire
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import Loop, Section
 
@@ -116,3 +117,20 @@ class ScheduleRun:
                 registers.reduce(sums)
                 results += registers.results
         return results
+
+
+def tensor_of(value: Value, shared: Mapping[Value, tf.Tensor]) -> tf.Tensor:
+    """The tensor of a SHARED value, which may be a constant."""
+    return fire(value.node, [])[0] if value.node.is_constant else shared[value]
+
+
+def with_prepared(
+    shared: Mapping[Value, tf.Tensor], prepared: Iterable[Fire]
+) -> dict[Value, tf.Tensor]:
+    """Returns the tensors of SHARED values, with those prepared from them, computed in order."""
+    tensors = dict(shared)
+    for instruction in prepared:
+        inputs = [tensor_of(value, tensors) for value in instruction.inputs]
+        results = fire(instruction.node, inputs, has_gradient=False)
+        tensors.update(zip(instruction.outputs, results, strict=True))
+    return tensors

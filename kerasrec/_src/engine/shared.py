@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kerasrec._src.emit.prepared import tensor_of
+from kerasrec._src.emit.schedule_run import tensor_of
 from kerasrec._src.graph.fire import copy_of, fire, read_shared
 from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.graph.nodes import Primitive, Shared, SumCotangent

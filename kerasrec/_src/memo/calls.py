@@ -14,7 +14,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from kerasrec._src.emit.arrays import array_of, joined, one_tensor, open_rows, rows_where
-from kerasrec._src.emit.barriers import empty, no_numbers
+from kerasrec._src.emit.control_flow import empty, no_numbers
 from kerasrec._src.emit.limits import Limits
 from kerasrec._src.emit.results import Tensors
 from kerasrec._src.graph.graph import Body, TaggedGraph
@@ -34,8 +34,7 @@ from kerasrec._src.schedule.instructions import (
 from kerasrec._src.schedule.linkage import Together, groups_of
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import Loop, Segment
-from kerasrec._src.waves.registers import WaveRegisters
-from kerasrec._src.waves.store import WaveStore
+from kerasrec._src.waves.store import WaveRegisters, WaveStore
 
 _NUMBERS = tf.TensorSpec([None], tf.int32)
 

@@ -15,7 +15,7 @@ from kerasrec._src.schedule.instructions import Returned
 from kerasrec._src.schedule.linkage import Together, groups_of
 from kerasrec._src.schedule.sections import Direction, Loop
 from kerasrec._src.waves.loops import ByBody, Carry, LoopRun, WaveState
-from kerasrec._src.waves.registers import WaveRegisters
+from kerasrec._src.waves.store import WaveRegisters
 from kerasrec._src.waves.wave_run import WaveRun
 
 

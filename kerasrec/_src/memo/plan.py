@@ -14,7 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec._src.emit.arrays import array_of, divided, open_rows
-from kerasrec._src.emit.barriers import no_numbers
+from kerasrec._src.emit.control_flow import no_numbers
 from kerasrec._src.emit.results import Tensors
 from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.memo.calls import Calls

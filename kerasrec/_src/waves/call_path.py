@@ -12,9 +12,9 @@ from functools import partial
 import tensorflow as tf
 
 from kerasrec._src.emit.arrays import num_rows
+from kerasrec._src.emit.control_flow import switch
 from kerasrec._src.emit.limits import Scalars, walk_up
 from kerasrec._src.emit.results import Tensors
-from kerasrec._src.emit.switch import switch
 from kerasrec._src.graph.graph import CallSite, TaggedGraph
 from kerasrec._src.schedule.instructions import Tokens
 from kerasrec._src.schedule.linkage import Together, alternating

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from kerasrec._src.emit.arrays import array_of, num_rows, one_tensor
-from kerasrec._src.emit.barriers import apart, empty
+from kerasrec._src.emit.control_flow import apart, empty
 from kerasrec._src.emit.limits import Limits
 from kerasrec._src.emit.results import Tensors
 from kerasrec._src.emit.sums import Sums
@@ -26,8 +26,7 @@ from kerasrec._src.schedule.instructions import OfKind, Reduce, Returned, Save, 
 from kerasrec._src.schedule.linkage import alternating
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import Direction, Loop
-from kerasrec._src.waves.registers import WaveRegisters
-from kerasrec._src.waves.store import WaveStore
+from kerasrec._src.waves.store import WaveRegisters, WaveStore
 
 ByBody = dict[str, WaveRegisters]
 Carry = dict[str, Tensors]

@@ -16,8 +16,7 @@ from kerasrec._src.schedule.loads_and_saves import linked
 from kerasrec._src.schedule.sections import Direction, Loop, Section
 from kerasrec._src.waves.call_path import call_path
 from kerasrec._src.waves.loops import LoopRun, WaveState
-from kerasrec._src.waves.registers import WaveRegisters
-from kerasrec._src.waves.store import WaveStore
+from kerasrec._src.waves.store import WaveRegisters, WaveStore
 
 
 @dataclass(eq=False)

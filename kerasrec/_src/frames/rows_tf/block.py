@@ -66,7 +66,7 @@ class LiveBlock(Block):
             return self.read_own(("value", value), value.region)
         return self.arrays[value].read(self.at)
 
-    def keep(self, save: Save) -> None:
+    def _run_save(self, save: Save) -> None:
         """Keeps a value."""
         value = save.item
         if isinstance(value, Value) and save.by_frame:
@@ -196,7 +196,7 @@ class AllFrames(LiveBlock):
         given = store, frames, Buffers({}, {}), store.arrays, None
         super().__init__(layout.graph, body, shared, layout, *given)
 
-    def keep(self, save: Save) -> None:
+    def _run_save(self, save: Save) -> None:
         """Keeps a value in the rows of its frames or entries."""
         value, key = save.item, ("value", save.item)
         if not isinstance(value, Value):

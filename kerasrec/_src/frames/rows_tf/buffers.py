@@ -15,7 +15,7 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec._src.emit.arrays import num_rows, without_rows
-from kerasrec._src.emit.barriers import hidden
+from kerasrec._src.emit.control_flow import hidden
 from kerasrec._src.errors import WITHOUT_FRAMES
 from kerasrec._src.frames.layout import BufferSpec, Layout, Specs
 from kerasrec._src.graph.values import Value

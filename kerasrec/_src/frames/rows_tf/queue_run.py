@@ -19,14 +19,12 @@ from functools import partial
 import tensorflow as tf
 
 from kerasrec._src.emit.arrays import joined, num_rows
+from kerasrec._src.emit.control_flow import flat, keyed, run_loop, switch
 from kerasrec._src.emit.limits import Scalars, walk_up
-from kerasrec._src.emit.prepared import tensor_of
 from kerasrec._src.emit.results import State, Tensors
-from kerasrec._src.emit.schedule_run import ScheduleRun
+from kerasrec._src.emit.schedule_run import ScheduleRun, tensor_of
 from kerasrec._src.emit.sums import Sums
-from kerasrec._src.emit.switch import switch
 from kerasrec._src.frames.layout import FRAME, Layout
-from kerasrec._src.frames.loops import flat, keyed, run_loop
 from kerasrec._src.frames.rows_tf.block import AllFrames
 from kerasrec._src.frames.rows_tf.buffers import LiveStore, Trace
 from kerasrec._src.frames.rows_tf.step import LiveStep

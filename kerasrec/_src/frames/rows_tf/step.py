@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec._src.emit.arrays import num_rows, one_tensor, rows_where
-from kerasrec._src.emit.barriers import apart, empty
+from kerasrec._src.emit.control_flow import apart, empty
 from kerasrec._src.emit.results import State, Tensors
 from kerasrec._src.frames.layout import Column
 from kerasrec._src.frames.rows_tf.block import LiveBlock, each_call

@@ -15,12 +15,11 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec._src.emit.arrays import array_of, num_rows
-from kerasrec._src.emit.barriers import empty as no_tokens
+from kerasrec._src.emit.control_flow import empty as no_tokens
+from kerasrec._src.emit.control_flow import flat, keyed, run_loop, switch
 from kerasrec._src.emit.results import State, Tensors
-from kerasrec._src.emit.switch import switch
 from kerasrec._src.errors import GraphError
 from kerasrec._src.frames.layout import Layout
-from kerasrec._src.frames.loops import flat, keyed, run_loop
 from kerasrec._src.frames.rows_tf.block import LiveBlock
 from kerasrec._src.frames.rows_tf.buffers import Buffers, LiveStore, empty
 from kerasrec._src.graph.values import Region, Value

@@ -7,9 +7,9 @@ from collections.abc import Hashable, Mapping
 import tensorflow as tf
 
 from kerasrec._src.emit.arrays import open_rows
+from kerasrec._src.emit.control_flow import run_loop
 from kerasrec._src.emit.results import State, Tensors
 from kerasrec._src.frames.layout import BufferSpec, of_kind
-from kerasrec._src.frames.loops import run_loop
 from kerasrec._src.frames.rows_xla.block import MaskedBlock
 from kerasrec._src.frames.rows_xla.entries import num_rows_of_token
 from kerasrec._src.frames.rows_xla.rows import beside, put

@@ -277,7 +277,7 @@ class MaskedBlock(Block):
             return self.read_own(("value", value), value.region)
         return self.rows.read_block(("value", value), self.start)
 
-    def keep(self, save: Save) -> None:
+    def _run_save(self, save: Save) -> None:
         """Keeps a value."""
         if not isinstance(save.item, Value) or save.item in self.layout.arguments:
             return

@@ -16,11 +16,11 @@ from dataclasses import replace
 
 import tensorflow as tf
 
+from kerasrec._src.emit.control_flow import run_loop
 from kerasrec._src.emit.limits import Limits
 from kerasrec._src.emit.results import Given, Outcome, State, Tensors
 from kerasrec._src.emit.schedule_run import ScheduleRun
 from kerasrec._src.errors import or_nothing
-from kerasrec._src.frames.loops import run_loop
 from kerasrec._src.frames.rows_xla.gradient import Gradient
 from kerasrec._src.frames.rows_xla.sizes import KnownSizes, known_num_rows
 from kerasrec._src.frames.rows_xla.values import Bounds, Values

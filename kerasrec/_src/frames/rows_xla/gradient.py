@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from kerasrec._src.emit.control_flow import flat, keyed, stacked, unstacked
 from kerasrec._src.emit.results import Given, Outcome, State, Tensors
 from kerasrec._src.emit.sums import Sums
-from kerasrec._src.frames.loops import flat, keyed, stacked, unstacked
 from kerasrec._src.frames.rows_xla.all_frames import Sum, run_all_frames
 from kerasrec._src.frames.rows_xla.by_xla import by_xla, from_int_bits
 from kerasrec._src.frames.rows_xla.shared import SharedInputs

@@ -9,10 +9,9 @@ from typing import Any
 
 import tensorflow as tf
 
-from kerasrec._src.emit.barriers import with_open_tokens
-from kerasrec._src.emit.prepared import with_prepared
+from kerasrec._src.emit.control_flow import with_open_tokens
 from kerasrec._src.emit.results import State, Tensors
-from kerasrec._src.emit.schedule_run import ScheduleRun
+from kerasrec._src.emit.schedule_run import ScheduleRun, with_prepared
 from kerasrec._src.frames.layout import of_kind
 from kerasrec._src.frames.rows_xla.block import MaskedBlock
 from kerasrec._src.frames.rows_xla.compiled_run import CompiledRun

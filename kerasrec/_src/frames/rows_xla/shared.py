@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from kerasrec._src.emit.prepared import with_prepared
 from kerasrec._src.emit.results import Tensors
+from kerasrec._src.emit.schedule_run import with_prepared
 from kerasrec._src.frames.rows_xla.entries import looks_up_ragged
 from kerasrec._src.frames.rows_xla.sizes import bucket, bucket_beside, padded
 from kerasrec._src.graph.nodes import Accumulate, Collect

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import tensorflow as tf
 
-from kerasrec._src.emit.prepared import tensor_of
+from kerasrec._src.emit.schedule_run import tensor_of
 from kerasrec._src.frames.layout import BufferSpec
 from kerasrec._src.frames.rows_xla.block import MaskedBlock
 from kerasrec._src.frames.rows_xla.layout import MaskedLayout

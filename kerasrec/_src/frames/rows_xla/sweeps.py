@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from kerasrec._src.emit.control_flow import run_loop
 from kerasrec._src.emit.results import State, Tensors
-from kerasrec._src.frames.loops import run_loop
 from kerasrec._src.frames.rows_xla.block import MaskedBlock
 from kerasrec._src.frames.rows_xla.rows import Buffers
 from kerasrec._src.frames.rows_xla.sizes import Sizes

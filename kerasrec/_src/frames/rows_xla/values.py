@@ -8,11 +8,11 @@ from typing import Any
 
 import tensorflow as tf
 
+from kerasrec._src.emit.control_flow import flat, stacked
 from kerasrec._src.emit.limits import Limits
-from kerasrec._src.emit.prepared import tensor_of
 from kerasrec._src.emit.results import Outcome, State, Tensors
+from kerasrec._src.emit.schedule_run import tensor_of
 from kerasrec._src.errors import TraceError
-from kerasrec._src.frames.loops import flat, stacked
 from kerasrec._src.frames.rows_xla.all_frames import Sum, run_all_frames
 from kerasrec._src.frames.rows_xla.by_xla import by_xla, int_bits
 from kerasrec._src.frames.rows_xla.entries import tables_of_rows
