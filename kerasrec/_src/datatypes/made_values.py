@@ -20,9 +20,10 @@ from kerasrec._src.datatypes.values import Tables, Value, checked, map_values, t
 from kerasrec._src.errors import SignatureError, TraceError
 from kerasrec._src.graph.carried import FIRST_KEY
 from kerasrec._src.graph.types import Type
+from kerasrec._src.trace import collect
 from kerasrec._src.trace.ragged import map_fn
 from kerasrec._src.trace.source import current_source, here
-from kerasrec._src.trace.tracer import CollectRecord, Tracer
+from kerasrec._src.trace.tracer import Tracer
 
 # Names of tables of the values that are made.
 PREFIX = "kerasrec/made"
@@ -87,11 +88,8 @@ class _Maker:
         """Collects a tensor under the keys of the values, or of the entries of a list."""
         name = name_of_table(self.tables, *keys)
         tensor = self.tracer.tensor(tensor, None, name)
-        anchor = tf.no_op("make")
-        record = CollectRecord(
-            name, tensor, self.key if key is None else key, None, anchor, current_source()
-        )
-        self.tracer.collects.append(record)
+        key = self.key if key is None else key
+        collect.keep(self.tracer, name, tensor, key, None, current_source())
 
     def field(self, field: Field, value: Any) -> None:
         """Collects the content of a field."""

@@ -8,23 +8,23 @@ the region reads from outside are REPEATed, and its results LEAVE it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import tensorflow as tf
 
-from kerasrec._src.errors import SignatureError, TraceError
 from kerasrec._src.graph import nodes
+from kerasrec._src.graph.carried import FOR_ERRORS, FOR_KEYS
 from kerasrec._src.graph.graph import FunctionGraph, Traced, needed
 from kerasrec._src.graph.types import Kind, Type
-from kerasrec._src.graph.values import Node, Region, Value, branches
+from kerasrec._src.graph.values import Node, Value
 from kerasrec._src.ops.table import Is, has, is_given
-from kerasrec._src.trace.added_arguments import Carrying, FreeTensor, ProgramFacts
 from kerasrec._src.trace.draws import drawn, hold_draws, is_draw_of_tokens, seed_of
 from kerasrec._src.trace.effects import (
     Assertion,
     assertion_of,
+    asserts_something,
     calls_an_effect,
     changes_something,
     check_effects_read_tokens,
@@ -37,23 +37,74 @@ from kerasrec._src.trace.effects import (
 from kerasrec._src.trace.function_state import FunctionState
 from kerasrec._src.trace.functions import inlined, is_call
 from kerasrec._src.trace.loop import Loop
-from kerasrec._src.trace.op_nodes import OpNodes
+from kerasrec._src.trace.op_nodes import FreeTensor, OpNodes, ProgramFacts
 from kerasrec._src.trace.products import as_einsum
-from kerasrec._src.trace.rows import TokenRows
 from kerasrec._src.trace.source import source_of
-from kerasrec._src.trace.tracer import (
-    CallRecord,
-    CollectRecord,
-    ConditionalRecord,
-    MapRecord,
-)
-
-# The type of an extra result, which is always zero. Gradients enter a function through its results,
-# so a function without a differentiable result may need this one.
-_ENTRANCE = Type(tf.float32, ())
+from kerasrec._src.trace.tracer import is_traced
 
 
-class Builder:
+def build(states: Sequence[FunctionState], for_blocks: bool) -> dict[str, FunctionGraph]:
+    """Returns the graphs of all functions of a program.
+
+    Args:
+        states: The states of all functions, beginning with the one called first.
+        for_blocks: Whether the program is for the engine "compiled"; see `ProgramFacts`.
+    """
+    makes_values = any(state.tracer.makes_values for state in states)
+    # With `memo`, equal calls are one call, which has the keys of several tokens.
+    is_memo = getattr(states[0].function, "memo", False)
+    draws = not is_memo and any(map(_draws, states))
+    carried: dict[str, Type] = {}
+    if any(asserts_something(state.tracer.graph.get_operations()) for state in states):
+        carried |= FOR_ERRORS
+    if makes_values or draws:
+        carried |= FOR_KEYS
+    facts = ProgramFacts(for_blocks, makes_values, draws, carried, _free_tensors(states))
+    for state in states:
+        facts.owners[state.tracer.graph] = _Builder(state, facts).run()
+    return {graph.name: graph for graph in facts.owners.values()}
+
+
+def _draws(state: FunctionState) -> bool:
+    operations, kind = state.tracer.graph.get_operations(), state.tracer.kind
+    return hold_draws(operations) or any(is_draw_of_tokens(item, kind) for item in operations)
+
+
+def _free_tensors(states: Sequence[FunctionState]) -> Mapping[str, Sequence[FreeTensor]]:
+    """Returns the tensors that each function takes in addition to its own arguments.
+
+    A recursive function that is defined in the body of another may use tensors of the outer
+    function, which differ from token to token. Lambda lifting (Johnsson 1985, "Lambda Lifting:
+    Transforming Programs to Recursive Equations") makes them arguments of the function that uses
+    them, and of every function through which calls from their owner reach it.
+    """
+    owners = {state.tracer.graph: state for state in states}
+    free: dict[str, dict[Any, FreeTensor]] = {state.name: {} for state in states}
+    for state in states:
+        for tensor, _ in state.tracer.graph.captures:
+            if not is_traced(tensor):
+                continue
+            owner = owners[tensor.graph]
+            found = owner.tracer.type(tensor)
+            if found.kind is Kind.TOKEN:
+                arguments = zip(owner.tracer.parameters, owner.signature.names, strict=True)
+                names = {argument.ref(): label for argument, label in arguments}
+                label = names.get(tensor.ref()) or state.variable_name(tensor)
+                free[state.name][tensor.ref()] = FreeTensor(tensor, f"{owner.name}.{label}", found)
+    size = -1
+    while size != sum(map(len, free.values())):
+        size = sum(map(len, free.values()))
+        for state in states:
+            for call in state.tracer.calls:
+                free[state.name].update(
+                    (reference, passed)
+                    for reference, passed in free[call.callee].items()
+                    if passed.tensor.graph is not state.tracer.graph
+                )
+    return {name: list(found.values()) for name, found in free.items()}
+
+
+class _Builder:
     """Builds the function graph from what a tracer recorded.
 
     Args:
@@ -62,43 +113,18 @@ class Builder:
     """
 
     def __init__(self, state: FunctionState, facts: ProgramFacts):
-        self.state, self.facts = state, facts
-        self.name = state.name
-        self.tracer = tracer = state.tracer
-        self.ops = OpNodes(self.name, tracer, state.source, facts.owners)
+        self.state, self.facts, self.tracer = state, facts, state.tracer
+        names = state.signature.names
+        self.ops = OpNodes(state.name, state.source, names, state.tracer, facts, self._add_nodes)
         self.values = self.ops.values
-        for tensor, label in zip(tracer.parameters, state.signature.names, strict=True):
-            self.values[tensor.name] = self.ops.parameter(label, tracer.type(tensor))
-        self.lifted: dict[Any, Value] = {}
-        for free in facts.free[self.name]:
-            self.lifted[free.tensor.ref()] = self.ops.parameter(free.name, free.type)
-        for outer, inner in tracer.graph.captures:
-            if tf.is_symbolic_tensor(outer) and outer.ref() in self.lifted:
-                self.values[inner.name] = self.lifted[outer.ref()]
-        self.carrying = Carrying(self.ops, facts)
-        self.made_by: dict[str, Callable[[], None]] = {}
-        for call in tracer.calls:
-            self.made_by[call.results[0].op.name] = partial(self._call, call)
-        for record in tracer.conditionals:
-            self.made_by[record.results[0].op.name] = partial(self._merge, record)
-        for rows in tracer.rows.all():
-            self.made_by[rows.ids.op.name] = partial(self._row_ids, rows)
-        for mapped in tracer.maps:
-            for place, entry in enumerate(mapped.entries):
-                self.made_by[entry.op.name] = partial(self._enter, mapped, place)
-            self.made_by[mapped.results[0].op.name] = partial(self._leave, mapped)
-        for collected in tracer.collects:
-            self.made_by[collected.anchor.name] = partial(self._collect, collected)
-        for key in tracer.keys:
-            self.made_by[key.op.name] = partial(self.carrying.make_key, key, next(facts.places))
 
     def run(self) -> FunctionGraph:
         """Returns the function graph."""
         ops, outputs = self.ops, self.tracer.outputs
         for operation in self.tracer.graph.get_operations():
-            self._operation(operation)
+            self._add_nodes(operation)
         values = [ops.tokens(tensor, None) for tensor in outputs]
-        if self._needs_entrance(outputs):
+        if ops.needs_entrance(outputs):
             entrance = ops.made(self.tracer.parameters[0].op, lambda: tf.zeros([]))
             values.append(ops.tokens(entrance, None))
         roots = [*ops.parameters, *ops.assignments, *(value.node for value in values)]
@@ -106,9 +132,9 @@ class Builder:
         self._show_unread(needed(roots, ops.nodes))
         roots += [node for node in ops.nodes if isinstance(node, nodes.Check | nodes.Effect)]
         kept = needed(roots, ops.nodes)
-        check_effects_read_tokens(self.name, kept)
+        check_effects_read_tokens(self.state.name, kept)
         return FunctionGraph(
-            self.name,
+            self.state.name,
             ops.parameters,
             values,
             kept,
@@ -117,17 +143,17 @@ class Builder:
             isinstance(self.state.function, Loop),
         )
 
-    def _operation(self, operation: tf.Operation) -> None:
+    def _add_nodes(self, operation: tf.Operation) -> None:
         assertion = assertion_of(operation)
-        if operation.name in self.made_by:
-            self.made_by[operation.name]()
+        if operation.name in self.tracer.add_nodes:
+            self.tracer.add_nodes[operation.name](self.ops)
         elif has(operation.type, Is.ASSIGNING):
             self.ops.assign(operation)
         elif assertion:
             self._check(operation, assertion)
         elif is_refused(operation):
             source = self.ops.source_of(operation)
-            raise changes_something(self.name, operation, source)
+            raise changes_something(self.state.name, operation, source)
         elif self._may_inline(operation) and self._inline(operation):
             return
         elif not operation.outputs and has_effect(operation):
@@ -138,7 +164,7 @@ class Builder:
             if known is not None:
                 self.values[operation.outputs[0].name] = known
             elif reduction:
-                self._instead(operation, reduction)
+                self.ops.replace(operation, reduction)
             elif is_given(operation) or self.ops.is_inlined(operation):
                 self.ops.shared(operation)
             elif has(operation.type, Is.OF_VARIABLE):
@@ -157,17 +183,6 @@ class Builder:
             else:
                 self.ops.primitive(operation)
 
-    def _instead(self, operation: tf.Operation, make: Callable[[], tf.Tensor]) -> None:
-        """Makes a tensor instead of the output of an op, by ops that may be replaced in turn."""
-        graph, source = self.tracer.graph, self.ops.source_of(operation)
-        start = len(graph.get_operations())
-        with graph.as_default():
-            made = make()
-        for added in graph.get_operations()[start:]:
-            self.ops.put(added, operation, source)
-            self._operation(added)
-        self.values[operation.outputs[0].name] = self.ops.value(made)
-
     def _may_inline(self, operation: tf.Operation) -> bool:
         is_wanted = self.facts.for_blocks and is_call(operation.type)
         draws = self.facts.draws and hold_draws([operation])
@@ -185,7 +200,6 @@ class Builder:
         source = self.ops.source_of(call)
         for copy, original in found.operations:
             self.ops.put(copy, call, source_of(original.traceback or ()) or source)
-            self._operation(copy)
         for output, tensor in zip(call.outputs, found.outputs, strict=True):
             self.values[output.name] = self.ops.value(tensor)
         return True
@@ -200,8 +214,8 @@ class Builder:
         data = [
             self.ops.made(operation, partial(tf.convert_to_tensor, item)) for item in assertion.data
         ]
-        region = self.ops.regions.of(operation)
-        tensors = [condition, *self.carrying.for_errors, *data]
+        region = self.ops.region_of(operation)
+        tensors = [condition, *self.ops.for_errors, *data]
         inputs = [self.ops.into(tensor, region) for tensor in tensors]
         source = self.ops.source_of(operation)
         self.ops.writer.add(nodes.Check(inputs, [], region, source, summarize=assertion.summarize))
@@ -237,13 +251,12 @@ class Builder:
         with self.tracer.graph.as_default():
             checked = tf.debugging.check_numerics(tensor, message)
         self.ops.put(checked.op, operation, source)
-        self._check_numerics(checked.op)
         self.values[tensor.name] = self.ops.value(checked)
 
     def _draw(self, operation: tf.Operation) -> None:
         """Replaces random numbers of TensorFlow by those of each token's generator."""
         seed = self.ops.made(operation, partial(seed_of, operation))
-        key = self.carrying.key(operation)
+        key = self.ops.key(operation)
         self.ops.replace(operation, partial(drawn, operation, seed, key))
 
     def _show_unread(self, kept: list[Node]) -> None:
@@ -252,25 +265,6 @@ class Builder:
         for operation in [node.operation for node in primitives if node not in kept]:
             if not checks_numerics(operation) and has_effect(operation):
                 self.ops.effect(operation)
-
-    def _call(self, record: CallRecord) -> None:
-        region = self.ops.regions.of(record.results[0].op)
-        inputs = [self.ops.tokens(tensor, region) for tensor in record.arguments]
-        inputs += [self._pass_on(free, region, record) for free in self.facts.free[record.callee]]
-        inputs += self.carrying.inside(record.results[0].op, region)
-        types = [self.tracer.type(tensor) for tensor in record.results]
-        if self._needs_entrance(record.results):
-            types.append(_ENTRANCE)
-        node = nodes.CallOf(inputs, types, region, record.source, callee=record.callee)
-        self.ops.writer.add(node)
-        for tensor, value in zip(record.results, node.outputs, strict=False):
-            self.values[tensor.name] = value
-
-    def _needs_entrance(self, results: Sequence[tf.Tensor]) -> bool:
-        """Whether a function needs an extra result, for gradients of what it makes to enter."""
-        if not self.facts.makes_values:
-            return False
-        return not any(self.tracer.type(item).is_differentiable for item in results)
 
     def _known(self, operation: tf.Operation) -> Value | None:
         """Returns the value that an op computes from row splits, if it is known in its region."""
@@ -281,88 +275,11 @@ class Builder:
         splits, known = rows.splits_of(output), rows.known(output)
         if splits is None and not known:
             return None
-        region = self.ops.regions.of(operation)
+        region = self.ops.region_of(operation)
         for value in (self.values[tensor.name] for tensor in known if tensor.name in self.values):
             if value.region in (None, *(region.path() if region else ())):
                 return value
         if splits is None:
             return None
         lengths = self.ops.made(operation, lambda: tf.cast(splits[1:] - splits[:-1], tf.int32))
-        return self._rows_node(lengths, Type.of(output, Kind.WAVE), region)
-
-    def _row_ids(self, rows: TokenRows) -> None:
-        region = self.ops.regions.of(rows.ids.op)
-        ids = self._rows_node(rows.lengths, self.tracer.type(rows.ids), region)
-        self.values[rows.ids.name] = ids
-
-    def _rows_node(self, lengths: tf.Tensor, type_of_ids: Type, region: Region | None) -> Value:
-        given = self.ops.tokens(lengths, region)
-        node = nodes.Rows([given], [type_of_ids], region, given.node.source)
-        return self.ops.writer.add(node).output()
-
-    def _enter(self, record: MapRecord, place: int) -> None:
-        entry, own = record.entries[place], record.rows[place]
-        region = self.ops.regions.of_entries(record)
-        lengths = [region.selector]
-        if not self.tracer.rows.same(own, record.rows[0]):
-            lengths.append(self.ops.tokens(own.lengths, region.parent))
-        self.values[entry.name] = self.ops.writer.enter(
-            self.ops.into(record.values[place], region.parent),
-            lengths,
-            region,
-            self.tracer.type(entry),
-            record.source,
-        )
-
-    def _leave(self, record: MapRecord) -> None:
-        region = self.ops.regions.of(record.results[0].op)
-        inside = self.ops.regions.each(record, region)
-        for output, result in zip(record.body.outputs, record.results, strict=True):
-            value = self.ops.tokens(output, inside)
-            if not value.type.is_static:
-                raise SignatureError(
-                    f"What the function given to kerasrec.map_fn at {record.source} returns has "
-                    f"an open shape, {value.type} per entry. Set the shape with tf.ensure_shape, "
-                    "or pad to one shape."
-                )
-            self.values[result.name] = self.ops.writer.leave(value, inside.selector, region)
-
-    def _pass_on(self, free: FreeTensor, region: Region | None, record: CallRecord) -> Value:
-        """Returns a tensor that the callee closes over, as an argument of its call."""
-        if free.tensor.graph is not self.tracer.graph:
-            return self.ops.writer.into(self.lifted[free.tensor.ref()], region)
-        if free.tensor.name not in self.values:
-            raise TraceError(
-                f"{self.name} calls {record.callee} at {record.source} before it computes "
-                f"{free.name}, which {record.callee} closes over. Pass it as an argument."
-            )
-        return self.ops.into(free.tensor, region)
-
-    def _merge(self, record: ConditionalRecord) -> None:
-        region = self.ops.regions.of(record.results[0].op)
-        predicate = self.ops.regions.predicate(record, region)
-        regions = branches(region, predicate, len(record.branches))
-        for place, result in enumerate(record.results):
-            inputs = [
-                self.ops.tokens(branch.outputs[place], inside)
-                for branch, inside in zip(record.branches, regions, strict=True)
-            ]
-            types = [self.tracer.type(result)]
-            node = nodes.Merge(inputs, types, region, record.source, predicate=predicate)
-            self.values[result.name] = self.ops.writer.add(node).output()
-
-    def _collect(self, record: CollectRecord) -> None:
-        region = self.ops.regions.of(record.anchor)
-        inputs = [self.ops.tokens(record.value, region)]
-        size = None
-        if record.index is not None:
-            inputs.append(self.ops.tokens(record.index, region))
-        if record.size is not None:
-            size = self.ops.value(record.size)
-            if not size.is_shared:
-                raise SignatureError(
-                    f"`size` of kerasrec.collect at {record.source} depends on the tokens, but a "
-                    "table has one size for the whole run. Pass one that does not depend on them."
-                )
-        node = nodes.Collect(inputs, [], region, record.source, name=record.name, size=size)
-        self.ops.writer.add(node)
+        return self.ops.rows(lengths, Type.of(output, Kind.WAVE), region)

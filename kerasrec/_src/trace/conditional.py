@@ -9,12 +9,15 @@ import tensorflow as tf
 
 from kerasrec._src.autograph import not_converted
 from kerasrec._src.errors import SignatureError, TraceError
+from kerasrec._src.graph.nodes import Merge
 from kerasrec._src.graph.types import Type, shape_of
-from kerasrec._src.graph.values import Source
+from kerasrec._src.graph.values import Region, Source, branches
+from kerasrec._src.trace.op_nodes import OpNodes
 from kerasrec._src.trace.same_nest import merged_nest, or_none, same_nest
 from kerasrec._src.trace.source import at, current_source, here
 from kerasrec._src.trace.tracer import (
-    ConditionalRecord,
+    Divided,
+    Part,
     Returns,
     ReturnTypeUnknownError,
     Tracer,
@@ -190,7 +193,7 @@ def choose(
     """
     source = source or current_source()
     place = at(source)
-    record = ConditionalRecord(predicate, [], [], source)
+    conditional = _Conditional(predicate, source)
     found: dict[str, Returns] = {}
     of_none = []
     for name, branch in branches.items():
@@ -202,18 +205,17 @@ def choose(
         what = f"what {name}{place} returns"
         hints = next(iter(found.values())).types if found else []
         wanted = "a branch must return tensors. Return a value from every branch."
-        with tracer.inside() as inside:
+        with tracer.inside(conditional) as part:
             try:
                 result = branch()
                 if result is None:  # As a value of a data type, None has the number -1.
                     of_none.append(name)
                     result = tf.constant(-1, tf.int64)
-                inside.outputs, returns = tracer.returned(result, hints, what, wanted)
+                part.outputs, returns = tracer.returned(result, hints, what, wanted)
                 if name not in of_none:
                     found[name] = returns
             except ReturnTypeUnknownError as error:
                 tracer.unknown = error
-        record.branches.append(inside)
     if not found and (tracer.unknown or not of_none):
         if tracer.unknown and of_none:  # The type is found by trial.
             tracer.unknown.can_end = True
@@ -227,9 +229,34 @@ def choose(
                 "a value of a data type, which None could stand for. Return a value from every "
                 "branch."
             )
-    record.results = tracer.placeholders(types)
-    tracer.conditionals.append(record)
-    return tf.nest.pack_sequence_as(structure, record.results)
+    conditional.results = tracer.placeholders(types)
+    tracer.add_nodes[conditional.results[0].op.name] = conditional.merge
+    return tf.nest.pack_sequence_as(structure, conditional.results)
+
+
+class _Conditional(Divided):
+    """A conditional. Its results, which are placeholders, become MERGEs of what branches return."""
+
+    def __init__(self, predicate: tf.Tensor, source: Source | None):
+        self.predicate, self.source = predicate, source
+        self.parts: list[Part] = []
+        self.results: list[tf.Tensor] = []
+
+    def regions(self, ops: OpNodes, around: Region | None) -> Sequence[Region]:
+        """Returns the region of each branch."""
+        return branches(around, ops.tokens(self.predicate, around), len(self.parts))
+
+    def merge(self, ops: OpNodes) -> None:
+        """Adds the MERGEs."""
+        regions = [ops.region_in(part.scope) for part in self.parts]
+        for place, result in enumerate(self.results):
+            inputs = [
+                ops.tokens(part.outputs[place], region)
+                for part, region in zip(self.parts, regions, strict=True)
+            ]
+            region, predicate = regions[0].parent, regions[0].selector
+            types = [ops.tracer.type(result)]
+            ops.add([result], Merge(inputs, types, region, self.source, predicate=predicate))
 
 
 def _common(found: dict[str, Returns], place: str) -> Returns:

@@ -1,122 +1,133 @@
-"""Makes the nodes of a function graph for the ops that TensorFlow recorded, each in its region."""
+"""The nodes of one function, while they are made from what TensorFlow and the tracer recorded."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import tensorflow as tf
 
-from kerasrec._src.errors import GraphError
+from kerasrec._src.errors import TraceError
 from kerasrec._src.graph import nodes
+from kerasrec._src.graph.carried import FOR_ERRORS, carried_inside, key_of_made
 from kerasrec._src.graph.graph import FunctionGraph
 from kerasrec._src.graph.types import Kind, Type
-from kerasrec._src.graph.values import Branch, Each, Node, Region, Source, Value
+from kerasrec._src.graph.values import Node, Region, Source, Value
 from kerasrec._src.graph.writer import GraphWriter
 from kerasrec._src.trace.effects import assigns, check_repeatable, has_effect, is_state_of_a_seed
 from kerasrec._src.trace.functions import as_function, held_functions
+from kerasrec._src.trace.rows import TokenRows
 from kerasrec._src.trace.source import source_of
-from kerasrec._src.trace.tracer import (
-    BranchRecord,
-    ConditionalRecord,
-    MapRecord,
-    Tracer,
-    is_traced,
-)
+from kerasrec._src.trace.tracer import CallRecord, Part, Tracer, is_traced
+
+# The type of an extra result, which is always zero. Gradients enter a function through its results,
+# so a function without a differentiable result may need this one.
+ENTRANCE = Type(tf.float32, ())
 
 
-class Regions:
-    """The regions of the ops that a tracer recorded, and of ops added at the places of these.
+@dataclass(frozen=True)
+class FreeTensor:
+    """A tensor that one function closes over and another computes for each of its tokens.
 
     Args:
-        tracer: The tracer, after its function has run.
-        tokens: Returns a tensor as one value for each token of a region.
+        tensor: A tensor in the graph of the function that owns it.
+        name: Its name in prints.
+        type: Its type, of kind TOKEN.
     """
 
-    def __init__(self, tracer: Tracer, tokens: Callable[[tf.Tensor, Region | None], Value]):
-        self._maps = sorted(tracer.maps, key=lambda record: record.body.start)
-        self._tokens = tokens
-        self._predicates: dict[int, Value] = {}
-        operations = tracer.graph.get_operations()
-        self._places = {operation.name: place for place, operation in enumerate(operations)}
-        spans: list[tuple[BranchRecord, Callable[[Region | None], Region]]] = [
-            (branch, partial(self._branch, record, place))
-            for record in tracer.conditionals
-            for place, branch in enumerate(record.branches)
-        ]
-        spans += [(mapped.body, partial(self.each, mapped)) for mapped in tracer.maps]
-        self._spans = sorted(spans, key=lambda span: (span[0].start, -span[0].stop))
-
-    def of(self, operation: tf.Operation) -> Region | None:
-        """Returns the innermost branch or map that was running when the op was made."""
-        region = None
-        for span, inside in self._spans:
-            if self._is_in(operation, span):
-                region = inside(region)
-        return region
-
-    def of_entries(self, record: MapRecord) -> Region:
-        """Returns the region of the entries of a map."""
-        region = self.of(record.entries[0].op)
-        if region is None:
-            raise GraphError(f"Entries at {record.source} enter no region.")
-        return region
-
-    def maps_around(self, operation: tf.Operation) -> list[MapRecord]:
-        """Returns the maps that were running when the op was made, from the outermost."""
-        return [record for record in self._maps if self._is_in(operation, record.body)]
-
-    def put(self, added: tf.Operation, operation: tf.Operation) -> None:
-        """Puts an added op at the place of another one."""
-        self._places[added.name] = self._places[operation.name]
-
-    def each(self, record: MapRecord, region: Region | None) -> Region:
-        """Returns the region of the entries of a map that is itself in `region`."""
-        return Each(region, self._tokens(record.rows[0].lengths, region))
-
-    def predicate(self, record: ConditionalRecord, region: Region | None) -> Value:
-        """Returns the value that chooses the branch of a conditional in `region`."""
-        if id(record) not in self._predicates:
-            self._predicates[id(record)] = self._tokens(record.predicate, region)
-        return self._predicates[id(record)]
-
-    def _branch(self, record: ConditionalRecord, place: int, region: Region | None) -> Region:
-        return Branch(region, self.predicate(record, region), place, len(record.branches))
-
-    def _is_in(self, operation: tf.Operation, span: BranchRecord) -> bool:
-        return span.start <= self._places[operation.name] < span.stop
+    tensor: tf.Tensor
+    name: str
+    type: Type
 
 
-@dataclass(eq=False)
+@dataclass
+class ProgramFacts:
+    """What is known of a program once all its functions are traced.
+
+    Args:
+        for_blocks: Whether the program is for the engine "compiled". Then calls of a `tf.function`
+            are replaced by its ops, not only if it has effects, and products of rows by einsums.
+        makes_values: Whether a function of the program makes values of data types.
+        draws: Whether random numbers are drawn by keys of tokens.
+        carried: The types of the values that tokens carry, by name.
+        free: For each function, the tensors that it takes in addition to its own arguments.
+        owners: The graphs built so far, by the TensorFlow graph of each function. A function that
+            owns tensors is built before the functions that close over them.
+        labels: The labels of call sites.
+        places: The numbers of places where values are made.
+    """
+
+    for_blocks: bool
+    makes_values: bool
+    draws: bool
+    carried: Mapping[str, Type]
+    free: Mapping[str, Sequence[FreeTensor]]
+    owners: dict[tf.Graph, FunctionGraph] = field(default_factory=dict)
+    labels: itertools.count[int] = field(default_factory=itertools.count)
+    places: itertools.count[int] = field(default_factory=itertools.count)
+
+
 class OpNodes:
     """The nodes of one function, and the value of each of its tensors.
 
     Args:
         name: The name of the function.
-        tracer: The function's tracer, after the function has run.
         source: Where the user's function starts.
-        owners: The graphs of functions whose tensors this one may close over, by the TensorFlow
-            graph of each.
+        names: The names of its arguments.
+        tracer: The function's tracer, after the function has run.
+        facts: What is known of the program.
+        add_nodes: Adds the nodes for an op of the graph.
     """
 
-    name: str
-    tracer: Tracer
-    source: Source | None
-    owners: Mapping[tf.Graph, FunctionGraph]
-
-    def __post_init__(self) -> None:
-        graph = self.tracer.graph
+    def __init__(
+        self,
+        name: str,
+        source: Source,
+        names: Sequence[str],
+        tracer: Tracer,
+        facts: ProgramFacts,
+        add_nodes: Callable[[tf.Operation], None],
+    ):
+        self.name, self.source, self.tracer, self.facts = name, source, tracer, facts
+        self._add_nodes = add_nodes
         self.values: dict[str, Value] = {}
         self.nodes: list[Node] = []
         self.writer = GraphWriter(self.nodes)
         self.parameters: list[nodes.Parameter] = []
         self.assignments: list[Node] = []
-        self.regions = Regions(self.tracer, self.tokens)
+        self._scopes = tracer.scopes()
+        self._regions: dict[Part, Region] = {}
         self._sources: dict[str, Source | None] = {}
-        self._variables = {id(variable.handle): variable for variable in graph.variables}
-        self._captured = {inner.op.name: outer for outer, inner in graph.captures}
+        self._variables = {id(variable.handle): variable for variable in tracer.graph.variables}
+        self._captured = {inner.op.name: outer for outer, inner in tracer.graph.captures}
+        for tensor, label in zip(tracer.parameters, names, strict=True):
+            self.values[tensor.name] = self._parameter(label, tracer.type(tensor))
+        # The values of tensors that the function closes over, or passes on to one that does.
+        self._free = {
+            free.tensor.ref(): self._parameter(free.name, free.type) for free in facts.free[name]
+        }
+        for outer, inner in tracer.graph.captures:
+            if tf.is_symbolic_tensor(outer) and outer.ref() in self._free:
+                self.values[inner.name] = self._free[outer.ref()]
+        self._carried: dict[str, tf.Tensor] = {}
+        for label, found in facts.carried.items():
+            self._carried[label] = self.placeholder(found)
+            parameter = self._parameter(label, found, is_carried=True)
+            self.values[self._carried[label].name] = parameter
+
+    def placeholder(self, found: Type) -> tf.Tensor:
+        """Makes a placeholder in the function's graph."""
+        with self.tracer.graph.as_default():
+            (placeholder,) = self.tracer.placeholders([found])
+        return placeholder
+
+    def _parameter(self, name: str, found: Type, is_carried: bool = False) -> Value:
+        node = nodes.Parameter([], [found], None, self.source, name=name, is_carried=is_carried)
+        self.parameters.append(self.writer.add(node))
+        return node.output()
 
     def value(self, tensor: tf.Tensor) -> Value:
         """Returns the value of a tensor."""
@@ -131,6 +142,20 @@ class OpNodes:
         pivot = self.parameters[0].output()
         return self.writer.as_tokens(self.value(tensor), region, pivot)
 
+    def region_of(self, operation: tf.Operation) -> Region | None:
+        """Returns the region of an op: the innermost branch or map in which it was made."""
+        scope = self._scopes[operation.name]
+        return self.region_in(scope) if scope else None
+
+    def region_in(self, scope: tuple[Part, ...]) -> Region:
+        """Returns the region of the last of some branches and maps inside each other."""
+        *around, part = scope
+        if part not in self._regions:
+            outer = self.region_in(tuple(around)) if around else None
+            regions = part.of.regions(self, outer)
+            self._regions.update(zip(part.of.parts, regions, strict=True))
+        return self._regions[part]
+
     def source_of(self, operation: tf.Operation) -> Source | None:
         """Returns the user's line for an op."""
         if operation.name in self._sources:
@@ -138,48 +163,107 @@ class OpNodes:
         return source_of(operation.traceback or ()) or self.source
 
     def put(self, added: tf.Operation, operation: tf.Operation, source: Source | None) -> None:
-        """Puts an added op at the place of another one, and sets its source."""
-        self.regions.put(added, operation)
+        """Puts an added op at the place of another one, and adds its nodes."""
+        self._scopes[added.name] = self._scopes[operation.name]
         self._sources[added.name] = source
-
-    def parameter(self, name: str, found: Type, is_carried: bool = False) -> Value:
-        """Adds an argument to the function."""
-        node = nodes.Parameter([], [found], None, self.source, name=name, is_carried=is_carried)
-        self.parameters.append(self.writer.add(node))
-        return node.output()
+        self._add_nodes(added)
 
     def made(self, operation: tf.Operation, make: Callable[[], tf.Tensor]) -> tf.Tensor:
         """Makes a tensor that is computed at the place of an op, beside the op or instead of it."""
-        graph = self.tracer.graph
+        graph, source = self.tracer.graph, self.source_of(operation)
         start = len(graph.get_operations())
         with graph.as_default():
             made = make()
         for added in graph.get_operations()[start:]:
-            self.regions.put(added, operation)
-            self.primitive(added, operation)
+            self.put(added, operation, source)
         return made
 
     def replace(self, operation: tf.Operation, make: Callable[[], tf.Tensor]) -> None:
         """Makes a tensor instead of the output of an op."""
         self.values[operation.outputs[0].name] = self.value(self.made(operation, make))
 
-    def primitive(self, operation: tf.Operation, user: tf.Operation | None = None) -> None:
-        """Adds a node for an op of the user's program, or for an op that replaces one."""
+    def add(self, tensors: Sequence[tf.Tensor], node: Node) -> None:
+        """Adds a node whose first outputs are the values of some tensors."""
+        self.writer.add(node)
+        for tensor, value in zip(tensors, node.outputs, strict=False):
+            self.values[tensor.name] = value
+
+    def call(self, record: CallRecord) -> None:
+        """Adds a call of a function, which also takes what it closes over and what tokens carry."""
+        operation = record.results[0].op
+        region = self.region_of(operation)
+        inputs = [self.tokens(tensor, region) for tensor in record.arguments]
+        inputs += [self._passed_on(free, region, record) for free in self.facts.free[record.callee]]
+        label = next(self.facts.labels)
+        for name, tensor in self._carried.items():
+            around = self.key(operation) if name == "key" else tensor
+            inside = self.made(operation, partial(carried_inside, name, label, around))
+            inputs.append(self.into(inside, region))
+        types = [self.tracer.type(tensor) for tensor in record.results]
+        types += [ENTRANCE] * self.needs_entrance(record.results)
+        node = nodes.CallOf(inputs, types, region, record.source, callee=record.callee)
+        self.add(record.results, node)
+
+    def _passed_on(self, free: FreeTensor, region: Region | None, record: CallRecord) -> Value:
+        """Returns a tensor that the callee closes over, as an argument of its call."""
+        if free.tensor.graph is not self.tracer.graph:
+            return self.writer.into(self._free[free.tensor.ref()], region)
+        if free.tensor.name not in self.values:
+            raise TraceError(
+                f"{self.name} calls {record.callee} at {record.source} before it computes "
+                f"{free.name}, which {record.callee} closes over. Pass it as an argument."
+            )
+        return self.into(free.tensor, region)
+
+    def needs_entrance(self, results: Sequence[tf.Tensor]) -> bool:
+        """Whether a function needs an extra result, for gradients of what it makes to enter."""
+        if not self.facts.makes_values:
+            return False
+        return not any(self.tracer.type(tensor).is_differentiable for tensor in results)
+
+    @property
+    def for_errors(self) -> list[tf.Tensor]:
+        """The carried values by which errors name a token."""
+        return [self._carried[name] for name in FOR_ERRORS]
+
+    def key(self, operation: tf.Operation) -> tf.Tensor:
+        """Returns the keys of the tokens that reach an op; each entry of a row has its own."""
+        key = self._carried["key"]
+        for part in self._scopes[operation.name]:
+            key = part.of.key_inside(self, operation, key)
+        return key
+
+    def make_key(self, key: tf.Tensor) -> None:
+        """Computes the keys of values that tokens make, in place of a placeholder for them."""
+        number = next(self.facts.places)
+        self.replace(key.op, partial(key_of_made, number, self.key(key.op)))
+
+    def row_ids(self, rows: TokenRows) -> None:
+        """Adds the row number of each entry of rows, in place of the placeholder for it."""
+        region = self.region_of(rows.ids.op)
+        self.values[rows.ids.name] = self.rows(rows.lengths, self.tracer.type(rows.ids), region)
+
+    def rows(self, lengths: tf.Tensor, type_of_ids: Type, region: Region | None) -> Value:
+        """Adds the row numbers of the entries of rows of some lengths."""
+        given = self.tokens(lengths, region)
+        node = nodes.Rows([given], [type_of_ids], region, given.node.source)
+        return self.writer.add(node).output()
+
+    def primitive(self, operation: tf.Operation) -> None:
+        """Adds a node for an op."""
         types = [self.tracer.type(output) for output in operation.outputs]
         is_shared = types[0].kind is Kind.SHARED
-        region = None if is_shared else self.regions.of(operation)
+        region = None if is_shared else self.region_of(operation)
         inputs = [self.into(tensor, region) for tensor in operation.inputs]
-        source = self.source_of(user or operation)
+        source = self.source_of(operation)
         if types[0].kind is Kind.WAVE:
             check_repeatable(self.name, operation, source)
         node = nodes.Primitive(inputs, types, region, source, **self._run_by(operation))
-        self.writer.add(node)
-        for output, value in zip(operation.outputs, node.outputs, strict=True):
-            self.values[output.name] = value
+        self.add(operation.outputs, node)
 
     def effect(self, operation: tf.Operation) -> None:
         """Adds an EFFECT for an op that shows something and whose outputs, if any, are not read."""
-        region = self.regions.of(operation)
+        region = self.region_of(operation)
         inputs = [self.into(tensor, region) for tensor in operation.inputs]
         source = self.source_of(operation)
         self.writer.add(nodes.Effect(inputs, [], region, source, **self._run_by(operation)))
@@ -218,15 +302,16 @@ class OpNodes:
         """Adds the value of a tensor from outside, or from the function that owns it."""
         outer = self._captured[operation.name]
         if is_traced(outer):
-            value = self.owners[outer.graph].traced.values[outer.name]
+            value = self.facts.owners[outer.graph].traced.values[outer.name]
             self._take(value.node)
             self.values[operation.outputs[0].name] = value
             return
         variable = self._variables.get(id(outer))
         types = [self.tracer.type(operation.outputs[0])]
         name = _outer_name(operation, outer, variable)
-        node = nodes.Shared([], types, name=name, tensor=outer, variable=variable)
-        self.values[operation.outputs[0].name] = self.writer.add(node).output()
+        self.add(
+            operation.outputs, nodes.Shared([], types, name=name, tensor=outer, variable=variable)
+        )
 
     def _take(self, node: Node) -> None:
         """Adds a node of another function that depends on no token, with all nodes before it."""

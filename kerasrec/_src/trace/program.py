@@ -17,10 +17,9 @@ import tensorflow as tf
 
 from kerasrec._src.errors import SignatureError, TraceError
 from kerasrec._src.graph.check import check_function_graphs
-from kerasrec._src.graph.graph import FunctionGraph, FunctionGraphs
+from kerasrec._src.graph.graph import FunctionGraphs
 from kerasrec._src.graph.types import Kind, Type
-from kerasrec._src.trace.added_arguments import ProgramFacts
-from kerasrec._src.trace.build import Builder
+from kerasrec._src.trace.build import build
 from kerasrec._src.trace.function_state import Code, FunctionState, numbered
 from kerasrec._src.trace.graph_watch import EndlessLoopError
 from kerasrec._src.trace.leaks import check_what_is_left, defaults_stay
@@ -89,7 +88,7 @@ def trace(function: Traceable, signature: Signature, for_blocks: bool = False) -
     states = tracing.run_all(state)
     _check_memo(function, states)
     _rename(states)
-    graphs = FunctionGraphs(_build(states, for_blocks), state.name)
+    graphs = FunctionGraphs(build(states, for_blocks), state.name)
     check_function_graphs(graphs)
     return TracedProgram(graphs, tracing.returns_of(state).structure)
 
@@ -114,15 +113,6 @@ def _rename(states: list[FunctionState]) -> None:
         state.name = names[state.name]
         for call in state.tracer.calls:
             call.callee = names[call.callee]
-
-
-def _build(states: list[FunctionState], for_blocks: bool) -> dict[str, FunctionGraph]:
-    """Returns the graphs of all functions of a program, beginning with the one called first."""
-    facts = ProgramFacts(states, for_blocks)
-    graphs: dict[str, FunctionGraph] = {}
-    for state in states:
-        graphs[state.name] = facts.owners[state.tracer.graph] = Builder(state, facts).run()
-    return graphs
 
 
 @dataclass(eq=False)

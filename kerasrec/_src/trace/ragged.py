@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import tensorflow as tf
 
 from kerasrec._src.autograph import not_converted
 from kerasrec._src.errors import SignatureError, TraceError
+from kerasrec._src.graph.carried import key_of_entry
 from kerasrec._src.graph.types import Kind, Type
-from kerasrec._src.graph.values import Source
+from kerasrec._src.graph.values import Each, Region, Source
+from kerasrec._src.trace.op_nodes import OpNodes
+from kerasrec._src.trace.rows import TokenRows
 from kerasrec._src.trace.source import at, current_source
-from kerasrec._src.trace.tracer import MapRecord, ReturnTypeUnknownError, Tracer, tracer_for
+from kerasrec._src.trace.tracer import Divided, Part, ReturnTypeUnknownError, Tracer, tracer_for
 
 
 @not_converted
@@ -205,21 +209,77 @@ def _map(
     found_rows = tracer.rows.find(ragged[0].row_splits, tracer.scope)
     like = ragged[0] if found_rows else _by_splits(ragged[0])
     rows = [tracer.rows_of(elem) for elem in ragged]
-    values = [elem.values for elem in ragged]
-    types = [Type.of(tensor, Kind.TOKEN) for tensor in values]
-    with tracer.inside() as body:
-        entries = tracer.placeholders(types)
+    mapped = _Map(rows, [elem.values for elem in ragged], source)
+    with tracer.inside(mapped) as part:
+        mapped.entries = tracer.placeholders([Type.of(each, Kind.TOKEN) for each in mapped.values])
+        tracer.add_nodes[mapped.entries[0].op.name] = mapped.enter
         try:
-            result = fn(entries)
+            result = fn(mapped.entries)
         except ReturnTypeUnknownError as error:
             error.can_end = True
             raise
         returned = f"what the function given to {name}{at(source)} returns"
         wanted = "it must return tensors, a value for each entry."
-        body.outputs, found = tracer.returned(result, (), returned, wanted)
-    results = tracer.placeholders([value_type.as_rows() for value_type in found.types])
-    tracer.maps.append(MapRecord(rows, values, entries, body, results, source))
-    return tf.nest.pack_sequence_as(found.structure, list(map(like.with_values, results)))
+        part.outputs, found = tracer.returned(result, (), returned, wanted)
+    mapped.results = tracer.placeholders([value_type.as_rows() for value_type in found.types])
+    tracer.add_nodes[mapped.results[0].op.name] = mapped.leave
+    return tf.nest.pack_sequence_as(found.structure, list(map(like.with_values, mapped.results)))
+
+
+class _Map(Divided):
+    """A function applied to the entries of rows.
+
+    Its entries and results are placeholders: the entries of one token as the function sees them,
+    and all entries of what it returns.
+
+    Args:
+        rows: The rows of each ragged value.
+        values: All entries of each ragged value.
+        source: The user's line.
+    """
+
+    def __init__(self, rows: list[TokenRows], values: list[tf.Tensor], source: Source | None):
+        self.rows, self.values, self.source = rows, values, source
+        self.parts: list[Part] = []
+        self.entries: list[tf.Tensor] = []
+        self.results: list[tf.Tensor] = []
+
+    def regions(self, ops: OpNodes, around: Region | None) -> Sequence[Region]:
+        """Returns the region of the entries."""
+        return [Each(around, ops.tokens(self.rows[0].lengths, around))]
+
+    def key_inside(self, ops: OpNodes, operation: tf.Operation, key: tf.Tensor) -> tf.Tensor:
+        """Returns the keys of the entries, each of which has its own."""
+        rows, place = self.rows[0], ops.placeholder(Type(tf.int32, ()))
+        self._enter(ops, ops.made(rows.ids.op, rows.places), place, rows)
+        return ops.made(operation, partial(key_of_entry, place, key))
+
+    def enter(self, ops: OpNodes) -> None:
+        """Adds the ENTERs."""
+        for values, entry, rows in zip(self.values, self.entries, self.rows, strict=True):
+            self._enter(ops, values, entry, rows)
+
+    def _enter(self, ops: OpNodes, values: tf.Tensor, entry: tf.Tensor, rows: TokenRows) -> None:
+        region = ops.region_in(self.parts[0].scope)
+        lengths = [region.selector]
+        if not ops.tracer.rows.same(rows, self.rows[0]):
+            lengths.append(ops.tokens(rows.lengths, region.parent))
+        given, found = ops.into(values, region.parent), ops.tracer.type(entry)
+        ops.values[entry.name] = ops.writer.enter(given, lengths, region, found, self.source)
+
+    def leave(self, ops: OpNodes) -> None:
+        """Adds the LEAVEs."""
+        (part,) = self.parts
+        inside = ops.region_in(part.scope)
+        for output, result in zip(part.outputs, self.results, strict=True):
+            value = ops.tokens(output, inside)
+            if not value.type.is_static:
+                raise SignatureError(
+                    f"What the function given to kerasrec.map_fn at {self.source} returns has "
+                    f"an open shape, {value.type} per entry. Set the shape with tf.ensure_shape, "
+                    "or pad to one shape."
+                )
+            ops.values[result.name] = ops.writer.leave(value, inside.selector, inside.parent)
 
 
 def _by_splits(rows: tf.RaggedTensor) -> tf.RaggedTensor:

@@ -58,7 +58,7 @@ _OF_ENTRIES = -1
 # The inputs of `CHOICE_OP` that are the numbers of rows of the two tensors that meet.
 _NUMBERS_OF_ROWS = (1, 3)
 
-Scope = tuple[int, ...]
+Scope = tuple[object, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -348,10 +348,6 @@ class RowsFinder:
         (name,) = joined.roles
         found = self._numbering.numbers_as(joined.steps, numbers)[name]
         return found == self._numbering.number(splits)
-
-    def all(self) -> list[TokenRows]:
-        """Returns all rows that a map, a call or a field has used."""
-        return [rows for same in self._rows.values() for rows in same]
 
     def known(self, tensor: tf.Tensor) -> list[tf.Tensor]:
         """Returns known tensors that are equal to one that TensorFlow computes from splits."""

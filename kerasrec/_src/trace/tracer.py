@@ -2,8 +2,8 @@
 
 TensorFlow records the ops in a `FuncGraph`; the tracer records what TensorFlow has no op for:
 calls, conditionals, maps over ragged rows and collected values. In the TensorFlow graph, each of
-these has placeholders for its results. A branch of a conditional is the range of ops that were made
-while it ran, and so is the function of a map.
+these has a placeholder, and a function that later adds the nodes for it (`add_nodes`). The ops of
+a branch, or of the function of a map, are those that were made while it ran (`scopes`).
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import tensorflow as tf
 
 from kerasrec._src.errors import SignatureError, TraceError
 from kerasrec._src.graph.types import Kind, Type
-from kerasrec._src.graph.values import Source
+from kerasrec._src.graph.values import Region, Source
 from kerasrec._src.private import unseen_by_op_callbacks, with_outer_graphs
 from kerasrec._src.trace.graph_watch import loops_over_rows_end, no_losses_in
 from kerasrec._src.trace.kinds import KindFinder
 from kerasrec._src.trace.mixing_hints import UNKNOWN_ROWS, has_hint, hint_for
-from kerasrec._src.trace.rows import RowsFinder, Scope, TokenRows, operations_before
+from kerasrec._src.trace.rows import RowsFinder, TokenRows, operations_before
 from kerasrec._src.trace.source import (
     at,
     at_this_line,
@@ -73,59 +73,38 @@ class CallRecord:
     source: Source | None
 
 
-@dataclass
-class BranchRecord:
-    """A branch: ops with indices from `start` up to `stop`; no outputs while types are unknown."""
+class Divided:
+    """What divides the tokens of a function: a conditional, or a map over entries of rows."""
 
-    start: int
-    stop: int = 0
-    outputs: list[tf.Tensor] = field(default_factory=list)
+    parts: list[Part]
+
+    def regions(self, ops: Any, around: Region | None) -> Sequence[Region]:
+        """Returns the region of each part.
+
+        Args:
+            ops: The `OpNodes` of the function.
+            around: The region around all of them.
+        """
+        raise NotImplementedError
+
+    def key_inside(self, ops: Any, operation: tf.Operation, key: tf.Tensor) -> tf.Tensor:
+        """Returns the keys of the tokens inside, from those around, at the place of an op."""
+        return key
 
 
-@dataclass
-class ConditionalRecord:
-    """A conditional: `results` are placeholders for what the branches return."""
-
-    predicate: tf.Tensor
-    branches: list[BranchRecord]
-    results: list[tf.Tensor]
-    source: Source | None
-
-
-@dataclass
-class MapRecord:
-    """A function applied to the entries of rows.
+@dataclass(eq=False)
+class Part:
+    """A branch of a conditional, or the function of a map.
 
     Args:
-        rows: The rows of each ragged value.
-        values: All entries of each ragged value.
-        entries: Placeholders for the entries, as the function sees them.
-        body: The ops and the results of the function.
-        results: Placeholders for all entries of what it returns.
-        source: The user's line.
+        of: What it is a part of.
+        scope: It, and what is around it, from the outermost.
+        outputs: What it returns; empty while types are unknown.
     """
 
-    rows: list[TokenRows]
-    values: list[tf.Tensor]
-    entries: list[tf.Tensor]
-    body: BranchRecord
-    results: list[tf.Tensor]
-    source: Source | None
-
-
-@dataclass
-class CollectRecord:
-    """A value to be kept in the table `name`, at `index` if there is one.
-
-    Without a size, the index is a key. `anchor` is an op in the same branch.
-    """
-
-    name: str
-    value: tf.Tensor
-    index: tf.Tensor | None
-    size: tf.Tensor | None
-    anchor: tf.Operation
-    source: Source | None
+    of: Divided
+    scope: tuple[Part, ...]
+    outputs: list[tf.Tensor] = field(default_factory=list)
 
 
 @dataclass
@@ -169,17 +148,17 @@ class Tracer:
         # The device of tracing: ops on it were not placed by the user.
         self.device = self.parameters[0].op.device if self.parameters else ""
         self.calls: list[CallRecord] = []
-        self.conditionals: list[ConditionalRecord] = []
-        self.maps: list[MapRecord] = []
-        self.collects: list[CollectRecord] = []
-        self.keys: list[tf.Tensor] = []
+        # By the name of a placeholder, or of an op that marks a place, what adds the nodes that it
+        # stands for. It is called with the `OpNodes` of the function.
+        self.add_nodes: dict[str, Callable[[Any], None]] = {}
+        self.makes_values = False
         self.outputs: list[tf.Tensor] = []
         self.unknown: ReturnTypeUnknownError | None = None
         self.concrete: Any = None
         self.rows = RowsFinder(self.graph, replaces=True)
         self._kinds = KindFinder(self.graph, self.rows, self.kind_outside, self.outside.is_trial)
-        self._scope: Scope = ()
-        self._num_scopes = 0
+        # The scopes, from the first to the last, each with the number of ops before it.
+        self._scopes: list[tuple[int, tuple[Part, ...]]] = [(0, ())]
         for parameter in self.parameters:
             self._kinds.add(parameter, Kind.TOKEN)
 
@@ -233,32 +212,46 @@ class Tracer:
         return self.kind(tensor) is Kind.TOKEN
 
     @property
-    def scope(self) -> Scope:
+    def scope(self) -> tuple[Part, ...]:
         """The branches and maps in which the function is running now, from the outermost."""
-        return self._scope
+        return self._scopes[-1][1]
+
+    def scopes(self) -> dict[str, tuple[Part, ...]]:
+        """Returns the scope in which each op was made, by the op's name."""
+        operations = self.graph.get_operations()
+        starts = [start for start, _ in self._scopes]
+        return {
+            operation.name: scope
+            for (start, scope), stop in zip(self._scopes, [*starts[1:], None], strict=True)
+            for operation in operations[start:stop]
+        }
 
     @contextlib.contextmanager
-    def inside(self) -> Iterator[BranchRecord]:
-        """A context for running a branch or the function of a map; it returns the record of it."""
-        record = BranchRecord(len(self.graph.get_operations()))
-        outer = self._scope
-        self._num_scopes += 1
-        self._scope = (*outer, self._num_scopes)
+    def inside(self, divided: Divided) -> Iterator[Part]:
+        """A context for running a new part of a conditional or a map, which it returns."""
+        outer = self.scope
+        part = Part(divided, outer)
+        part.scope = (*outer, part)
+        divided.parts.append(part)
+        self._enter(part.scope)
         try:
-            yield record
+            yield part
         finally:
-            self._scope = outer
-            record.stop = len(self.graph.get_operations())
+            self._enter(outer)
+
+    def _enter(self, scope: tuple[Part, ...]) -> None:
+        self._scopes.append((len(self.graph.get_operations()), scope))
 
     def rows_of(self, ragged: tf.RaggedTensor) -> TokenRows:
         """Returns the rows of a RaggedTensor that has one row for each token."""
         splits = ragged.row_splits
-        found = self.rows.find(splits, self._scope)
+        found = self.rows.find(splits, self.scope)
         if found is None:
             lengths = ragged.row_lengths()
             # This also finds all rows that are known by the ops so far.
             are_known = self.kind(lengths) is Kind.TOKEN and self.rows.are_of_tokens(splits)
-            found = self.rows.add(splits, lengths, self._scope)
+            found = self.rows.add(splits, lengths, self.scope)
+            self.add_nodes[found.ids.op.name] = lambda ops: ops.row_ids(found)
             self._kinds.add(found.lengths, Kind.TOKEN)
             self._kinds.add(found.ids, Kind.WAVE)
             if not are_known:
@@ -341,7 +334,8 @@ class Tracer:
     def key(self) -> tf.Tensor:
         """Makes a placeholder for keys that no other tokens of the run have, int64 `[tokens]`."""
         (key,) = self.placeholders([Type(tf.int64, ())])
-        self.keys.append(key)
+        self.makes_values = True
+        self.add_nodes[key.op.name] = lambda ops: ops.make_key(key)
         return key
 
     def call(self, function: Any, arguments: tuple[Any, ...], source: Source | None = None) -> Any:
@@ -355,7 +349,9 @@ class Tracer:
         source = source or current_source()
         callee, tensors, structure, types = self.resolve_call(self, function, arguments)
         results = self.placeholders(types)
-        self.calls.append(CallRecord(callee, tensors, results, source))
+        record = CallRecord(callee, tensors, results, source)
+        self.calls.append(record)
+        self.add_nodes[results[0].op.name] = lambda ops: ops.call(record)
         return tf.nest.pack_sequence_as(structure, results)
 
 
