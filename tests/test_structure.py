@@ -94,11 +94,6 @@ DOORS = {"scalar": "kerasrec._src.scalar.scalar_run"}
 # These may name ops of TensorFlow; all others ask `ops/` about them.
 NAME_OPS = {
     "emit/xla_formulas.py",  # By name, how XLA is made to compute an op.
-    "trace/mixing_hints.py",  # By name, what to write instead of an op on rows.
-    # How TensorFlow computes on ragged tensors, op by op.
-    "trace/row_reductions.py",
-    "trace/row_traces.py",
-    "trace/rows.py",
 }
 # Folders that use kerasrec as a user does.
 OUTSIDE = ["models", "examples", "benchmarks", "data"]
@@ -255,11 +250,37 @@ def names_of_ops() -> frozenset[str]:
 
 
 def names_ops(source: str, package: str) -> Iterator[tuple[int, str]]:
-    """Strings of names of TensorFlow's ops."""
-    for node in ast.walk(ast.parse(source)):
+    """Strings of names of TensorFlow's ops, and of how such names begin or end."""
+    tree = ast.parse(source)
+    values = {
+        target.id: node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    for node in ast.walk(tree):
         words = node.value.split() if isinstance(getattr(node, "value", None), str) else []
         if words and names_of_ops().issuperset(words):
             yield node.lineno, f"{words[0]} is an op: ops/table.py says what holds for it"
+        for part in _compared_parts(node, values):
+            if part[:1].isupper() and any(part in name for name in names_of_ops()):
+                yield node.lineno, f"{part} is part of ops' names: ops/table.py says what holds"
+
+
+def _compared_parts(node: ast.AST, values: dict[str, ast.AST]) -> Iterator[str]:
+    """Strings that other strings are said to begin or end with, or to hold."""
+    compared: list[ast.AST] = []
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        methods = ("startswith", "endswith", "removeprefix", "removesuffix", "find", "count")
+        compared = node.args if node.func.attr in methods else []
+    elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
+        compared = [node.left]
+    for argument in compared:
+        known = values.get(argument.id) if isinstance(argument, ast.Name) else argument
+        for part in ast.walk(known) if known else ():
+            if isinstance(part, ast.Constant) and isinstance(part.value, str):
+                yield part.value
 
 
 REACHES_INTO = functools.partial(reaches_into_objects, own={"_own"})
@@ -448,6 +469,14 @@ def test_the_names_that_are_not_public_are_listed():
         (not_public, "models", "kerasrec.cond()", "kerasrec.layers._cells.RNTN()"),
         (names_ops, "kerasrec", "kind == 'MERGE'", "kind == 'AddV2'"),
         (names_ops, "kerasrec", "'Switch to Relu'", "_OPS = 'Relu Relu6'.split()"),
+        (names_ops, "kerasrec", "name.endswith('_grad')", "name.endswith('V2')"),
+        (names_ops, "kerasrec", "'Stateless draws' in text", "'Stateless' in name"),
+        (
+            names_ops,
+            "kerasrec",
+            "_PATHS = ('/usr',)\nname.startswith(_PATHS)",
+            "_DRAWS = ('Stateless',)\nname.startswith(_DRAWS)",
+        ),
         (REACHES_INTO, "kerasrec", "x._own", "x._other = 1"),
         (REACHES_INTO, "kerasrec", "getattr(x, '_own')", "getattr(x, '_other', None)"),
         (REACHES_INTO, "kerasrec", "attributes['_own']", "attributes = {'_other': True}"),

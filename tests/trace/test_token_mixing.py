@@ -427,3 +427,14 @@ def test_layers_over_time_are_right_for_each_token(name):
 def test_tokens_that_are_stitched_by_their_values_are_refused():
     with pytest.raises(kerasrec.TraceError, match="begin with the number of the token"):
         kerasrec.recursive(lambda x, i: tf.dynamic_stitch([i], [x]))(X, [3, 0, 1, 2])
+
+
+def test_strings_of_several_tokens_that_are_joined_are_refused():
+    @kerasrec.recursive
+    def joined(x):
+        words = tf.strings.as_string(x)
+        ids = tf.zeros_like(x)
+        return tf.strings.length(tf.strings.unsorted_segment_join(words, ids, tf.shape(x)[0]))
+
+    with pytest.raises(kerasrec.TraceError, match="computed across tokens"):
+        joined([1, 22, 333])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +26,13 @@ class OpenSize:
     axis: int
 
 
+# How far a bound of a slice moves if the two numbers that it is computed from move.
+_OF_BOUNDS: dict[str, Callable[[int, int], int | None]] = {
+    "AddV2": operator.add,
+    "Sub": operator.sub,
+    "Minimum": lambda one, other: one if one == other else None,
+    "Maximum": lambda one, other: one if one == other else None,
+}
 Entry = int | OpenSize | None
 # Stands for the number of tokens; no other size of a program has this value.
 _TOKENS = 1_000_003
@@ -77,6 +86,52 @@ def _computed(operation: tf.Operation, index: int) -> list[Entry]:
         factors = [factor for factor in entries_of(inputs[0]) if isinstance(factor, int)]
         return [math.prod(factors)] if len(factors) == inputs[0].shape.num_elements() else []
     return []
+
+
+def bounded_size(size: tf.Tensor) -> int | None:
+    """Returns a size whose lower and upper bound are the same number; None if they are not.
+
+    `tf.math.bincount` computes such a size, from its `minlength` and `maxlength`.
+    """
+    bounds = []
+    for kind in ("Minimum", "Maximum"):
+        while size.op.type == "Cast":
+            size = size.op.inputs[0]
+        if size.op.type != kind:
+            return None
+        bound, size = size.op.inputs
+        bounds.append(tf.get_static_value(bound))
+    most, least = bounds
+    return int(most) if None not in bounds and least >= most else None
+
+
+def computes_bounds(operation: tf.Operation) -> bool:
+    """Whether an op is one by which TensorFlow computes the bounds of slices."""
+    return operation.type in _OF_BOUNDS
+
+
+def moved_bound(operation: tf.Operation, moves: Sequence[int | None]) -> int | None:
+    """Returns how far a bound moves if the numbers that it is computed from move, if known."""
+    one, other = moves
+    return None if one is None or other is None else _OF_BOUNDS[operation.type](one, other)
+
+
+def first_size(shape: tf.Tensor) -> tf.Tensor:
+    """Returns the scalar that is the first size in a shape, as far as it was computed alone."""
+    first = shape.op.inputs[0] if shape.op.type == "ConcatV2" else shape
+    is_one = first.op.type in ("ExpandDims", "Pack", "StridedSlice")
+    return first.op.inputs[0] if is_one and first.op.inputs[0].shape.rank == 0 else first
+
+
+def lengths_of_splits(operation: tf.Operation) -> tf.Tensor | None:
+    """Returns the lengths of rows of which an op computes the row splits; None for other ops."""
+    if operation.type != "ConcatV2" or len(operation.inputs) != 3:
+        return None
+    start, sums = static_value(operation.inputs[0]), operation.inputs[1].op
+    if start is None or start.tolist() != [0] or sums.type != "Cumsum":
+        return None
+    is_other = sums.get_attr("exclusive") or sums.get_attr("reverse")
+    return None if is_other else sums.inputs[0]
 
 
 def named_axes(tensor: tf.Tensor) -> list[int] | None:

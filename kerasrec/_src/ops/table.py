@@ -36,12 +36,9 @@ class Is(enum.Flag):
             makes new rows, or gives an extreme, which a softmax within each row may subtract.
         SHARES: Each of its results depends on all that it reads.
         TOTAL: It may reduce all that it reads to one value.
-        RANGES: It makes a range of numbers for each row.
-        ROWS_OF_LIST: It makes ragged rows of a list.
         RESHAPING: It gives the numbers of its first input another shape, or repeats them.
         SHAPE: It gives the shape of a tensor.
         SIZES: It gives the shapes, or the number of entries, of tensors.
-        SEGMENT_SUM: It adds up rows by their numbers.
         IN_PYTHON: TensorFlow computes its gradient only in the graph that calls a Python function.
         SAME_NUMBERS: It gives the numbers that it reads, for the same tokens.
         SAME_IDS: It gives the row numbers of entries that it reads.
@@ -58,7 +55,6 @@ class Is(enum.Flag):
         FILLING: It fills a shape with a number.
         STOPPING: No gradient passes it.
         AVERAGE: Its result depends on how many zeros there are.
-        PADDING: It pads ragged rows.
         OF_VARIABLE: It takes rows of a variable by their places.
         SETTING: It puts an item into a list.
         STACKING: It makes a tensor of a list.
@@ -82,8 +78,6 @@ class Is(enum.Flag):
     ACROSS_ROWS = enum.auto()
     SHARES = enum.auto()
     TOTAL = enum.auto()
-    RANGES = enum.auto()
-    ROWS_OF_LIST = enum.auto()
     RESHAPING = enum.auto()
     SHAPE = enum.auto()
     SIZES = enum.auto()
@@ -91,7 +85,6 @@ class Is(enum.Flag):
     CASTING = enum.auto()
     SAME_NUMBERS = enum.auto()
     SAME_IDS = enum.auto()
-    SEGMENT_SUM = enum.auto()
     IN_PYTHON = enum.auto()
     BROADCAST_AXES = enum.auto()
     LOOKUP = enum.auto()
@@ -104,7 +97,6 @@ class Is(enum.Flag):
     FILLING = enum.auto()
     STOPPING = enum.auto()
     AVERAGE = enum.auto()
-    PADDING = enum.auto()
     OF_VARIABLE = enum.auto()
     SETTING = enum.auto()
     STACKING = enum.auto()
@@ -176,6 +168,32 @@ class Draw(enum.Enum):
     INTEGERS = enum.auto()
 
 
+class Ragged(enum.Enum):
+    """What an op does with ragged rows, or with what these consist of."""
+
+    LOOKS_UP = enum.auto()  # tf.gather(rows, node)
+    MAKES_RANGES = enum.auto()  # tf.ragged.range(n), or the places of rows[:, 1:]
+    FROM_LIST = enum.auto()  # tf.map_fn(lambda row: ..., rows)
+    TO_LIST = enum.auto()
+    PADS = enum.auto()
+    TO_SPARSE = enum.auto()
+    COUNTS_INTEGERS = enum.auto()
+    REDUCES = enum.auto()  # By row numbers; the last input is how many rows there are.
+    REDUCES_SORTED = enum.auto()  # There are as many rows as the last entry says.
+    LOOKS_UP_AND_REDUCES = enum.auto()
+
+
+class Reduction(enum.Enum):
+    """What becomes of the entries of each row."""
+
+    JOIN = enum.auto()
+    MAX = enum.auto()
+    MEAN = enum.auto()
+    MIN = enum.auto()
+    PROD = enum.auto()
+    SUM = enum.auto()
+
+
 @dataclass(frozen=True)
 class ByNumber:
     """How an op puts rows at places, or takes them from there, by their numbers.
@@ -203,6 +221,8 @@ class Op:
         effect: What it does besides computing outputs.
         holds: The functions that it holds.
         draw: What each token may draw by itself instead.
+        ragged: What it does with ragged rows.
+        reduction: How it reduces them.
         dtypes: If XLA gives the same results only in some dtypes, these; for a cast, of floats.
     """
 
@@ -214,6 +234,8 @@ class Op:
     effect: Effect | None = None
     holds: Holds | None = None
     draw: Draw | None = None
+    ragged: Ragged | None = None
+    reduction: Reduction | None = None
     dtypes: frozenset[tf.DType] | None = None
 
     @property
@@ -227,16 +249,40 @@ class Op:
         return self.axes is axes.of_list
 
     @property
+    def makes_or_reads_rows(self) -> bool:
+        """Whether it takes or makes ragged rows as such, by their splits."""
+        return self.ragged in _BY_SPLITS
+
+    @property
     def works_by_position(self) -> bool:
         """Whether it may read or write rows by their positions among all rows."""
         return self.axes in (axes.along_first, axes.counts) or self.by_number is not None
 
 
+_BY_SPLITS = frozenset(
+    {
+        Ragged.LOOKS_UP,
+        Ragged.MAKES_RANGES,
+        Ragged.FROM_LIST,
+        Ragged.TO_LIST,
+        Ragged.PADS,
+        Ragged.TO_SPARSE,
+    }
+)
 _ALL, _BLOCKS = Xla.EVERYWHERE, Xla.IN_BLOCKS
 # For other dtypes, TensorFlow's casts of numbers out of range depend on their place in a tensor.
 _CAST_FROM_FLOATS = DTYPES - INTEGERS | {tf.int32, tf.int64}
 _CASTS = Is.SLOPE_ONE | Is.CASTING | Is.SAME_NUMBERS | Is.SAME_IDS
 _MOVED = Is.MOVING | Is.SLOPE_ONE
+
+
+def _reduces(reduction: Reduction, is_sorted: bool = False) -> Op:
+    """Makes the row of an op that reduces rows by their numbers."""
+    ragged = Ragged.REDUCES_SORTED if is_sorted else Ragged.REDUCES
+    facts = Is.WIDENED if reduction is Reduction.SUM else Is.NOTHING
+    return Op(axes.along_first, facts, ragged=ragged, reduction=reduction)
+
+
 # fmt: off
 _ROWS: dict[str, Op] = {
     # Elementwise.
@@ -280,7 +326,8 @@ _ROWS: dict[str, Op] = {
     "Cumsum ReverseV2 Roll": Op(axes.along, xla=_BLOCKS),
     "Cumprod CumulativeLogsumexp": Op(axes.along),
     "LogSoftmax Softmax": Op(axes.last(1), Is.SHARES, _BLOCKS),
-    """DenseBincount FFT IFFT IRFFT IsotonicRegression LowerBound MatrixDiag MatrixDiagV2
+    "DenseBincount": Op(axes.last(1), ragged=Ragged.COUNTS_INTEGERS),
+    """FFT IFFT IRFFT IsotonicRegression LowerBound MatrixDiag MatrixDiagV2
     MatrixDiagV3 RFFT TopKV2 UpperBound""": Op(axes.last(1)),
     """Cholesky Eig FFT2D IFFT2D IRFFT2D LogMatrixDeterminant Lu MatrixBandPart MatrixDeterminant
     MatrixDiagPart MatrixDiagPartV2 MatrixDiagPartV3 MatrixExponential MatrixInverse MatrixLogarithm
@@ -333,17 +380,33 @@ _ROWS: dict[str, Op] = {
     "L2Loss": Op(facts=Is.TOTAL, xla=_BLOCKS),
     "BroadcastGradientArgs": Op(axes.counts, Is.BROADCAST_AXES, _ALL),
     "Range": Op(axes.counts, xla=_BLOCKS),
-    "RaggedRange": Op(axes.counts, Is.RANGES),
     "Unique UniqueV2 UniqueWithCounts UniqueWithCountsV2": Op(axes.counts),
     "Where": Op(axes.counts, Is.ACROSS_ROWS),
-    "RaggedGather": Op(axes.counts, Is.LOOKUP, fails=Fails.RAGGED_ROW_OUTSIDE),
+
+    # On ragged rows.
+    "RaggedGather":
+        Op(axes.counts, Is.LOOKUP, fails=Fails.RAGGED_ROW_OUTSIDE, ragged=Ragged.LOOKS_UP),
+    "RaggedRange": Op(axes.counts, ragged=Ragged.MAKES_RANGES),
+    "RaggedTensorToTensor": Op(ragged=Ragged.PADS),
+    "RaggedTensorFromVariant": Op(ragged=Ragged.FROM_LIST),
+    "RaggedTensorToVariant": Op(ragged=Ragged.TO_LIST),
+    "RaggedTensorToSparse": Op(ragged=Ragged.TO_SPARSE),
+    "Bincount RaggedBincount": Op(ragged=Ragged.COUNTS_INTEGERS),
+    "SegmentMax": _reduces(Reduction.MAX, is_sorted=True),
+    "SegmentMean": _reduces(Reduction.MEAN, is_sorted=True),
+    "SegmentMin": _reduces(Reduction.MIN, is_sorted=True),
+    "SegmentProd": _reduces(Reduction.PROD, is_sorted=True),
+    "SegmentSum": _reduces(Reduction.SUM, is_sorted=True),
+    "UnsortedSegmentJoin": _reduces(Reduction.JOIN),
+    "UnsortedSegmentMax": _reduces(Reduction.MAX),
+    "UnsortedSegmentMin": _reduces(Reduction.MIN),
+    "UnsortedSegmentProd": _reduces(Reduction.PROD),
+    "UnsortedSegmentSum": _reduces(Reduction.SUM),
+    "SparseSegmentMean SparseSegmentSqrtN SparseSegmentSum":
+        Op(axes.along_first, ragged=Ragged.LOOKS_UP_AND_REDUCES),
 
     # By the positions of rows.
-    """Diag DiagPart Gather SegmentMax SegmentMean SegmentMin SegmentProd SparseSegmentMean
-    SparseSegmentSqrtN SparseSegmentSum UnsortedSegmentMax UnsortedSegmentMin
-    UnsortedSegmentProd""": Op(axes.along_first),
-    "SegmentSum": Op(axes.along_first, Is.WIDENED),
-    "UnsortedSegmentSum": Op(axes.along_first, Is.WIDENED | Is.SEGMENT_SUM),
+    "Diag DiagPart Gather": Op(axes.along_first),
     "DynamicStitch": Op(xla=_BLOCKS, by_number=ByNumber(0, None)),
     "ScatterNd": Op(None, Is.WIDENED | Is.SCATTERING, _BLOCKS, Fails.OTHER_OUTSIDE, ByNumber(0, 0)),
     "CropAndResize": Op(by_number=ByNumber(2, 2)),
@@ -351,8 +414,6 @@ _ROWS: dict[str, Op] = {
     "TensorScatterAdd TensorScatterMax TensorScatterMin TensorScatterUpdate":
         Op(fails=Fails.OTHER_OUTSIDE, by_number=ByNumber(1, 1)),
     "TensorScatterSub": Op(by_number=ByNumber(1, 1)),
-    "RaggedTensorToTensor": Op(facts=Is.PADDING),
-    "RaggedTensorFromVariant": Op(facts=Is.ROWS_OF_LIST),
 
     # Lists of tensors; see also `_OF_LIST`.
     "TensorListSetItem": Op(axes.of_list, Is.SETTING),
@@ -439,6 +500,13 @@ def is_constant(name: str) -> bool:
 def reads_variable(name: str) -> bool:
     """Whether an op reads a whole variable."""
     return name == "ReadVariableOp"
+
+
+def source_of_passed(tensor: tf.Tensor) -> tf.Tensor:
+    """Returns the tensor that ops passed on to give this one."""
+    while has(tensor.op.type, Is.PASSING):
+        tensor = tensor.op.inputs[tensor.value_index]
+    return tensor
 
 
 def is_given(operation: tf.Operation) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -136,3 +136,30 @@ def labels_of(operation: tf.Operation) -> tuple[list[str], str]:
     """Returns the labels of the inputs and of the output of an einsum."""
     inputs, output = operation.get_attr("equation").decode().split("->")
     return inputs.split(","), output
+
+
+def compared_as_equal(condition: tf.Tensor) -> Sequence[tf.Tensor] | None:
+    """Returns two tensors that a condition says are equal; None for any other condition."""
+    operation = condition.op.inputs[0].op if condition.op.type == "All" else condition.op
+    return operation.inputs if operation.type == "Equal" else None
+
+
+def is_log_of_sum(operation: tf.Operation) -> bool:
+    """Whether an op is the logarithm within `tf.reduce_logsumexp` of ragged rows."""
+    if operation.type != "Log":
+        return False
+    total = _source(operation.inputs[0], "ExpandDims").op
+    if total.type != "UnsortedSegmentSum":
+        return False
+    powers = _source(total.inputs[0]).op
+    difference = _source(powers.inputs[0]).op if powers.type == "Exp" else powers
+    if difference.type != "Sub":
+        return False
+    return _source(difference.inputs[1], "GatherV2", "Reshape").op.type == "StopGradient"
+
+
+def _source(tensor: tf.Tensor, *kinds: str) -> tf.Tensor:
+    """Returns the tensor that `Identity` and ops of some kinds passed on to give this one."""
+    while tensor.op.type in ("Identity", *kinds):
+        tensor = tensor.op.inputs[0]
+    return tensor

@@ -101,8 +101,9 @@ class KindFinder:
         while operation is not tensor.op and self.known(tensor).is_mixed:
             operation = tensor.op
             tensor = next((item for item in operation.inputs if self.known(item).is_mixed), tensor)
-        is_of_tokens = operation and operation.inputs and not operation.type.startswith("Ragged")
-        return operation if is_of_tokens else None
+        if not operation or not operation.inputs:
+            return None
+        return None if facts_of(operation.type).makes_or_reads_rows else operation
 
     def _outputs_of(self, operation: tf.Operation) -> Sequence[Known]:
         """Returns what is known of the outputs of an op."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from kerasrec._src.trace.row_reductions import OF_ROWS
+from kerasrec._src.ops.table import Ragged, facts_of
 from kerasrec._src.trace.token_mixing import averages_open_axis
 
 _TOKEN_AXIS = (
@@ -57,18 +57,18 @@ _SPARSE = (
     "Reduce the rows themselves, tf.reduce_sum(rows, axis=1), or pad them to one length, "
     "rows.to_tensor(shape=[None, n])."
 )
-# By the op, for ops that take ragged rows, or what these consist of.
-_OF_ROWS: dict[str, str] = (
-    dict.fromkeys(OF_ROWS, _SEGMENTS)
-    | dict.fromkeys(("RaggedBincount", "DenseBincount", "Bincount"), _COUNTS)
-    | dict.fromkeys(("SparseSegmentSum", "SparseSegmentMean", "SparseSegmentSqrtN"), _LOOKUPS)
-    | {"RaggedTensorToSparse": _SPARSE}
-)
+_OF_ROWS: dict[Ragged | None, str] = {
+    Ragged.REDUCES: _SEGMENTS,
+    Ragged.REDUCES_SORTED: _SEGMENTS,
+    Ragged.COUNTS_INTEGERS: _COUNTS,
+    Ragged.LOOKS_UP_AND_REDUCES: _LOOKUPS,
+    Ragged.TO_SPARSE: _SPARSE,
+}
 
 
 def has_hint(operation: tf.Operation) -> bool:
     """Whether there is a hint for an op on ragged rows."""
-    return operation.type in _OF_ROWS
+    return facts_of(operation.type).ragged in _OF_ROWS
 
 
 def hint_for(operation: tf.Operation | None, is_of_other_rows: bool) -> str:
@@ -86,5 +86,5 @@ def hint_for(operation: tf.Operation | None, is_of_other_rows: bool) -> str:
     if operation and averages_open_axis(operation):
         return _PADDING
     if operation and has_hint(operation):
-        return _OF_ROWS[operation.type]
+        return _OF_ROWS[facts_of(operation.type).ragged]
     return _OTHER_ROWS if is_of_other_rows else _TOKEN_AXIS

@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from kerasrec._src.graph.types import Kind
 from kerasrec._src.ops.axes import Axes, Lost, Place, gathered, sizes
-from kerasrec._src.ops.table import Fails, Is, facts_of, has, places_after
+from kerasrec._src.ops.table import Is, Ragged, facts_of, has, places_after
 from kerasrec._src.ops.views import has_open_rows
 from kerasrec._src.trace.known import Entries, Known
 from kerasrec._src.trace.token_mixing import loses_tokens
@@ -31,13 +31,14 @@ def entries_after(operation: tf.Operation, inputs: Sequence[Known]) -> Sequence[
     """
     outputs, given = operation.outputs, [item.entries for item in inputs]
     facts = facts_of(operation.type)
-    if facts.fails is Fails.RAGGED_ROW_OUTSIDE:  # tf.gather(rows, node)
+    if facts.ragged is Ragged.LOOKS_UP:
         return [*[None] * (len(outputs) - 1), given[-2] or Entries(axis=0)]
-    if has(operation.type, Is.ROWS_OF_LIST):  # tf.map_fn(lambda row: ..., rows)
+    if facts.ragged is Ragged.FROM_LIST:
         return [*[None] * (len(outputs) - 1), Entries(axis=0)]
-    if has(operation.type, Is.RANGES):  # tf.ragged.range(n), or the places of rows[:, 1:]
+    if facts.ragged is Ragged.MAKES_RANGES:
         return [None, Entries(axis=0, crosses_rows=any(item.kind is Kind.WAVE for item in inputs))]
-    if facts.axes is gathered and has(operation.inputs[1].op.type, Is.RANGES):
+    indices = facts_of(operation.inputs[1].op.type) if facts.axes is gathered else None
+    if indices and indices.ragged is Ragged.MAKES_RANGES:
         return [given[0]]  # rows[:, 1:]
     if _reads_all(operation, inputs):
         return [Entries(is_total=True)] * len(outputs)

@@ -17,12 +17,11 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
+from kerasrec._src.ops.axes import gathered
+from kerasrec._src.ops.table import Holds, facts_of, source_of_passed
 from kerasrec._src.private import unseen_by_op_callbacks
 from kerasrec._src.trace.effects import assertion_of
 from kerasrec._src.trace.numbering import Step, step_of
-
-# The op that chooses what is repeated where rows meet another tensor.
-CHOICE_OP = "StatelessIf"
 
 Spec = tuple[tf.DType, tf.TensorShape]
 
@@ -112,27 +111,28 @@ def of_meeting(specs: Sequence[Spec]) -> RowTrace | None:
         # TensorFlow may keep these from before, and take them again where rows meet once more.
         lengths, count = found.row_lengths(), found.nrows()
     operations = graph.get_operations()
-    choices = [item.outputs[0].name for item in operations if item.type == CHOICE_OP]
-    lookups = [tensor.op for tensor in _passed_on(found.values).op.inputs]
-    if not choices or any(lookup.type != "GatherV2" for lookup in lookups):
+    choices = [item.outputs[0].name for item in operations if may_choose(item)]
+    lookups = [tensor.op for tensor in source_of_passed(found.values).op.inputs]
+    if not choices or any(facts_of(lookup.type).axes is not gathered for lookup in lookups):
         return None
     roles = {
-        _passed_on(count).name: Role.COUNT,
-        _passed_on(lengths).name: Role.LENGTHS,
-        _passed_on(found.row_splits).name: Role.SPLITS,
+        source_of_passed(count).name: Role.COUNT,
+        source_of_passed(lengths).name: Role.LENGTHS,
+        source_of_passed(found.row_splits).name: Role.SPLITS,
     }
     for lookup, source in zip(lookups, given, strict=True):
-        roles[_passed_on(lookup.inputs[1]).name] = Role.PLACES if are_splits(source) else Role.IDS
+        roles[source_of_passed(lookup.inputs[1]).name] = (
+            Role.PLACES if are_splits(source) else Role.IDS
+        )
     asserted = filter(None, map(assertion_of, operations))
     roles |= {assertion.condition.name: Role.TRUE for assertion in asserted}
     return _trace(graph, [*given, *entries], roles, choices[0])
 
 
-def _passed_on(tensor: tf.Tensor) -> tf.Tensor:
-    """Returns the tensor that ops passed on to give this one."""
-    while tensor.op.type == "Identity":
-        (tensor,) = tensor.op.inputs
-    return tensor
+def may_choose(operation: tf.Operation) -> bool:
+    """Whether an op may be the one that chooses what is repeated where rows meet something."""
+    is_conditional = facts_of(operation.type).holds is Holds.TWO_BRANCHES
+    return is_conditional and not operation.op_def.is_stateful
 
 
 def are_splits(tensor: tf.Tensor) -> bool:

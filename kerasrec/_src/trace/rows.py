@@ -19,44 +19,37 @@ from functools import partial
 import tensorflow as tf
 
 from kerasrec._src.graph.types import Kind
-from kerasrec._src.ops.views import cut_of_rows
+from kerasrec._src.ops.axes import gathered, joined, sliced
+from kerasrec._src.ops.shapes import (
+    bounded_size,
+    computes_bounds,
+    first_size,
+    lengths_of_splits,
+    moved_bound,
+)
+from kerasrec._src.ops.table import Is, Ragged, facts_of, has
+from kerasrec._src.ops.views import compared_as_equal, cut_of_rows, is_log_of_sum
 from kerasrec._src.trace.known import Known
 from kerasrec._src.trace.numbering import Numbering
-from kerasrec._src.trace.row_reductions import (
-    OF_ROWS,
-    SEGMENT_OPS,
-    is_log_of_sum,
-    log_of_sum,
-    width_of_counts,
-)
+from kerasrec._src.trace.row_reductions import log_of_sum, reduced
 from kerasrec._src.trace.row_traces import (
-    CHOICE_OP,
     Role,
     are_splits,
+    may_choose,
     of_joined,
     of_meeting,
     of_splits,
 )
 from kerasrec._src.trace.token_count import begins_with_count
 
-_PADDING_OP = "RaggedTensorToTensor"
-# Makes a list of rows, over which a loop such as tf.map_fn runs.
-_TO_LIST = "RaggedTensorToVariant"
-# Ops that compute the bounds of a slice: how far the result moves, from how far both inputs move.
-_OF_BOUNDS: dict[str, Callable[[int, int], int | None]] = {
-    "AddV2": lambda one, other: one + other,
-    "Sub": lambda one, other: one - other,
-    "Minimum": lambda one, other: one if one == other else None,
-    "Maximum": lambda one, other: one if one == other else None,
-}
-# By these, the number of rows is computed from a column.
-_OF_SIZES = frozenset({"Cast", "Identity", "StridedSlice"})
 # The roles of what tells a padding op where rows begin and end.
 _PARTITIONS = ([Role.SPLITS], [Role.COUNT, Role.IDS])
 # Stands for the number of a tensor of entries, whatever they are.
 _OF_ENTRIES = -1
-# The inputs of `CHOICE_OP` that are the numbers of rows of the two tensors that meet.
+# Where rows meet something else, the inputs of the op that chooses what is repeated that are the
+# numbers of rows of both.
 _NUMBERS_OF_ROWS = (1, 3)
+_REDUCING = (Ragged.REDUCES, Ragged.REDUCES_SORTED, Ragged.COUNTS_INTEGERS)
 
 Scope = tuple[object, ...]
 
@@ -146,9 +139,9 @@ class RowsFinder:
             operation: Any op.
             known: What is known of all tensors before it, by name.
         """
-        if operation.type == CHOICE_OP:
+        if may_choose(operation):
             self._learn_meeting(operation, known)
-        elif operation.type in SEGMENT_OPS and begins_with_count(
+        elif facts_of(operation.type).ragged is Ragged.REDUCES and begins_with_count(
             operation.inputs[2], lambda tensor: known[tensor.name].kind
         ):
             number = self._numbering.number(operation.inputs[2])
@@ -189,11 +182,12 @@ class RowsFinder:
             role, splits = self._role(count)
             if role is Role.COUNT:
                 return self._before(count, splits)
-            if count.op.type == "Shape":
+            if has(count.op.type, Is.SHAPE):
                 (column,) = count.op.inputs
                 is_column = (column.shape.rank or 0) > 1 and column.shape[1] == 1
                 return column if is_column and known[column.name].kind is Kind.TOKEN else None
-            if count.op.type not in _OF_SIZES:
+            is_sliced = facts_of(count.op.type).axes is sliced
+            if not (is_sliced or has(count.op.type, Is.SAME_NUMBERS)):
                 return None
             count = count.op.inputs[0]
 
@@ -218,9 +212,12 @@ class RowsFinder:
         """Returns a tensor before an op that is equal to the op's output, if rows meet a column."""
         if not self._have_met:
             return None
-        if operation.type == "GatherV2" and self._role(operation.inputs[1])[0] is Role.PLACES:
+        if (
+            facts_of(operation.type).axes is gathered
+            and self._role(operation.inputs[1])[0] is Role.PLACES
+        ):
             return operation.inputs[0]
-        if operation.type not in ("ConcatV2", "Identity"):
+        if not (facts_of(operation.type).axes is joined or has(operation.type, Is.PASSING)):
             return None
         role, splits = self._role(operation.outputs[0])
         return self._before(operation.outputs[0], splits) if role is Role.SPLITS else None
@@ -236,18 +233,20 @@ class RowsFinder:
 
         The values are computed from some that are looked up by row numbers or places of entries.
         """
-        equal = condition.op.inputs[0].op if condition.op.type == "All" else condition.op
-        if equal.type != "Equal":
+        compared = compared_as_equal(condition)
+        if compared is None:
             return False
-        (splits, last), (shape, first) = map(_element, equal.inputs)
-        if splits is None or shape is None or (last, first) != (-1, 0) or shape.op.type != "Shape":
+        (splits, last), (shape, first) = map(_element, compared)
+        if splits is None or shape is None or (last, first) != (-1, 0):
+            return False
+        if not has(shape.op.type, Is.SHAPE):
             return False
         (values,) = shape.op.inputs
         number = self._numbering.number(splits)
         return any(
             self._role(source.op.inputs[1]) in ((Role.IDS, number), (Role.PLACES, number))
             for source in values.op.inputs
-            if source.op.type == "GatherV2" and source.shape.rank == values.shape.rank
+            if facts_of(source.op.type).axes is gathered and source.shape.rank == values.shape.rank
         )
 
     def reduction(self, operation: tf.Operation) -> Callable[[], tf.Tensor] | None:
@@ -261,18 +260,19 @@ class RowsFinder:
             return None if splits is None else partial(_number_of_rows, splits, output.dtype)
         if is_log_of_sum(operation):
             return partial(log_of_sum, operation)
-        if operation.type not in OF_ROWS or not self.leads_back(operation):
+        ragged = facts_of(operation.type).ragged
+        if ragged not in _REDUCING or not self.leads_back(operation):
             return None
-        if operation.type in SEGMENT_OPS and self.counts_rows(operation.inputs[2].op):
+        if ragged is Ragged.REDUCES and self.counts_rows(operation.inputs[2].op):
             return None
-        place, reduce = OF_ROWS[operation.type]
-        given = operation.inputs[place]
-        splits = self.splits_of(given) if place else given
+        entries, ids, *_ = operation.inputs
+        splits = self.splits_of(ids)
+        if ragged is Ragged.COUNTS_INTEGERS:
+            splits, entries, *_ = operation.inputs
         if splits is None:
             return None
-        entries = operation.inputs[1 - place]
         rows = tf.RaggedTensor.from_row_splits(entries, splits, validate=False)
-        return lambda: reduce(operation, rows)
+        return partial(reduced, operation, rows)
 
     def _makes_rows(self, operation: tf.Operation, known: Mapping[str, Known]) -> bool:
         """Whether an op's first output is the splits of one row for each token, in their order."""
@@ -281,28 +281,21 @@ class RowsFinder:
         given = list(operation.inputs)
         has_value = [_has_value_for_each_token(tensor, known) for tensor in given]
         are_shared = [known[tensor.name].kind is Kind.SHARED for tensor in given]
-        match operation.type:
-            case "Cast":
-                return self.are_of_tokens(given[0])
-            case "RaggedRange":  # tf.ragged.range(n), or the places of rows[:, 1:]
+        facts = facts_of(operation.type)
+        match facts.ragged:
+            case Ragged.MAKES_RANGES:
                 moves = [self._moves(tensor, known) for tensor in given]
                 return moves == [1, 1, 0] or (moves == [0, 0, 0] and any(has_value))
-            case "RaggedTensorFromVariant":  # tf.map_fn(lambda row: ..., rows)
+            case Ragged.FROM_LIST:
                 return len(operation.outputs) == 2 and has_value[0]
-            case "RaggedGather":  # tf.gather(rows, node)
+            case Ragged.LOOKS_UP:
                 return all(are_shared[:-1]) and has_value[-1]
-            case "ConcatV2" if len(given) == 3:  # From lengths.
-                sums, start = given[1].op, tf.get_static_value(given[0])
-                return (
-                    start is not None
-                    and start.tolist() == [0]
-                    and sums.type == "Cumsum"
-                    and not (sums.get_attr("exclusive") or sums.get_attr("reverse"))
-                    and _has_value_for_each_token(sums.inputs[0], known)
-                )
-            case "StridedSlice":
-                return self._are_joined(operation.outputs[0])
-        return False
+        if has(operation.type, Is.CASTING):
+            return self.are_of_tokens(given[0])
+        if facts.axes is sliced:
+            return self._are_joined(operation.outputs[0])
+        lengths = lengths_of_splits(operation)
+        return lengths is not None and _has_value_for_each_token(lengths, known)
 
     def are_of_tokens(self, tensor: tf.Tensor) -> bool:
         """Whether a tensor is known to be the splits of one row for each token, in their order."""
@@ -318,10 +311,9 @@ class RowsFinder:
         is_scalar = tensor.shape.rank == 0 and known[tensor.name].kind is Kind.SHARED
         if is_scalar or _has_value_for_each_token(tensor, known):
             return 0
-        if operation.type in _OF_BOUNDS:
-            one, other = (self._moves(item, known) for item in operation.inputs)
-            return None if one is None or other is None else _OF_BOUNDS[operation.type](one, other)
-        if operation.type != "StridedSlice" or operation.inputs[0].shape.rank != 1:
+        if computes_bounds(operation):
+            return moved_bound(operation, [self._moves(item, known) for item in operation.inputs])
+        if facts_of(operation.type).axes is not sliced or operation.inputs[0].shape.rank != 1:
             return None
         is_bound = cut_of_rows(operation) in (slice(None, -1, 1), slice(1, None, 1))
         return 1 if is_bound and self.are_of_tokens(operation.inputs[0]) else None
@@ -329,10 +321,10 @@ class RowsFinder:
     def _are_joined(self, splits: tf.Tensor) -> bool:
         """Whether splits are those of `tf.concat([rows, ...], axis=1)` of rows of tokens."""
         gather = splits.op.inputs[0].op
-        if gather.type != "RaggedGather" or len(gather.inputs) != 3:
+        if facts_of(gather.type).ragged is not Ragged.LOOKS_UP or len(gather.inputs) != 3:
             return False
         joined_splits, joined_values = gather.inputs[0].op, gather.inputs[1].op
-        if joined_splits.type != "ConcatV2" or joined_values.type != "ConcatV2":
+        if any(facts_of(made.type).axes is not joined for made in (joined_splits, joined_values)):
             return False
         # Splits after the first ones are `splits[1:] + number_of_entries_before`.
         parts = [
@@ -343,10 +335,10 @@ class RowsFinder:
         if len(parts) != len(values) or not all(map(self.are_of_tokens, parts)):
             return False
         given = [tensor for pair in zip(values, parts, strict=True) for tensor in pair]
-        joined = of_joined(tuple((tensor.dtype, tensor.shape) for tensor in given))
-        numbers = dict(zip(joined.given, map(self._numbering.number, given), strict=True))
-        (name,) = joined.roles
-        found = self._numbering.numbers_as(joined.steps, numbers)[name]
+        trace = of_joined(tuple((tensor.dtype, tensor.shape) for tensor in given))
+        numbers = dict(zip(trace.given, map(self._numbering.number, given), strict=True))
+        (name,) = trace.roles
+        found = self._numbering.numbers_as(trace.steps, numbers)[name]
         return found == self._numbering.number(splits)
 
     def known(self, tensor: tf.Tensor) -> list[tf.Tensor]:
@@ -387,19 +379,20 @@ class RowsFinder:
         """Whether an op makes one value per token from rows."""
         if not self._roles:
             return False
-        if operation.type in OF_ROWS:
-            place, _ = OF_ROWS[operation.type]
-            role, _ = self._role(operation.inputs[place])
-            if operation.type in SEGMENT_OPS:
-                count, _ = self._role(operation.inputs[2])
-                return role is Role.IDS and count in (Role.COUNT, Role.OTHER_COUNT)
-            if place:  # As it is, it has no results for the last rows if these are empty.
-                return role is Role.IDS and self._replaces
-            return role is Role.SPLITS and width_of_counts(operation) is not None
-        if operation.type == _PADDING_OP:
-            return [self._role(tensor)[0] for tensor in list(operation.inputs)[3:]] in _PARTITIONS
-        if operation.type == _TO_LIST:
-            return self.are_of_tokens(operation.inputs[0])
+        ragged = facts_of(operation.type).ragged
+        roles = [self._role(tensor)[0] for tensor in operation.inputs] if ragged else []
+        match ragged:
+            case Ragged.REDUCES:
+                return roles[1] is Role.IDS and roles[2] in (Role.COUNT, Role.OTHER_COUNT)
+            case Ragged.REDUCES_SORTED:
+                # As it is, it has no results for the last rows if these are empty.
+                return roles[1] is Role.IDS and self._replaces
+            case Ragged.COUNTS_INTEGERS:
+                return roles[0] is Role.SPLITS and bounded_size(operation.inputs[2]) is not None
+            case Ragged.PADS:
+                return roles[3:] in _PARTITIONS
+            case Ragged.TO_LIST:
+                return roles[0] is Role.SPLITS
         return any(self._role(output)[0] is Role.LENGTHS for output in operation.outputs)
 
     def counts_rows(self, operation: tf.Operation) -> bool:
@@ -411,11 +404,7 @@ class RowsFinder:
 
         `tf.math.unsorted_segment_mean` computes such a shape from its number of segments.
         """
-        first = shape.op.inputs[0] if shape.op.type == "ConcatV2" else shape
-        is_one = first.op.type in ("ExpandDims", "Pack", "StridedSlice")
-        if is_one and first.op.inputs[0].shape.rank == 0:
-            first = first.op.inputs[0]
-        return self.counts_rows(first.op)
+        return self.counts_rows(first_size(shape).op)
 
 
 def operations_before(tensor: tf.Tensor) -> Iterator[tf.Operation]:
@@ -439,7 +428,7 @@ def _with_sources(tensor: tf.Tensor) -> Iterator[tf.Tensor]:
 
 def _element(tensor: tf.Tensor) -> tuple[tf.Tensor | None, int]:
     """Returns the vector that a scalar is taken from, None if there is none, and its place."""
-    taken = cut_of_rows(tensor.op) if tensor.op.type == "StridedSlice" else None
+    taken = cut_of_rows(tensor.op) if facts_of(tensor.op.type).axes is sliced else None
     return (tensor.op.inputs[0], taken) if isinstance(taken, int) else (None, 0)
 
 

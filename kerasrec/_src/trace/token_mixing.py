@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from kerasrec._src.graph.types import Kind
 from kerasrec._src.ops.axes import Lost, Place
-from kerasrec._src.ops.table import Is, facts_of, has, is_given
+from kerasrec._src.ops.table import Is, Ragged, facts_of, has, is_given
 from kerasrec._src.ops.views import has_open_rows, static_value
 from kerasrec._src.trace.functions import held_functions
 from kerasrec._src.trace.known import Known
@@ -100,7 +100,7 @@ def _is_padded(tensor: tf.Tensor) -> bool:
     pending, seen = [tensor.op], set()
     while pending:
         operation = pending.pop()
-        if has(operation.type, Is.PADDING):
+        if facts_of(operation.type).ragged is Ragged.PADS:
             return True
         if facts_of(operation.type).is_elementwise and operation not in seen:
             seen.add(operation)

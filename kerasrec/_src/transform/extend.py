@@ -37,7 +37,7 @@ from kerasrec._src.graph.types import Kind, Type
 from kerasrec._src.graph.values import Branch, Node, Region, Value, branches
 from kerasrec._src.graph.writer import GraphWriter
 from kerasrec._src.ops.axes import averages, joined, sums
-from kerasrec._src.ops.table import Is, facts_of, has
+from kerasrec._src.ops.table import Is, Ragged, Reduction, facts_of, has
 from kerasrec._src.transform.dependence import connected_results, grown, wanted_values
 from kerasrec._src.transform.linkage import call_from_outside, new_linkage, set_linkage
 from kerasrec._src.transform.primitives import Cotangent, PrimitiveWriter, UnknownDrawError
@@ -228,7 +228,8 @@ class _BodyGradient:
 
     def _primitive(self, node: nodes.Primitive) -> None:
         facts = facts_of(node.op)
-        if has(node.op, Is.SEGMENT_SUM) and isinstance(node.inputs[1].node, nodes.Rows):
+        is_of_rows = facts.ragged is Ragged.REDUCES and facts.reduction is Reduction.SUM
+        if is_of_rows and isinstance(node.inputs[1].node, nodes.Rows):
             self._sum_over_rows(node)
         elif facts.axes is joined and _joins_columns(node):
             self._columns(node)

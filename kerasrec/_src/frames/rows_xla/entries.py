@@ -16,9 +16,8 @@ from kerasrec._src.graph.nodes import Accumulate, Computed, Enter, Leave, Primit
 from kerasrec._src.graph.types import Kind
 from kerasrec._src.graph.values import Each, Node, Region, Value, each_of
 from kerasrec._src.ops.axes import SUMMED, Place, broadcast, gathered, reshaped, sliced
-from kerasrec._src.ops.table import Fails, Is, facts_of, has, places_after
+from kerasrec._src.ops.table import Is, Ragged, facts_of, has, places_after
 from kerasrec._src.ops.views import cut_of_rows, gathers_rows
-from kerasrec._src.trace.row_reductions import SEGMENT_OPS
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ def filled_like(node: Node) -> Value | None:
 
 def looks_up_ragged(node: Node) -> bool:
     """Whether an op looks up rows of a table of ragged rows."""
-    return facts_of(node.op).fails is Fails.RAGGED_ROW_OUTSIDE
+    return facts_of(node.op).ragged is Ragged.LOOKS_UP
 
 
 def _is_of_rows(node: Node) -> bool:
@@ -113,7 +112,7 @@ def rows_of(value: Value) -> RowsOf | None:
 
 def _rows_of(value: Value) -> RowsOf | None:
     node = value.node
-    if value.type.kind is Kind.TOKEN or node.op in SEGMENT_OPS:
+    if value.type.kind is Kind.TOKEN or facts_of(node.op).ragged is Ragged.REDUCES:
         return RowsOf()
     if isinstance(node, Leave | Rows):
         region = node.entries if isinstance(node, Rows) else node.inputs[0].region
@@ -208,7 +207,7 @@ def mixes_rows(node: Node) -> bool:
 def is_of_entries_alone(node: Node) -> bool:
     """Whether an op may be compiled only since it is one on entries of ragged rows."""
     is_gather = facts_of(node.op).axes is gathered and is_ids(node.inputs[1])
-    return is_gather or looks_up_ragged(node) or node.op in SEGMENT_OPS
+    return is_gather or looks_up_ragged(node) or facts_of(node.op).ragged is Ragged.REDUCES
 
 
 def refusal(node: Node) -> str | None:
@@ -245,7 +244,7 @@ def _refusal_of_op(node: Computed, lookups: set[Lookup | None]) -> str | None:
     if any(map(_is_splits, node.inputs)):
         is_part = _cuts(node, 1, None) or _cuts(node, None, -1)
         return None if is_part else f"computes {node.op} of where rows begin"
-    if node.op in SEGMENT_OPS:
+    if facts_of(node.op).ragged is Ragged.REDUCES:
         data, ids, _ = node.inputs
         is_right = is_ids(ids) and rows_of(data) == rows_of(ids)
         return None if is_right else f"computes {node.op} of what is not entries of rows"
