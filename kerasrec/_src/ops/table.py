@@ -279,7 +279,7 @@ _MOVED = Is.MOVING | Is.SLOPE_ONE
 def _reduces(reduction: Reduction, is_sorted: bool = False) -> Op:
     """Makes the row of an op that reduces rows by their numbers."""
     ragged = Ragged.REDUCES_SORTED if is_sorted else Ragged.REDUCES
-    facts = Is.WIDENED if reduction is Reduction.SUM else Is.NOTHING
+    facts = Is.WIDENED | Is.SLOPE_ONE if reduction is Reduction.SUM else Is.NOTHING
     return Op(axes.along_first, facts, ragged=ragged, reduction=reduction)
 
 

@@ -39,10 +39,10 @@ from kerasrec._src.graph.writer import GraphWriter
 from kerasrec._src.ops.axes import averages, joined, sums
 from kerasrec._src.ops.table import Is, Ragged, Reduction, facts_of, has
 from kerasrec._src.transform.dependence import connected_results, grown, wanted_values
-from kerasrec._src.transform.linkage import call_from_outside, new_linkage, set_linkage
 from kerasrec._src.transform.primitives import Cotangent, PrimitiveWriter, UnknownDrawError
 from kerasrec._src.transform.reads import Reads, only_adds_or_moves, with_reads
 from kerasrec._src.transform.recompute import Group, in_groups, is_weight, unrepeatable, variable_of
+from kerasrec._src.transform.tag import call_from_outside, new_linkage, set_linkage
 
 _ROW_IDS = Type(tf.int32, (None,), Kind.WAVE)
 # Nodes through which values enter or leave a body.
@@ -125,29 +125,22 @@ def _gradient_of(
         results: The results that depend on each value. An output on which no result depends has
             no entrance. With None, all differentiable outputs have one.
     """
-    return Sweep(
-        [_gradient_parameter(output, results) for output in sweep.outputs],
-        [_gradient_output(parameter, wanted) for parameter in sweep.parameters],
-        [],
-        [],
-    )
 
+    def entrance(output: nodes.Result | None) -> nodes.Entrance | None:
+        if output is None or not output.types[0].is_differentiable:
+            return None
+        if results is not None and not results.get(output.output()):
+            return None
+        name = f"d_{output.name or 'output'}"
+        return nodes.Entrance([], output.types, None, output.source, name=name)
 
-def _gradient_parameter(
-    output: nodes.Result | None, results: dict[Value, frozenset[str]] | None
-) -> nodes.Entrance | None:
-    if output is None or not output.types[0].is_differentiable:
-        return None
-    if results is not None and not results.get(output.output()):
-        return None
-    name = f"d_{output.name or 'output'}"
-    return nodes.Entrance([], output.types, None, output.source, name=name)
+    def exit_of(parameter: nodes.Entrance | None) -> nodes.Result | None:
+        if parameter is None or parameter.output() not in wanted:
+            return None
+        name = f"d_{parameter.name}"
+        return nodes.Result([], parameter.types, None, parameter.source, name=name)
 
-
-def _gradient_output(parameter: nodes.Entrance | None, wanted: set[Value]) -> nodes.Result | None:
-    if parameter is None or parameter.output() not in wanted:
-        return None
-    return nodes.Result([], parameter.types, None, parameter.source, name=f"d_{parameter.name}")
+    return Sweep([*map(entrance, sweep.outputs)], [*map(exit_of, sweep.parameters)], [], [])
 
 
 @dataclass(eq=False)
@@ -227,89 +220,99 @@ class _BodyGradient:
             RULES[type(node)](self, node)
 
     def _primitive(self, node: nodes.Primitive) -> None:
-        facts = facts_of(node.op)
-        is_of_rows = facts.ragged is Ragged.REDUCES and facts.reduction is Reduction.SUM
-        if is_of_rows and isinstance(node.inputs[1].node, nodes.Rows):
-            self._sum_over_rows(node)
-        elif facts.axes is joined and _joins_columns(node):
-            self._columns(node)
-        elif facts.axes in (averages, sums) and _axes_of_each(node):
-            self._reduction(node)
-        else:
-            self._by_registry(node)
-
-    def _by_registry(self, node: nodes.Primitive) -> None:
-        cotangents = self._totals(node.outputs)
-        inputs = [value for value in node.inputs if value in self.wanted]
-        if not cotangents or not inputs:
+        totals = self._totals(node.outputs)
+        if not totals or self.wanted.isdisjoint(node.inputs):
             return
         if has(node.op, Is.IN_PYTHON):
             reason = "TensorFlow computes it only in the graph that calls the Python function"
             self._obstacle(f"tf.py_function at {node.source}", reason)
             return
-        region = self.graph.where_read.get(node, node.region)
-        start = len(self.writer.nodes)
+        region, start = self._region_of_gradient(node), len(self.writer.nodes)
         try:
-            gradients = self.primitives.gradients(node, cotangents, inputs, region)
+            gradients = self._gradients(node, totals, region)
         except LookupError:
             self._obstacle(f"{node.op} at {node.source}", "TensorFlow has none for it")
-            return
         except UnknownDrawError as error:
             self._obstacle(f"{node.op} at {node.source}", str(error))
-            return
-        self._add_gradients([node], start, region, gradients)
+        else:
+            self._add_gradients([node], start, region, gradients)
+
+    def _gradients(
+        self, node: nodes.Primitive, totals: dict[Value, Value], region: Region | None
+    ) -> list[tuple[Value, Cotangent]]:
+        """Returns what an op contributes to the cotangents of its inputs.
+
+        TensorFlow's rules for some ops read at run time what is known here.
+        """
+        apply, source, facts = self.primitives.apply, node.source, facts_of(node.op)
+        value, total = node.inputs[0], next(iter(totals.values()))
+        is_of_rows = facts.ragged is Ragged.REDUCES and facts.reduction is Reduction.SUM
+        if is_of_rows and isinstance(node.inputs[1].node, nodes.Rows):
+            # A gather. TensorFlow's rule needs a dozen ops, because segment ids may be negative.
+            rows = apply(tf.gather, [total, node.inputs[1]], region, source, value.type.kind)
+            return [(value, (rows,))]
+        if facts.axes is joined and _joins_columns(node):
+            # A split. TensorFlow's rule cuts out each part by the shapes of all parts.
+            *values, axis = node.inputs
+            sizes = [(part.type.shape or ())[_axis_of_one(axis)] for part in values]
+            parts = self.primitives.split(total, sizes, _static(axis), region, source)
+            return [(part, (cotangent,)) for part, cotangent in zip(values, parts, strict=True)]
+        axes = _axes_of_each(node) if facts.axes in (averages, sums) else ()
+        if axes:
+            # A broadcast. TensorFlow's rule finds out from shapes which axes were reduced.
+            shape = value.type.shape or ()
+            kept = [1 if axis in axes else dim for axis, dim in enumerate(shape, start=1)]
+            is_mean = facts.axes is averages
+            count = math.prod(shape[axis - 1] or 0 for axis in axes) if is_mean else 1
+
+            def with_axes(tensor: tf.Tensor) -> tf.Tensor:
+                reshaped = tf.reshape(tensor, [-1, *kept])
+                return reshaped if count == 1 else reshaped / count
+
+            def spread(tensor: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
+                return tf.broadcast_to(tensor, tf.shape(like))
+
+            first = apply(with_axes, [total], region, source)
+            return [(value, (apply(spread, [first, value], region, source),))]
+        wanted = [value for value in node.inputs if value in self.wanted]
+        return list(self.primitives.gradients(node, totals, wanted, region).items())
+
+    def _region_of_gradient(self, node: Node) -> Region | None:
+        """Returns the region of an op's gradient: the tokens that have a cotangent."""
+        return self.graph.where_read.get(node, node.region)
 
     def _add_gradients(
         self,
         nodes: Sequence[Node],
         start: int,
         region: Region | None,
-        gradients: dict[Value, Cotangent],
+        gradients: Iterable[tuple[Value, Cotangent]],
     ) -> None:
         """Adds what some ops contribute to the cotangents of values.
+
+        It is zero if no result that depends on the ops is read. This is known only when a gradient
+        is asked for. If all results depend on the ops, some result is always read.
 
         Args:
             nodes: The ops.
             start: The place of the first op of their gradient among the writer's nodes.
             region: The region of their gradient.
-            gradients: The contribution to the cotangent of each value.
+            gradients: Values, each with a contribution to its cotangent.
         """
-        self._note_results(nodes, start)
-        for value, cotangent in gradients.items():
-            self._add_from(region, value, self._where_read(nodes, cotangent))
-
-    def _note_results(self, nodes: Sequence[Node], start: int) -> None:
-        """Records which results depend on some ops, for these and for the ops of their gradient.
-
-        If all results depend on the ops, nothing is recorded, because some result is always read.
-
-        Args:
-            nodes: The ops.
-            start: The place of the first op of their gradient among the writer's nodes.
-        """
+        last, read_by = nodes[-1], self.graph.read_by
         if self.results is not None and not only_adds_or_moves(nodes):
             values = [value for node in nodes for value in node.outputs]
             results = frozenset().union(*(self.results.get(value, ()) for value in values))
             if not results >= self.every_result:
-                self.graph.read_by[nodes[-1]] = results
-        if nodes[-1] in self.graph.read_by:
-            added = self.writer.nodes[start:]
-            self.graph.read_by.update(dict.fromkeys(added, self.graph.read_by[nodes[-1]]))
-
-    def _where_read(self, nodes: Sequence[Node], cotangent: Cotangent) -> Cotangent:
-        """Returns the cotangent from some ops, or zero if no result that depends on them is read.
-
-        Which results are read is known only when a gradient is asked for.
-        """
-        results = self.graph.read_by.get(nodes[-1])
-        if results is None:
-            return cotangent
-        first, *indices = cotangent
-        is_read = self._shared_cotangent(results, Type(tf.bool, ()))
-        region = self.graph.where_read.get(nodes[-1], nodes[-1].region)
-        source, kind = nodes[-1].source, first.type.kind
-        chosen = self.primitives.apply(_or_zero, [is_read, first], region, source, kind)
-        return (chosen, *indices)
+                read_by[last] = results
+        if last in read_by:
+            read_by.update(dict.fromkeys(self.writer.nodes[start:], read_by[last]))
+        for value, (first, *indices) in gradients:
+            if last in read_by:
+                is_read = self._shared_cotangent(read_by[last], Type(tf.bool, ()))
+                kind = first.type.kind
+                first = self.primitives.apply(_or_zero, [is_read, first], region, last.source, kind)
+            self._add_from(region, value, (first, *indices))
 
     def _obstacle(self, where: str, reason: str) -> None:
         order = ("gradient", "second derivative", "third derivative")[min(self.order, 3) - 1]
@@ -325,7 +328,7 @@ class _BodyGradient:
             self._obstacle(group.title, obstacle)
             return
         wanted = {value: self._variable(value) if is_weight(value) else value for value in sources}
-        region = self.graph.where_read.get(group.nodes[-1], group.nodes[-1].region)
+        region = self._region_of_gradient(group.nodes[-1])
         # As two ops: values per token are kept for their readers, sums over tokens run at the end.
         for is_token in (True, False):
             part = {
@@ -340,7 +343,7 @@ class _BodyGradient:
                 except LookupError:
                     self._obstacle(group.title, "TensorFlow has none for an op in it")
                     return
-                self._add_gradients(group.nodes, start, region, gradients)
+                self._add_gradients(group.nodes, start, region, gradients.items())
 
     def _variable(self, handle: Value) -> Value:
         """Returns the value of a variable, which takes the cotangents of the variable's handle."""
@@ -397,59 +400,6 @@ class _BodyGradient:
             inputs = [rows, self.writer.add(ids).output(), value]
             rows = self.primitives.apply(_sum_of_rows, inputs, value.region, node.source)
         self._add(value, rows)
-
-    def _sum_over_rows(self, node: nodes.Primitive) -> None:
-        """The gradient of a sum over the entries of rows is a gather.
-
-        TensorFlow's rule needs a dozen ops, because segment ids may be negative.
-        """
-        entries, ids, _ = node.inputs
-        total = self._total(node.output())
-        if total is not None and entries in self.wanted:
-            kind = entries.type.kind
-            rows = self.primitives.apply(tf.gather, [total, ids], node.region, node.source, kind)
-            self._add(entries, rows)
-
-    def _reduction(self, node: nodes.Primitive) -> None:
-        """The gradient of a sum or mean is a broadcast.
-
-        TensorFlow's rule works out at run time, from shapes, which axes were reduced.
-        """
-        value, total = node.inputs[0], self._total(node.output())
-        if total is None or value not in self.wanted:
-            return
-        axes, shape = _axes_of_each(node), value.type.shape or ()
-        kept = [1 if axis in axes else dim for axis, dim in enumerate(shape, start=1)]
-        count = (
-            math.prod(shape[axis - 1] or 0 for axis in axes)
-            if facts_of(node.op).axes is averages
-            else 1
-        )
-
-        def with_axes(tensor: tf.Tensor) -> tf.Tensor:
-            reshaped = tf.reshape(tensor, [-1, *kept])
-            return reshaped if count == 1 else reshaped / count
-
-        def spread(tensor: tf.Tensor, like: tf.Tensor) -> tf.Tensor:
-            return tf.broadcast_to(tensor, tf.shape(like))
-
-        region, start = self.graph.where_read.get(node, node.region), len(self.writer.nodes)
-        first = self.primitives.apply(with_axes, [total], region, node.source)
-        wide = self.primitives.apply(spread, [first, value], region, node.source)
-        self._add_gradients([node], start, region, {value: (wide,)})
-
-    def _columns(self, node: nodes.Primitive) -> None:
-        """The gradient of a concatenation is a split.
-
-        TensorFlow's rule cuts out each part by the shapes of all parts, which it reads at run time.
-        """
-        *values, axis = node.inputs
-        total = self._total(node.output())
-        if total is not None and any(value in self.wanted for value in values):
-            sizes = [(value.type.shape or ())[_axis_of_one(axis)] for value in values]
-            parts = self.primitives.split(total, sizes, _static(axis), node.region, node.source)
-            for value, part in zip(values, parts, strict=True):
-                self._add(value, part)
 
     def _collect(self, node: nodes.Collect) -> None:
         value, *index = node.inputs

@@ -12,7 +12,9 @@ not passed to the calls, but become tables that all calls share (`per_root.py`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from kerasrec._src.errors import SignatureError
 from kerasrec._src.graph.carried import FOR_ERRORS
@@ -22,24 +24,30 @@ from kerasrec._src.graph.graph import (
     CallSite,
     FunctionGraph,
     FunctionGraphs,
+    Linkage,
     Memo,
     Sweep,
     TaggedGraph,
     Traced,
+    present,
 )
 from kerasrec._src.graph.nodes import (
     Argument,
+    Call,
     CallOf,
     Collect,
     Computed,
     Entrance,
+    LoopEnter,
+    LoopExit,
+    LoopNext,
     Parameter,
     Result,
+    Return,
     RowsOfRoots,
 )
 from kerasrec._src.graph.values import Node, Region, Value
 from kerasrec._src.graph.writer import GraphWriter
-from kerasrec._src.transform.linkage import new_linkage
 from kerasrec._src.transform.per_root import (
     PerRoot,
     TableRows,
@@ -70,8 +78,10 @@ def tag(graphs: FunctionGraphs, memo: bool = False, across_roots: bool = False) 
         tagging.place(function)
     for function in graphs:
         tagging.connect(function)
-    tagging.call_from_outside(graphs.entry)
     graph = TaggedGraph(tagging.bodies, graphs.entry, tagging.call_sites, tagging.shared)
+    label = len(graph.call_sites)
+    graph.call_sites[label] = CallSite(label, None, graphs.entry, linkages=(Linkage(),))
+    call_from_outside(graph, 0)
     if per_root is not None:
         entry = graphs.functions[graphs.entry]
         places = [place for place, node in enumerate(entry.parameters) if node in per_root]
@@ -167,14 +177,6 @@ class _Tagging:
             if value in self._moved:
                 traced.values[name] = self._moved[value]
 
-    def call_from_outside(self, entry: str) -> None:
-        """Adds the last call site, which passes ARGUMENTs of the whole program to the entry."""
-        arguments = [
-            Argument([], node.types, None, node.source, name=node.name).output()
-            for node in self.bodies[entry].parameters
-        ]
-        self._site(CallSite(len(self.call_sites), None, entry), arguments)
-
     def _taken(self, function: FunctionGraph) -> list[Parameter]:
         """The arguments that the body takes: all but those that become tables."""
         per_root = self._per_root or {}
@@ -234,19 +236,12 @@ class _Tagging:
         ]
         if len(arguments) < len(self.bodies[node.callee].parameters):
             arguments.append(self._writer.into(_root_of(body), region))
-        site = self._site(
-            CallSite(label, body.name, node.callee, region, node.source, callee.is_loop),
-            arguments,
-        )
+        site = CallSite(label, body.name, node.callee, region, node.source, callee.is_loop)
+        first = new_linkage(site, arguments, self.bodies[node.callee].sweeps[0])
+        site = self.call_sites[label] = replace(site, linkages=(first,))
         body.sweeps[0].nodes += [*site.calls, *site.returns]
         for old, new in zip(node.outputs, site.returns, strict=True):
             self._moved[old] = new.output()
-
-    def _site(self, site: CallSite, arguments: list[Value]) -> CallSite:
-        """Adds a call site with its first linkage."""
-        first = new_linkage(site, arguments, self.bodies[site.callee].sweeps[0])
-        found = self.call_sites[site.label] = replace(site, linkages=(first,))
-        return found
 
     def _region(self, region: Region | None) -> Region | None:
         if region is None:
@@ -258,3 +253,59 @@ class _Tagging:
                 selector=self._value(region.selector),
             )
         return self._regions[region]
+
+
+def new_linkage(site: CallSite, values: Sequence[Value | None], callee: Sweep) -> Linkage:
+    """Makes a CALL for each value, and a RETURN for each output of a sweep of the callee.
+
+    The MERGEs of the sweep's parameters become readers of the CALLs. If the callee is a loop, the
+    nodes are ENTER, NEXT and EXIT. If no values are passed, the control edges of the RETURNs come
+    from the CALLs of the first linkage.
+
+    Args:
+        site: The call site. Its other linkages stay as they are.
+        values: The value for each parameter of the sweep; None if nothing is passed to it.
+        callee: The sweep of the callee.
+    """
+    enters: type[Call] = Call
+    if site.is_loop:
+        enters = LoopNext if site.caller == site.callee else LoopEnter
+    leaves = LoopExit if site.is_loop else Return
+    where = (site.region, site.source)
+    name: dict[str, Any] = {"label": site.label, "callee": site.callee}
+    calls: list[Call | None] = []
+    for value, parameter in zip(values, callee.parameters, strict=True):
+        if value is None or parameter is None:
+            calls.append(None)
+            continue
+        call = enters([value], [value.type], *where, **name)
+        parameter.inputs.append(call.output())
+        calls.append(call)
+    before = present(calls) or site.calls
+    returns = [
+        None
+        if out is None
+        else leaves([out.output()], out.types, *where, control=[*before], **name)
+        for out in callee.outputs
+    ]
+    return Linkage(tuple(calls), tuple(returns))
+
+
+def set_linkage(graph: TaggedGraph, label: int, index: int, found: Linkage) -> None:
+    """Replaces the linkage of a call site for the sweep at `index`."""
+    site = graph.call_sites[label]
+    linkages = (*site.linkages[:index], found, *site.linkages[index + 1 :])
+    graph.call_sites[label] = replace(site, linkages=linkages)
+
+
+def call_from_outside(graph: TaggedGraph, index: int) -> None:
+    """Adds a call from outside into the sweep of the entry at `index`, under the root's label."""
+    sweep = graph.bodies[graph.entry].sweeps[index]
+    values = [
+        parameter
+        and Argument(
+            [], parameter.types, None, None if index else parameter.source, name=parameter.name
+        ).output()
+        for parameter in sweep.parameters
+    ]
+    set_linkage(graph, graph.root.label, index, new_linkage(graph.root, values, sweep))
