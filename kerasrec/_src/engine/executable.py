@@ -32,7 +32,7 @@ from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.graph.nodes import SumCotangent, keys_of
 from kerasrec._src.graph.values import Node, Value
 from kerasrec._src.private import as_in_xla
-from kerasrec._src.transform.dependence import output_result, table_result
+from kerasrec._src.transform.reads import output_result, table_result
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from kerasrec._src.graph.values import Value
 from kerasrec._src.inspect.record import Recorder
 from kerasrec._src.inspect.run_trace import RunTrace
 from kerasrec._src.private import in_xla, show_to_tapes, unseen_by_op_callbacks, unseen_by_tapes
-from kerasrec._src.transform.dependence import output_result, table_result
+from kerasrec._src.transform.reads import output_result, table_result
 
 # Flat outputs, tables by name, and marks by result.
 Results = tuple[Sequence[tf.Tensor], dict[str, tf.Tensor], dict[str, tf.Tensor]]

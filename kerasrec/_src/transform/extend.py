@@ -38,9 +38,15 @@ from kerasrec._src.graph.values import Branch, Node, Region, Value, branches
 from kerasrec._src.graph.writer import GraphWriter
 from kerasrec._src.ops.axes import averages, joined, sums
 from kerasrec._src.ops.table import Is, Ragged, Reduction, facts_of, has
-from kerasrec._src.transform.dependence import connected_results, grown, wanted_values
 from kerasrec._src.transform.primitives import Cotangent, PrimitiveWriter, UnknownDrawError
-from kerasrec._src.transform.reads import Reads, only_adds_or_moves, with_reads
+from kerasrec._src.transform.reads import (
+    Reads,
+    connected_results,
+    grown,
+    only_adds_or_moves,
+    wanted_values,
+    with_reads,
+)
 from kerasrec._src.transform.recompute import Group, in_groups, is_weight, unrepeatable, variable_of
 from kerasrec._src.transform.tag import call_from_outside, new_linkage, set_linkage
 

@@ -28,12 +28,12 @@ from kerasrec._src.transform.derivative import (
     Derivative,
     Question,
     Read,
+    check_own_gradient,
     definition_of,
     derivative,
     parts_of,
 )
 from kerasrec._src.transform.derivative import cotangents as by_registry
-from kerasrec._src.transform.own_gradients import check_own_gradient
 from kerasrec._src.transform.recompute import Group
 from kerasrec._src.transform.simplify import broadcast_of, simpler, sum_of_broadcast
 

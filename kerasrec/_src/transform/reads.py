@@ -1,30 +1,41 @@
-"""Finds which results of a call are read, if one call ignores a result that another call reads.
+"""Finds what depends on what: the values that need a cotangent, and the results that are read.
 
-A value has a cotangent for a token if the call that made the token reads a result that depends on
-the value. If all calls of a function read the same results, this holds for all tokens or for none.
-Otherwise tokens carry the answer: for such a result, the function takes one more argument, a bool
-that says whether the result is read, and calls pass it on. If only such results depend on an op,
-its gradient is in a branch, for the tokens with a cotangent. So no infinite derivative is
-multiplied by a zero in place of a missing cotangent, not even in the sums over tokens for weights.
+A value has a cotangent for a token if a result that depends on the value is read. If none is, it
+has no cotangent, which is not the same as a cotangent of zero: where a derivative is infinite, zero
+times infinity is NaN, also in the sums over tokens for weights.
 
-The outside counts as reading all results; `dependence.py` handles those that it does not read.
+The outside may ignore results; this is known when a gradient is asked for, and before that it
+counts as reading all of them. One call of a function may ignore a result that another call reads.
+If all calls read the same results, a value has a cotangent for all tokens or for none. Otherwise
+tokens carry the answer: for such a result, the function takes one more argument, a bool that says
+whether the result is read, and calls pass it on. If only such results depend on an op, its gradient
+is in a branch, for the tokens with a cotangent.
 """
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import tensorflow as tf
 
-from kerasrec._src.graph.graph import Body, CallSite, Linkage, TaggedGraph
-from kerasrec._src.graph.nodes import Argument, Computed, Entrance
+from kerasrec._src.graph.graph import Body, CallSite, TaggedGraph
+from kerasrec._src.graph.nodes import (
+    Argument,
+    Call,
+    Computed,
+    Entrance,
+    RowsOfRoots,
+    Shared,
+    SumCotangent,
+)
 from kerasrec._src.graph.types import Kind, Type
 from kerasrec._src.graph.values import Branch, Node, Region, Value
 from kerasrec._src.graph.writer import GraphWriter
 from kerasrec._src.ops.table import Is, has
-from kerasrec._src.transform.dependence import grown, passes_cotangents
 from kerasrec._src.transform.primitives import PrimitiveWriter
 from kerasrec._src.transform.recompute import Group, in_groups
 
@@ -34,6 +45,74 @@ Readers = frozenset[Output | None]
 """The outputs of a body that depend on a value; None means a table, which every call keeps."""
 
 _BOOL = Type(tf.bool, ())
+
+_Item = TypeVar("_Item")
+
+
+def output_result(place: int) -> str:
+    """The name, as a result, of the program's flat output at `place`."""
+    return f"output {place}"
+
+
+def table_result(name: str) -> str:
+    """The name, as a result, of a table."""
+    return f"table {name}"
+
+
+def connected_results(graph: TaggedGraph) -> dict[Value, frozenset[str]]:
+    """Returns for each value of a tagged graph the names of the results that depend on it.
+
+    This does not distinguish between the call sites of a function; `Reads` does.
+    """
+    ends: dict[str, list[Value]] = defaultdict(list)
+    for place, node in enumerate(graph.bodies[graph.entry].outputs):
+        ends[output_result(place)].append(node.output())
+    for collect in graph.collects:
+        if collect.has_gradient:  # Rows without an index have no gradient.
+            ends[table_result(collect.name)].append(collect.inputs[0])
+    dependents: dict[Value, set[str]] = defaultdict(set)
+    for result, waiting in ends.items():
+        while waiting:
+            value = waiting.pop()
+            if result not in dependents[value] and passes_cotangents(value):
+                dependents[value].add(result)
+                waiting += value.node.inputs
+    return {value: frozenset(results) for value, results in dependents.items()}
+
+
+def passes_cotangents(value: Value) -> bool:
+    """Whether cotangents flow from a value to the inputs of its op."""
+    is_list = value.type.dtype in (tf.resource, tf.variant)
+    return (value.type.is_differentiable or is_list) and not has(value.node.op, Is.STOPPING)
+
+
+def wanted_values(graph: TaggedGraph) -> set[Value]:
+    """Returns the float and complex values that depend on arguments or on tensors from outside.
+
+    Constants, values computed from integers alone, and `tf.stop_gradient` need no cotangent.
+    """
+    wanted: set[Value] = set()
+    nodes = graph.nodes
+    size = -1
+    while size != len(wanted):
+        size = len(wanted)
+        for node in nodes:
+            is_source = isinstance(node, Shared | RowsOfRoots | SumCotangent | Argument)
+            if is_source or any(value in wanted for value in node.inputs):
+                wanted.update(filter(passes_cotangents, node.outputs))
+    return {value for value in wanted if value.type.is_differentiable}
+
+
+def grown(items: set[_Item], more: Callable[[set[_Item]], set[_Item]]) -> set[_Item]:
+    """Adds to a set what follows from it, until nothing new follows, and returns the result.
+
+    Args:
+        items: The set to begin with.
+        more: Returns the items that follow from a set.
+    """
+    while not more(items) <= items:
+        items = items | more(items)
+    return items
 
 
 def only_adds_or_moves(nodes: Iterable[Node]) -> bool:
@@ -192,93 +271,69 @@ class _Carrying:
     def __post_init__(self) -> None:
         self.shared = list(self.graph.shared)
         self.sites = dict(self.graph.call_sites)
+        self.where_read: dict[Node, Branch] = {}
 
     def run(self, asked: dict[str, dict[Node, Readers]]) -> TaggedGraph:
         """Returns the graph with the entrances, and with branches for the gradients of `asked`."""
-        where_read: dict[Node, Branch] = {}
-        bodies = {
-            name: self._body(body, asked[name], where_read)
-            for name, body in self.graph.bodies.items()
-        }
+        bodies = {name: self._body(body, asked[name]) for name, body in self.graph.bodies.items()}
         entrances = self._entrances(self.graph.entry).values()
         arguments = [Argument([], node.types, name=node.name).output() for node in entrances]
         self._pass(self.graph.root, arguments)
-        return TaggedGraph(bodies, self.graph.entry, self.sites, self.shared, where_read=where_read)
+        return replace(
+            self.graph,
+            bodies=bodies,
+            call_sites=self.sites,
+            shared=self.shared,
+            where_read=self.where_read,
+        )
 
     def _entrances(self, name: str) -> dict[Output, Entrance]:
         return {output: node for output, node in self.carried.items() if output[0] == name}
 
-    def _body(self, body: Body, asked: dict[Node, Readers], where_read: dict[Node, Branch]) -> Body:
-        sweep = body.sweeps[0]
+    def _body(self, body: Body, asked: dict[Node, Readers]) -> Body:
+        sweep, source = body.sweeps[0], body.source
         entrances = list(self._entrances(body.name).values())
         writer = GraphWriter([*body.parameters, *entrances])
-        choices = _Choices(body, writer, self.shared, self.carried)
+        apply = PrimitiveWriter((), writer, self.shared).apply
+
+        @functools.cache
+        def of_body(readers: Readers | bool) -> Value:
+            if isinstance(readers, bool):
+                return apply(lambda: tf.constant(readers), [], None, source, Kind.SHARED)
+            is_read, *others = [
+                self.carried[place].output() for place in sorted(filter(None, readers))
+            ]
+            for value in others:
+                is_read = apply(tf.logical_or, [is_read, value], None, source)
+            return is_read
+
+        def are_read(readers: Readers | bool, region: Region | None) -> Value:
+            """Returns, for the tokens of a region, whether one of the readers is read."""
+            return writer.as_tokens(of_body(readers), region, body.parameters[0].output())
+
         calls = {site.calls[0]: site for site in self.graph.inner_sites if site.caller == body.name}
         for node in sweep.nodes:
             if node in calls:
-                self._call(calls[node], choices)
+                site, values = calls[node], []
+                for _, place in self._entrances(site.callee):
+                    readers = self.reads.of(site.returns[place].output())
+                    answer = readers if self.reads.is_for_some(readers) else bool(readers)
+                    values.append(are_read(answer, site.region))
+                writer.nodes += self._pass(site, values)
             if node not in body.parameters:
                 writer.add(node)
         for node, readers in asked.items():
-            where_read[node] = Branch(node.region, choices.of(readers, node.region), 0, 2)
+            self.where_read[node] = Branch(node.region, are_read(readers, node.region), 0, 2)
         sweeps = [replace(sweep, parameters=[*sweep.parameters, *entrances], nodes=writer.nodes)]
         return replace(body, sweeps=sweeps)
 
-    def _call(self, site: CallSite, choices: _Choices) -> None:
-        values = []
-        for _, place in self._entrances(site.callee):
-            readers = self.reads.of(site.returns[place].output())
-            answer = readers if self.reads.is_for_some(readers) else bool(readers)
-            values.append(choices.of(answer, site.region))
-        self._pass(site, values)
-        choices.writer.nodes += self.sites[site.label].calls[len(site.calls) :]
-
-    def _pass(self, site: CallSite, values: Iterable[Value]) -> None:
-        """Adds CALLs that pass values to the new entrances of the callee."""
-        first = site.calls[0]
-        calls = list(site.linkages[0].calls)
+    def _pass(self, site: CallSite, values: Iterable[Value]) -> list[Call]:
+        """Adds CALLs that pass values to the new entrances of the callee, and returns them."""
+        calls = []
         for value, entrance in zip(values, self._entrances(site.callee).values(), strict=True):
-            call = replace(first, inputs=[value], types=[_BOOL])
-            entrance.inputs.append(call.output())
-            calls.append(call)
-        linkage = Linkage(tuple(calls), site.linkages[0].returns)
+            calls.append(replace(site.calls[0], inputs=[value], types=[_BOOL]))
+            entrance.inputs.append(calls[-1].output())
+        (linkage,) = site.linkages
+        linkage = replace(linkage, calls=(*linkage.calls, *calls))
         self.sites[site.label] = replace(site, linkages=(linkage,))
-
-
-@dataclass(eq=False)
-class _Choices:
-    """Makes the values of a body that say whether results are read.
-
-    Args:
-        body: The body.
-        writer: Takes the nodes that depend on tokens.
-        shared: Takes the nodes that do not.
-        carried: The new entrances of all bodies.
-    """
-
-    body: Body
-    writer: GraphWriter
-    shared: list[Node]
-    carried: dict[Output, Entrance]
-
-    def __post_init__(self) -> None:
-        self._primitives = PrimitiveWriter((), self.writer, self.shared)
-        self._known: dict[Readers | bool, Value] = {}
-
-    def of(self, readers: Readers | bool, region: Region | None) -> Value:
-        """Returns, for the tokens of a region, whether one of the readers is read.
-
-        If `readers` is a bool, this is the answer for all tokens.
-        """
-        if readers not in self._known:
-            self._known[readers] = self._of_body(readers)
-        return self.writer.as_tokens(self._known[readers], region, self.body.parameters[0].output())
-
-    def _of_body(self, readers: Readers | bool) -> Value:
-        apply, source = self._primitives.apply, self.body.source
-        if isinstance(readers, bool):
-            return apply(lambda: tf.constant(readers), [], None, source, Kind.SHARED)
-        is_read, *others = [self.carried[place].output() for place in sorted(filter(None, readers))]
-        for value in others:
-            is_read = apply(tf.logical_or, [is_read, value], None, source)
-        return is_read
+        return calls

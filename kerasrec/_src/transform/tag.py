@@ -301,11 +301,10 @@ def set_linkage(graph: TaggedGraph, label: int, index: int, found: Linkage) -> N
 def call_from_outside(graph: TaggedGraph, index: int) -> None:
     """Adds a call from outside into the sweep of the entry at `index`, under the root's label."""
     sweep = graph.bodies[graph.entry].sweeps[index]
-    values = [
-        parameter
-        and Argument(
-            [], parameter.types, None, None if index else parameter.source, name=parameter.name
-        ).output()
-        for parameter in sweep.parameters
-    ]
+    values: list[Value | None] = []
+    for parameter in sweep.parameters:
+        source = None if parameter is None or index else parameter.source
+        values.append(
+            parameter and Argument([], parameter.types, None, source, name=parameter.name).output()
+        )
     set_linkage(graph, graph.root.label, index, new_linkage(graph.root, values, sweep))
