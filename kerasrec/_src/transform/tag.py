@@ -303,8 +303,10 @@ def call_from_outside(graph: TaggedGraph, index: int) -> None:
     sweep = graph.bodies[graph.entry].sweeps[index]
     values: list[Value | None] = []
     for parameter in sweep.parameters:
-        source = None if parameter is None or index else parameter.source
-        values.append(
-            parameter and Argument([], parameter.types, None, source, name=parameter.name).output()
-        )
+        if parameter is None:
+            values.append(None)
+        else:
+            source = None if index else parameter.source
+            argument = Argument([], parameter.types, None, source, name=parameter.name)
+            values.append(argument.output())
     set_linkage(graph, graph.root.label, index, new_linkage(graph.root, values, sweep))
