@@ -91,10 +91,6 @@ EXCEPTIONS = {
 }
 # The only module of a folder that others import.
 DOORS = {"scalar": "kerasrec._src.scalar.scalar_run"}
-# These may name ops of TensorFlow; all others ask `ops/` about them.
-NAME_OPS = {
-    "emit/xla_formulas.py",  # By name, how XLA is made to compute an op.
-}
 # Folders that use kerasrec as a user does.
 OUTSIDE = ["models", "examples", "benchmarks", "data"]
 # The modules that may reach into TensorFlow or Keras where there is no public way. The benchmark
@@ -354,8 +350,7 @@ def test_what_all_may_import_imports_nothing_else():
 def test_facts_about_ops_are_in_one_place():
     folders = ORDER[ORDER.index("ops") + 1 : ORDER.index("public")]
     files = [path for path in python_files(PACKAGE) if _is_in(path, folders)]
-    excepted = {path for pattern in NAME_OPS for path in PACKAGE.glob(pattern)}
-    assert offences(names_ops, [path for path in files if path not in excepted]) == []
+    assert offences(names_ops, files) == []
 
 
 def _is_in(path: Path, folders: Collection[str]) -> bool:

@@ -13,7 +13,8 @@ from kerasrec._src.graph.nodes import Computed, Effect, Primitive, Shared
 from kerasrec._src.graph.types import Kind, Type
 from kerasrec._src.graph.values import Node
 from kerasrec._src.half_precision import in_float32
-from kerasrec._src.ops.table import OUTSIDE, Holds, adds_halves, facts_of
+from kerasrec._src.ops.table import Holds, Is, adds_halves, facts_of
+from kerasrec._src.ops.xla import OUTSIDE, opaque
 from kerasrec._src.private import OF_GRADIENTS
 
 
@@ -46,6 +47,30 @@ def fire(node: Node, inputs: Sequence[tf.Tensor], has_gradient: bool = True) -> 
     for tensor, item in zip(outputs, node.types, strict=True):
         tensor.set_shape(item.tensor_shape())
     return list(outputs)
+
+
+def fire_in_xla(
+    node: Node, inputs: Sequence[tf.Tensor], may_merge: bool = False
+) -> list[tf.Tensor]:
+    """Computes the outputs of a node in XLA, with the results of TensorFlow's own kernels.
+
+    Args:
+        node: A `Computed` node.
+        inputs: Tensors for its inputs, in order.
+        may_merge: Whether XLA may merge the op with others if no digit is lost.
+    """
+    facts = facts_of(node.op)
+
+    def kernel(*inputs: tf.Tensor) -> tf.Tensor:
+        return fire(node, inputs, has_gradient=False)[0]
+
+    if facts.formula:
+        found = [facts.formula(kernel, *inputs)]
+    else:
+        found = fire(node, inputs, has_gradient=False)
+    if node.is_constant or (may_merge and not facts.facts & Is.OVERFLOWING):
+        return found
+    return [opaque(tensor) if tensor.dtype.is_floating else tensor for tensor in found]
 
 
 def _run_primitive(operation: tf.Operation, inputs: Sequence[tf.Tensor]) -> list[tf.Tensor]:

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import tensorflow as tf
 
 from kerasrec._src.half_precision import is_half
-from kerasrec._src.ops import axes
+from kerasrec._src.ops import axes, xla
 from kerasrec._src.ops.axes import MIXED, SUMMED, Axes, Place, Rule, each
+from kerasrec._src.ops.xla import Fails, Formula
 
 # The dtypes that XLA computes as TensorFlow's own kernels do. In half precision, it omits roundings
 # between ops.
@@ -113,7 +114,7 @@ class Is(enum.Flag):
 
 
 class Xla(enum.Enum):
-    """Where XLA gives the results of TensorFlow's own kernels, with the formulas of `xla_formulas`.
+    """Where XLA gives the results of TensorFlow's own kernels, with the formulas of `xla.py`.
 
     XLA compiles far more ops. These have the same results for each token, even for infinities and
     NaN. They also terminate on any numbers: programs for XLA compute all branches and choose one,
@@ -126,18 +127,6 @@ class Xla(enum.Enum):
     NOWHERE = enum.auto()
     IN_BLOCKS = enum.auto()
     EVERYWHERE = enum.auto()
-
-
-class Fails(enum.Enum):
-    """When TensorFlow's own kernel raises an error where XLA goes on."""
-
-    ZERO_DIVISOR = enum.auto()  # Of integers.
-    NEGATIVE_EXPONENT = enum.auto()  # Of integers.
-    ROW_OUTSIDE = enum.auto()  # By the second input, of the first.
-    PLACE_OUTSIDE = enum.auto()  # The same, with an index for each of several axes.
-    RAGGED_ROW_OUTSIDE = enum.auto()
-    OTHER_OUTSIDE = enum.auto()
-    LABEL_OUTSIDE = enum.auto()
 
 
 class Effect(enum.Enum):
@@ -223,6 +212,7 @@ class Op:
         draw: What each token may draw by itself instead.
         ragged: What it does with ragged rows.
         reduction: How it reduces them.
+        formula: How XLA is made to compute it; None if it needs no help.
         dtypes: If XLA gives the same results only in some dtypes, these; for a cast, of floats.
     """
 
@@ -236,6 +226,7 @@ class Op:
     draw: Draw | None = None
     ragged: Ragged | None = None
     reduction: Reduction | None = None
+    formula: Formula | None = None
     dtypes: frozenset[tf.DType] | None = None
 
     @property
@@ -286,19 +277,31 @@ def _reduces(reduction: Reduction, is_sorted: bool = False) -> Op:
 # fmt: off
 _ROWS: dict[str, Op] = {
     # Elementwise.
-    """Abs Acos Asin Atan Atan2 BitwiseAnd BitwiseOr BitwiseXor Ceil Cos Cosh Elu EluGrad Equal Erfc
-    Expm1 Floor Greater GreaterEqual Invert IsFinite IsInf IsNan LeftShift Less LessEqual Log1p
-    LogicalAnd LogicalNot LogicalOr Minimum Mul MulNoNan NotEqual OnesLike PreventGradient
-    ReciprocalGrad Relu Relu6 Relu6Grad ReluGrad RightShift Rint RsqrtGrad SelectV2 Selu SeluGrad
-    Sigmoid SigmoidGrad Sign Sin Sinh Softplus SoftplusGrad Softsign SoftsignGrad SqrtGrad Square
-    SquaredDifference Tan Tanh TanhGrad Xdivy Xlogy ZerosLike""": Op(each, xla=_ALL),
+    """Abs Acos Asin Atan Atan2 BitwiseAnd BitwiseOr BitwiseXor Ceil Cos Cosh Equal Erfc Expm1 Floor
+    Greater GreaterEqual Invert IsFinite IsInf IsNan Less LessEqual Log1p LogicalAnd LogicalNot
+    LogicalOr Mul MulNoNan NotEqual OnesLike PreventGradient Rint SelectV2 Sigmoid SigmoidGrad
+    Sin Sinh Softplus SoftplusGrad Softsign SoftsignGrad Square SquaredDifference Tan Tanh
+    TanhGrad Xdivy Xlogy ZerosLike""": Op(each, xla=_ALL),
+    "Elu": Op(each, xla=_ALL, formula=xla.elu),
+    "EluGrad": Op(each, xla=_ALL, formula=xla.elu_gradient),
+    "LeftShift RightShift": Op(each, xla=_ALL, formula=xla.shift),
+    "Minimum": Op(each, xla=_ALL, formula=xla.smaller),
+    "ReciprocalGrad SqrtGrad": Op(each, xla=_ALL, formula=xla.gradient_of_root),
+    "Relu": Op(each, xla=_ALL, formula=xla.relu),
+    "Relu6": Op(each, xla=_ALL, formula=xla.relu6),
+    "Relu6Grad": Op(each, xla=_ALL, formula=xla.relu6_gradient),
+    "ReluGrad": Op(each, xla=_ALL, formula=xla.relu_gradient),
+    "RsqrtGrad": Op(each, xla=_ALL, formula=xla.gradient_of_rsqrt),
+    "Selu": Op(each, xla=_ALL, formula=xla.selu),
+    "SeluGrad": Op(each, xla=_ALL, formula=xla.selu_gradient),
+    "Sign": Op(each, xla=_ALL, formula=xla.sign),
     "Round": Op(each, xla=_ALL, dtypes=DTYPES - INTEGERS),  # tf.round uses no kernel for integers.
     # Its float64 kernel gives NaN for infinity.
     "Erf": Op(each, xla=_ALL, dtypes=frozenset({tf.float32})),
     "StopGradient": Op(each, Is.STOPPING, _ALL),
-    "Maximum": Op(each, Is.SAME_IDS, _ALL),
+    "Maximum": Op(each, Is.SAME_IDS, _ALL, formula=xla.larger),
     "Add AddN AddV2": Op(each, Is.SLOPE_ONE | Is.SUM, _ALL),
-    "Cast": Op(each, _CASTS, _ALL, dtypes=_CAST_FROM_FLOATS),
+    "Cast": Op(each, _CASTS, _ALL, formula=xla.cast, dtypes=_CAST_FROM_FLOATS),
     "Neg": Op(each, Is.SLOPE_ONE, _ALL),
     "Sub": Op(each, Is.SLOPE_ONE | Is.DIFFERENCE, _ALL),
     "Identity": Op(each, _MOVED | Is.PASSING | Is.SAME_NUMBERS, _ALL),
@@ -308,7 +311,7 @@ _ROWS: dict[str, Op] = {
     "DivNoNan": Op(each, Is.QUOTIENT, _ALL),
     "FloorDiv TruncateDiv": Op(each, Is.QUOTIENT, _ALL, Fails.ZERO_DIVISOR),
     "FloorMod Mod TruncateMod": Op(each, xla=_ALL, fails=Fails.ZERO_DIVISOR),
-    "Pow": Op(each, xla=_ALL, fails=Fails.NEGATIVE_EXPONENT),
+    "Pow": Op(each, xla=_ALL, fails=Fails.NEGATIVE_EXPONENT, formula=xla.power),
     "LeakyRelu LeakyReluGrad": Op(each, xla=_BLOCKS),
     """Acosh Angle Asinh Atanh Betainc Complex ComplexAbs Conj Digamma Erfinv Igamma Igammac Imag
     Inv Lgamma Ndtri NextAfter Polygamma Real Xlog1py Zeta""": Op(each),
@@ -316,11 +319,12 @@ _ROWS: dict[str, Op] = {
     # Along axes that an input names, or along the last ones.
     "All": Op(axes.reduces(MIXED), Is.CONJUNCTION, _ALL),
     "Any": Op(axes.reduces(MIXED), xla=_ALL),
-    "Max Min": Op(axes.reduces(MIXED), Is.ACROSS_ROWS, _ALL),
+    "Max Min": Op(axes.reduces(MIXED), Is.ACROSS_ROWS, _ALL, formula=xla.extreme),
     "Prod": Op(axes.reduces(MIXED), Is.AVERAGE | Is.TOTAL, _ALL),
-    "Sum": Op(axes.sums, Is.SLOPE_ONE | Is.WIDENED | Is.TOTAL, _ALL),
+    "Sum": Op(axes.sums, Is.SLOPE_ONE | Is.WIDENED | Is.TOTAL, _ALL, formula=xla.sums),
     "Mean": Op(axes.averages, Is.AVERAGE | Is.TOTAL, _BLOCKS),
-    "ArgMax ArgMin": Op(axes.reduces(MIXED), xla=_BLOCKS),
+    "ArgMax": Op(axes.reduces(MIXED), xla=_BLOCKS, formula=xla.place_of_largest),
+    "ArgMin": Op(axes.reduces(MIXED), xla=_BLOCKS, formula=xla.place_of_smallest),
     "EuclideanNorm": Op(axes.reduces(MIXED), Is.TOTAL),
     "ReduceJoin": Op(axes.reduces(MIXED)),
     "Cumsum ReverseV2 Roll": Op(axes.along, xla=_BLOCKS),
@@ -357,7 +361,8 @@ _ROWS: dict[str, Op] = {
     "Unpack": Op(axes.unstacked, _MOVED | Is.CUTTING, _ALL),
     "ConcatV2": Op(axes.joined, _MOVED | Is.ACROSS_ROWS, _ALL),
     "Split SplitV": Op(axes.divided, _MOVED | Is.CUTTING, _BLOCKS),
-    "GatherV2": Op(axes.gathered, _MOVED | Is.LOOKUP, _ALL, Fails.ROW_OUTSIDE),
+    "GatherV2":
+        Op(axes.gathered, _MOVED | Is.LOOKUP, _ALL, Fails.ROW_OUTSIDE, formula=xla.gather),
     "BroadcastTo": Op(axes.broadcast, Is.RESHAPING | Is.TOKENLESS, xla=_ALL),
     "Tile": Op(axes.whole(1), Is.RESHAPING, _ALL),
     "Pad PadV2": Op(axes.whole(0), xla=_BLOCKS),
@@ -474,8 +479,6 @@ _ROWS: dict[str, Op] = {
 # fmt: on
 OPS = {name: op for names, op in _ROWS.items() for name in names.split()}
 _UNKNOWN, _OF_LIST = Op(), Op(axes.of_list)
-# These fail with an error that does not say where in the program the index comes from.
-OUTSIDE = frozenset({Fails.ROW_OUTSIDE, Fails.PLACE_OUTSIDE, Fails.OTHER_OUTSIDE})
 
 
 def facts_of(name: str) -> Op:

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import tensorflow as tf
 
 from kerasrec._src.emit.results import Tensors
-from kerasrec._src.emit.xla_formulas import fire_exactly, where_failing
-from kerasrec._src.graph.fire import branch_chosen
+from kerasrec._src.graph.fire import branch_chosen, fire_in_xla
 from kerasrec._src.graph.graph import Body, CallSite, TaggedGraph, present
 from kerasrec._src.graph.nodes import Broadcast, Merge, Result, Switch
 from kerasrec._src.graph.nodes import Call as CallNode
@@ -219,10 +218,11 @@ class ScalarFrame:
     def faults(self, body: Body) -> Iterator[tuple[str, tf.Tensor]]:
         """For nodes of the body that may fail, the message, and whether one fails, bool `[1]`."""
         for node in body.sweeps[0].nodes:
-            if facts_of(node.op).fails is not None:
-                fails = where_failing(node, [self.get(value) for value in node.inputs])
-                if fails is not None:
-                    is_fault = tf.reshape(tf.reduce_any(fails), [1])
+            fails = facts_of(node.op).fails
+            if fails is not None:
+                where = fails.where([self.get(value) for value in node.inputs])
+                if where is not None:
+                    is_fault = tf.reshape(tf.reduce_any(where), [1])
                     yield fault_of(node), is_fault & self.is_alive(node.region)
 
     def _choice(self, predicate: Value, num_branches: int) -> tf.Tensor:
@@ -242,4 +242,4 @@ class ScalarFrame:
             for branch, tensor in enumerate(inputs[:-1]):
                 merged = tf.where(tf.equal(chosen, branch), tensor, merged)
             return [merged]
-        return fire_exactly(node, inputs)
+        return fire_in_xla(node, inputs)

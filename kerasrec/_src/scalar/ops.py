@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from kerasrec._src.graph.graph import Body, TaggedGraph
 from kerasrec._src.graph.nodes import Check, Computed, Effect, operations
 from kerasrec._src.graph.values import Each, Node
-from kerasrec._src.ops.table import DTYPES, Fails, Is, Xla, facts_of, has
+from kerasrec._src.ops.table import DTYPES, Is, Xla, facts_of, has
 from kerasrec._src.ops.views import gathers_rows
+from kerasrec._src.ops.xla import Fails
 
 
 def obstacles(graph: TaggedGraph) -> list[str]:
@@ -52,7 +53,7 @@ def gradient_obstacles(graph: TaggedGraph) -> list[str]:
 
 
 def fault_of(node: Node) -> str:
-    """The message for an op for which `where_failing` says that it fails."""
+    """The message for an op that fails where XLA goes on."""
     fails = facts_of(node.op).fails
     if fails is Fails.ROW_OUTSIDE:
         (rows, *_) = node.inputs[0].type.shape or (None,)

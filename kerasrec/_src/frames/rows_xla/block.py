@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import tensorflow as tf
 
 from kerasrec._src.emit.results import Tensors
-from kerasrec._src.emit.xla_formulas import fire_alike
 from kerasrec._src.frames.block import Block
 from kerasrec._src.frames.layout import Column, of_kind
 from kerasrec._src.frames.rows_xla.entries import (
@@ -28,7 +27,7 @@ from kerasrec._src.frames.rows_xla.entry_rows import EntryRows, entry_rows, look
 from kerasrec._src.frames.rows_xla.layout import MaskedLayout
 from kerasrec._src.frames.rows_xla.ops import failing
 from kerasrec._src.frames.rows_xla.rows import MaskedRows, beside, put
-from kerasrec._src.graph.fire import branch_chosen
+from kerasrec._src.graph.fire import branch_chosen, fire_in_xla
 from kerasrec._src.graph.graph import CallSite
 from kerasrec._src.graph.nodes import Collect, Leave
 from kerasrec._src.graph.values import Each, Region, Value, each_of
@@ -459,7 +458,7 @@ class MaskedBlock(Block):
             if value in self._of_entries:
                 waves = filter(is_of_entries, fire.outputs)
                 self._of_entries.update(dict.fromkeys(waves, self._of_entries[value]))
-        return fire_alike(fire.node, inputs)
+        return fire_in_xla(fire.node, inputs, may_merge=True)
 
     def _select_entries(self, select: Select, each: Each) -> None:
         rows = entry_rows(self.get(each.selector), self.live, self.width_of(each))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from kerasrec._src.emit.xla_formulas import not_empty
+from kerasrec._src.ops.xla import not_empty
 
 
 @dataclass(frozen=True, eq=False)

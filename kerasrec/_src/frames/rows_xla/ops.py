@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import tensorflow as tf
 
-from kerasrec._src.emit.xla_formulas import where_failing
 from kerasrec._src.frames.rows_xla.entries import (
     has_entries,
     is_of_entries_alone,
@@ -92,7 +91,8 @@ def failing(
         sizes_of_tables: The number of rows of each SHARED value that has been padded.
     """
     table = one.inputs[0] if one.inputs else None
-    fails = where_failing(one.node, inputs, sizes_of_tables.get(table) if table else None)
+    kind = facts_of(one.node.op).fails
+    fails = kind and kind.where(inputs, sizes_of_tables.get(table) if table else None)
     if fails is None or (has(one.node.op, Is.LOOKUP) and not (table and table.is_shared)):
         return None
     return _any_of_row(fails, one.inputs[2 if looks_up_ragged(one.node) else 1])
