@@ -80,9 +80,6 @@ class DoublyRecurrentCell(TopDownCell):
         total = self.from_fraternal(fraternal) + self.from_ancestral(ancestral)
         return [tf.tanh(total), ancestral, fraternal]
 
-    def get_config(self):
-        return {**super().get_config(), "units": self.units}
-
 
 @register
 class DoublyRecurrentDecoder(TopDownDecoder):

@@ -86,7 +86,3 @@ class OperatorCell(RecursiveCell):
             new = tf.nn.softmax(tf.einsum("onv,no->nv", new, operator))
             found = tf.where(is_there, new, found)
         return logits
-
-    def get_config(self) -> dict[str, Any]:
-        config = super().get_config()
-        return {**config, "hidden": self.hidden, "operators": self.operators}

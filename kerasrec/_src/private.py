@@ -7,6 +7,7 @@ supports. `docs/versions.md` lists the names and says which versions were tested
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -292,6 +293,23 @@ def innermost_layer() -> Any:
     """
     scopes = get_global_attribute("name_scope_stack")
     return scopes[-1].caller if scopes else None
+
+
+@contextmanager
+def unnoticed_by_keras() -> Iterator[None]:
+    """Within it, layers may be made that change neither names nor seeds of those made afterwards.
+
+    Keras counts layers in names such as `dense_1`. If the name of its counts changes, later layers
+    have other default names.
+    """
+    counts = get_global_attribute("object_name_uids", default={})
+    before, state = dict(counts), random.getstate()
+    try:
+        yield
+    finally:
+        counts.clear()
+        counts.update(before)
+        random.setstate(state)
 
 
 def comes_from_layers(tensor: keras.KerasTensor) -> bool:

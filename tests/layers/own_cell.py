@@ -45,8 +45,3 @@ class GatedCell(RecursiveCell):
     def call_leaf(self, inputs):
         _, (hidden, count) = super().call_leaf(inputs)
         return hidden, [hidden, ops.ones_like(count)]
-
-    def get_config(self):
-        config = super().get_config()
-        del config["inner_inputs"]
-        return {**config, "units": self.units}

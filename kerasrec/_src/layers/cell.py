@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import keras
 import tensorflow as tf
 
+from kerasrec._src.layers.saved_arguments import SavedByArguments
 from kerasrec._src.private import added_losses
 from kerasrec._src.public import TraceError, map_fn
 
@@ -17,7 +18,7 @@ from kerasrec._src.public import TraceError, map_fn
 _OF_NONE = ("NoneType", "None values not supported", "NOT CONVERTIBLE TO TENSOR")
 
 
-class RecursiveCell(keras.layers.Layer):
+class RecursiveCell(SavedByArguments):
     """Base class of cells: what a cell of `keras.layers.RNN` is for sequences, for trees.
 
     A cell computes the states of a leaf from its inputs, and those of an inner node from its
@@ -29,6 +30,9 @@ class RecursiveCell(keras.layers.Layer):
     node whose children have the states of `get_initial_state`; if it is to be something else, the
     subclass implements `call_leaf`, too. The output is the first state, unless the cell sets
     `output_size`. Parents read only states.
+
+    A cell is saved with the arguments of its constructor. It needs a `get_config` only for those
+    that Keras cannot save.
 
     Args:
         arity: The largest number of children of a tree node, a positive int. A missing child has
@@ -218,14 +222,11 @@ class RecursiveCell(keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor arguments, as Keras saves them."""
-        return {
-            **super().get_config(),
-            "arity": self.arity,
-            "inner_inputs": self.inner_inputs,
-            "dropout": self.dropout,
-            "recurrent_dropout": self.recurrent_dropout,
-            "seed": self.seed,
-        }
+        config = super().get_config()
+        return {**config, **{name: getattr(self, name) for name in _OPTIONS & config.keys()}}
+
+
+_OPTIONS = frozenset(inspect.signature(RecursiveCell.__init__).parameters) - {"self", "kwargs"}
 
 
 def arguments(local: dict[str, Any], *own: str) -> dict[str, Any]:

@@ -131,24 +131,6 @@ class KernelCell(RecursiveCell):
         bias = self.bias if gates is None else self.bias[:size]
         return bias if total is None else total + bias
 
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor arguments, as Keras saves them."""
-        return {
-            **super().get_config(),
-            "units": self.units,
-            "activation": keras.activations.serialize(self.activation),
-            "use_bias": self.use_bias,
-            "kernel_initializer": keras.initializers.serialize(self.kernel_initializer),
-            "recurrent_initializer": keras.initializers.serialize(self.recurrent_initializer),
-            "bias_initializer": keras.initializers.serialize(self.bias_initializer),
-            "kernel_regularizer": keras.regularizers.serialize(self.kernel_regularizer),
-            "recurrent_regularizer": keras.regularizers.serialize(self.recurrent_regularizer),
-            "bias_regularizer": keras.regularizers.serialize(self.bias_regularizer),
-            "kernel_constraint": keras.constraints.serialize(self.kernel_constraint),
-            "recurrent_constraint": keras.constraints.serialize(self.recurrent_constraint),
-            "bias_constraint": keras.constraints.serialize(self.bias_constraint),
-        }
-
 
 class LSTMCell(KernelCell):
     """A cell with two states, h and c, whose forget gates begin open.
@@ -193,14 +175,6 @@ class LSTMCell(KernelCell):
             parts.append(ops.ones((self.units,), dtype=dtype))
             parts.append(self.bias_initializer((after,), dtype=dtype))
         return ops.concatenate(parts, axis=0)
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor arguments, as Keras saves them."""
-        return {
-            **super().get_config(),
-            "recurrent_activation": keras.activations.serialize(self.recurrent_activation),
-            "unit_forget_bias": self.unit_forget_bias,
-        }
 
 
 def of_each_gate(activation: Callable[..., Any], gates: Any, number: int) -> Any:

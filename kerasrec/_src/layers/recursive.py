@@ -14,6 +14,7 @@ from kerasrec._src.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec._src.layers.cell import RecursiveCell
 from kerasrec._src.layers.inputs import NodeInputs, takes_text
 from kerasrec._src.layers.recursion import Recursion, Stages, visitor
+from kerasrec._src.layers.saved_arguments import check_that_it_loads
 from kerasrec._src.layers.shared_sublayers import (
     config_of_sublayer,
     freeze_sublayers,
@@ -205,6 +206,7 @@ class Recursive(TreeLayer):
         """Creates the cell's weights."""
         check_children(self.name, children_shape)
         self.check_inputs(x_shape, children_shape, "int32", children_shape[-1] is None)
+        check_that_it_loads(self.cell)
         self._num_features = x_shape[-1] if self.embedding is None else self._embedding_size()
         if type(self.cell).build is keras.layers.Layer.build:  # Keras' own makes no weights.
             self._build_sublayers()

@@ -130,15 +130,6 @@ class RNTNCell(TreeRNNCell):
         forms = tf.linalg.matvec(half, hidden, transpose_a=True)
         return super()._combined(hidden) + forms
 
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor arguments, as Keras saves them."""
-        return {
-            **super().get_config(),
-            "tensor_initializer": keras.initializers.serialize(self.tensor_initializer),
-            "tensor_regularizer": keras.regularizers.serialize(self.tensor_regularizer),
-            "tensor_constraint": keras.constraints.serialize(self.tensor_constraint),
-        }
-
 
 @keras.saving.register_keras_serializable("kerasrec")
 class RNTN(CellLayer):

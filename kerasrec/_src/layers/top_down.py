@@ -116,16 +116,6 @@ class TopDownCell(RecursiveCell):
         """The number of slots that have separate weights; 1 where all share them."""
         return 1 if self.shares_weights else self.arity
 
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor arguments, as Keras saves them."""
-        config = {
-            **super().get_config(),
-            "reads": self.reads,
-            "shares_weights": self.shares_weights,
-        }
-        del config["inner_inputs"]
-        return config
-
 
 @keras.saving.register_keras_serializable("kerasrec")
 class TopDown(Recursive):

@@ -145,13 +145,6 @@ class TreeGRUCell(KernelCell):
         hidden = self.activation(new) * (1 - self.recurrent_activation(update))
         return hidden, [hidden]
 
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor arguments, as Keras saves them."""
-        return {
-            **super().get_config(),
-            "recurrent_activation": keras.activations.serialize(self.recurrent_activation),
-        }
-
 
 @keras.saving.register_keras_serializable("kerasrec")
 class TreeGRU(CellLayer):
