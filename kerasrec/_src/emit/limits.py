@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
+from kerasrec._src.emit.control_flow import run_loop
+from kerasrec._src.emit.results import State
 from kerasrec._src.errors import WITHOUT_FRAMES
 from kerasrec._src.graph.carried import NUM_LABELS
 from kerasrec._src.graph.graph import TaggedGraph
@@ -134,35 +136,29 @@ Scalars = tuple[tf.Tensor, ...]
 
 def walk_up(
     depth: tf.Tensor,
-    state: Scalars,
+    token: Scalars,
     caller: Callable[[tf.Tensor, Scalars], tuple[tf.Tensor, Scalars]],
 ) -> tf.Tensor:
     """Returns the newest labels of a tag.
 
     Args:
         depth: The number of labels of the tag, an int32 scalar.
-        state: The facts about the token that `caller` needs, int32 scalars.
-        caller: A function from a depth and the state to the label that the tag has there, and the
-            state of the token's caller.
+        token: What `caller` needs to know of the token, int32 scalars.
+        caller: A function from a depth and these numbers to the label that the tag has there, and
+            the numbers of the token's caller.
 
     Returns:
         The labels, int32 `[labels]`, the newest first, at most `NUM_LABELS`.
     """
 
-    def iterate(
-        depth: tf.Tensor, labels: tf.Tensor, state: Scalars
-    ) -> tuple[tf.Tensor, tf.Tensor, Scalars]:
-        label, state = caller(depth, state)
-        return depth - 1, tf.concat([labels, [label]], 0), state
+    def iterate(so_far: State) -> State:
+        label, token = caller(so_far["depth"], so_far["token"])
+        labels = tf.concat([so_far["labels"], [label]], 0)
+        return {"depth": so_far["depth"] - 1, "labels": labels, "token": token}
 
-    _, labels, _ = tf.while_loop(
-        lambda depth, labels, _: (depth > 0) & (tf.size(labels) < NUM_LABELS),
+    end = run_loop(
+        lambda so_far: (so_far["depth"] > 0) & (tf.size(so_far["labels"]) < NUM_LABELS),
         iterate,
-        (depth, tf.zeros([0], tf.int32), state),
-        shape_invariants=(
-            tf.TensorShape([]),
-            tf.TensorShape([None]),
-            tf.nest.map_structure(lambda _: tf.TensorShape([]), state),
-        ),
+        {"depth": depth, "labels": tf.zeros([0], tf.int32), "token": token},
     )
-    return labels
+    return end["labels"]

@@ -7,16 +7,17 @@ calls are one call.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
+from typing import Any
 
 import tensorflow as tf
 
-from kerasrec._src.emit.arrays import array_of, joined, one_tensor, open_rows, rows_where
-from kerasrec._src.emit.control_flow import empty, no_numbers
+from kerasrec._src.emit.arrays import array_of, joined, one_tensor, rows_where
+from kerasrec._src.emit.control_flow import empty, no_numbers, run_loop
 from kerasrec._src.emit.limits import Limits
-from kerasrec._src.emit.results import Tensors
+from kerasrec._src.emit.results import State, Tensors
 from kerasrec._src.graph.graph import Body, TaggedGraph
 from kerasrec._src.graph.nodes import Entrance
 from kerasrec._src.graph.values import Value
@@ -29,7 +30,7 @@ from kerasrec._src.schedule.instructions import (
     Save,
     Select,
     Send,
-    Tokens,
+    items_through,
 )
 from kerasrec._src.schedule.linkage import Together, groups_of
 from kerasrec._src.schedule.schedule import Schedule
@@ -60,34 +61,8 @@ class Calls:
     numbers: dict[str, tf.Tensor]
     roots: tf.Tensor
     copies: tf.Tensor
-    edges: dict[Together, tuple[tf.Tensor, tf.Tensor]]
+    edges: dict[Together, Tensors]
     count: tf.Tensor
-
-
-class _Search(NamedTuple):
-    """The state of the loop.
-
-    Args:
-        depth: The depth, an int32 scalar.
-        count: The number of calls known, an int32 scalar.
-        memory: The number of bytes that they will keep, an int64 scalar.
-        new: For each body, the numbers of the calls that the last turn has found, then their
-            arguments.
-        calls: The same of all calls that turns have found.
-        edges: For each group of call sites, the callers and the callees.
-    """
-
-    depth: tf.Tensor
-    count: tf.Tensor
-    memory: tf.Tensor
-    new: dict[str, Tensors]
-    calls: dict[str, list[tf.TensorArray]]
-    edges: list[list[tf.TensorArray]]
-
-    @property
-    def width(self) -> tf.Tensor:
-        """The number of new calls."""
-        return tf.add_n([tf.size(numbers) for numbers, *_ in self.new.values()])
 
 
 @dataclass
@@ -109,16 +84,14 @@ class CallFinder:
     is_for_copies: bool
 
     def __post_init__(self) -> None:
-        graph = self.graph
-        self.groups = groups_of(graph)
-        keys = {
-            name: [is_key(graph, node) for node in body.parameters]
-            for name, body in graph.bodies.items()
+        bodies = self.graph.bodies
+        self._is_key = {
+            name: [is_key(self.graph, node) for node in body.parameters]
+            for name, body in bodies.items()
         }
-        self._is_key = keys
-        self._table = CallTable(1 + max(map(sum, keys.values())))
+        self._table = CallTable(1 + max(map(sum, self._is_key.values())))
         self._strings = StringTable()
-        self._bodies = list(graph.bodies)
+        self._bodies = list(bodies)
 
     @property
     def graph(self) -> TaggedGraph:
@@ -134,8 +107,7 @@ class CallFinder:
         Raises:
             tf.errors.InvalidArgumentError: When it is computed, if the run exceeds its limits.
         """
-        graph = self.graph
-        copies = self._copies(given)
+        graph, copies = self.graph, self._copies(given)
         given = [tensor[: tf.shape(tensor)[0] // tf.maximum(copies, 1)] for tensor in given]
         roots, is_new = self._table.number(self._keys(graph.entry, given), tf.constant(0))
         new = {name: _no_calls(body) for name, body in graph.bodies.items()}
@@ -144,37 +116,34 @@ class CallFinder:
             name: [_NUMBERS, *(node.types[0].tensor_spec() for node in body.parameters)]
             for name, body in graph.bodies.items()
         }
-        start = _Search(
-            tf.constant(0),
-            tf.size(new[graph.entry][0]),
-            tf.constant(0, tf.int64),
-            new,
-            tf.nest.map_structure(array_of, specs),
-            [[array_of(_NUMBERS), array_of(_NUMBERS)] for _ in self.groups],
-        )
-        end = _Search(
-            *tf.while_loop(
-                lambda *state: self._goes_on(_Search(*state), copies),
-                lambda *state: self._turn(_Search(*state), copies),
-                start,
-                shape_invariants=tf.nest.map_structure(open_rows, start),
-                parallel_iterations=1,
-                name="calls",
-            )
-        )
-        width = end.width * copies
-        check = self.limits.check(
-            graph, end.depth, width, end.memory, call=lambda: one_call(graph, end.new)
-        )
+        # For each body, the calls that the last turn has found, and those that all turns have:
+        # their numbers, then their arguments. For each group of call sites, callers and callees.
+        start: State = {
+            "depth": tf.constant(0),
+            "count": tf.size(new[graph.entry][0]),
+            "memory": tf.constant(0, tf.int64),
+            "copies": copies,
+            "new": new,
+            "calls": tf.nest.map_structure(array_of, specs),
+            "edges": {
+                group: [array_of(_NUMBERS), array_of(_NUMBERS)] for group in groups_of(graph)
+            },
+        }
+        end = run_loop(self._goes_on, self._turn, start)
+        bounded = end["depth"], _width(end), end["memory"]
+        check = self.limits.check(graph, *bounded, call=partial(one_call, graph, end["new"]))
         with tf.control_dependencies([check]):
-            count = tf.identity(end.count)
-        calls, edges = tf.nest.map_structure(lambda array: joined(array)[0], (end.calls, end.edges))
+            count = tf.identity(end["count"])
+        calls, edges = (
+            {key: [joined(array)[0] for array in arrays] for key, arrays in end[name].items()}
+            for name in ("calls", "edges")
+        )
         return Calls(
             {name: arguments for name, (_, *arguments) in calls.items()},
             {name: numbers for name, (numbers, *_) in calls.items()},
             roots,
             copies,
-            dict(zip(self.groups, map(tuple, edges), strict=True)),
+            edges,
             count,
         )
 
@@ -193,59 +162,53 @@ class CallFinder:
         is_same = [tf.reduce_all(tensor == tensor[:1]) for tensor in keys]
         return tf.where(tf.reduce_all(is_same), tf.shape(given[0])[0], 1)
 
-    def _goes_on(self, state: _Search, copies: tf.Tensor) -> tf.Tensor:
-        width = state.width * copies
-        return (width > 0) & self.limits.allow(state.depth, width, state.memory)
+    def _goes_on(self, state: State) -> tf.Tensor:
+        width = _width(state)
+        return (width > 0) & self.limits.allow(state["depth"], width, state["memory"])
 
-    def _turn(self, state: _Search, copies: tf.Tensor) -> _Search:
+    def _turn(self, state: State) -> State:
         """Looks up the calls that the new calls make."""
-        sent = self._sent(state)
+        sent = self._sent(state["new"])
         keys = [self._keys(group[0].callee, values) for group, (values, _) in sent.items()]
-        sizes = tf.stack([tf.shape(item)[0] for item in keys])
-        numbers, is_new = self._table.number(one_tensor(keys), state.count)
-        called = tf.split(numbers, sizes)
-        are_new = tf.split(is_new, sizes)
-        new = {}
-        for name, body in self.graph.bodies.items():
-            columns = [
-                [rows_where(are_new[place], tensor) for tensor in (called[place], *values)]
-                for place, (group, (values, _)) in enumerate(sent.items())
-                if group[0].callee == name
-            ]
-            joint = [one_tensor(tensors) for tensors in zip(*columns, strict=True)]
-            new[name] = joint or _no_calls(body)
+        sizes = tf.stack([tf.shape(each)[0] for each in keys])
+        numbers, is_new = self._table.number(one_tensor(keys), state["count"])
+        called = dict(zip(sent, tf.split(numbers, sizes), strict=True))
+        columns: dict[str, list[Tensors]] = {name: [] for name in state["new"]}
+        for (group, (values, _)), where in zip(sent.items(), tf.split(is_new, sizes), strict=True):
+            columns[group[0].callee].append(
+                [rows_where(where, tensor) for tensor in (called[group], *values)]
+            )
         bytes_kept = [
             tf.size(numbers, tf.int64) * self.schedule.bytes_kept(name)
-            for name, (numbers, *_) in state.new.items()
+            for name, (numbers, *_) in state["new"].items()
         ]
-        callers = [callers for _, callers in sent.values()]
-        edges = [list(pair) for pair in zip(callers, called, strict=True)]
-        calls, edges = tf.nest.map_structure(
-            lambda array, tensor: array.write(state.depth, tensor),
-            (state.calls, state.edges),
-            (state.new, edges),
-        )
-        return _Search(
-            state.depth + 1,
-            state.count + tf.reduce_sum(tf.cast(is_new, tf.int32)),
-            state.memory + tf.add_n(bytes_kept) * tf.cast(copies, tf.int64),
-            new,
-            calls,
-            edges,
-        )
+        edges = {group: [callers, called[group]] for group, (_, callers) in sent.items()}
+        return {
+            **state,
+            "depth": state["depth"] + 1,
+            "count": state["count"] + tf.reduce_sum(tf.cast(is_new, tf.int32)),
+            "memory": state["memory"] + tf.add_n(bytes_kept) * tf.cast(state["copies"], tf.int64),
+            "new": {
+                name: [one_tensor(tensors) for tensors in zip(*found, strict=True)]
+                or _no_calls(self.graph.bodies[name])
+                for name, found in columns.items()
+            },
+            "calls": _written(state["calls"], state["depth"], state["new"]),
+            "edges": _written(state["edges"], state["depth"], edges),
+        }
 
-    def _sent(self, state: _Search) -> dict[Together, tuple[Tensors, tf.Tensor]]:
+    def _sent(self, new: dict[str, Tensors]) -> dict[Together, tuple[Tensors, tf.Tensor]]:
         """The arguments of the calls that the new calls make, and the numbers of the callers."""
         sent: dict[Together, tuple[Tensors, tf.Tensor]] = {}
         for segment in self.loop.segments:
             name = segment.body
             registers = WaveRegisters(self.graph, name, self.shared, WaveStore(), None)
-            numbers, *registers.given = state.new[name]
+            numbers, *registers.given = new[name]
             registers.run(_deciding(segment))
             for send, values in registers.sent.items():
                 callers = self._callers(registers, send, numbers)
                 sent[send.sites] = values, callers
-        return {group: sent[group] for group in self.groups}
+        return {group: sent[group] for group in groups_of(self.graph)}
 
     def _callers(self, registers: WaveRegisters, send: Send, numbers: tf.Tensor) -> tf.Tensor:
         """The number of the caller of each call that call sites make."""
@@ -265,15 +228,14 @@ class CallFinder:
 
 def _deciding(segment: Segment) -> list[Instruction]:
     """The instructions of a segment on which the arguments of its calls depend."""
-    read: set[Item] = set()
-    deciding = []
-    for instruction in reversed(segment.instructions):
-        if isinstance(instruction, Send) or read.intersection(instruction.writes):
-            deciding.append(instruction)
-            read.update(instruction.reads)
-            tokens = [item for item in instruction.reads if isinstance(item, Tokens)]
-            read.update(item.region for item in tokens if item.region)
-    return deciding[::-1]
+    makers = {item: maker for maker in segment.instructions for item in maker.writes}
+    read = (item for send in segment.of(Send) for item in send.reads)
+    needed = set(items_through(read, makers))
+    return [
+        instruction
+        for instruction in segment.instructions
+        if isinstance(instruction, Send) or needed.intersection(instruction.writes)
+    ]
 
 
 def reads_root(graph: TaggedGraph, loop: Loop) -> bool:
@@ -335,3 +297,16 @@ def texts_of_calls(name: str, parameters: Sequence[Entrance], arguments: Tensors
 def _no_calls(body: Body) -> Tensors:
     """The numbers of no calls of a body, then their arguments."""
     return [no_numbers(), *empty(body.parameters)]
+
+
+def _width(state: State) -> tf.Tensor:
+    """The number of tokens of the calls that the last turn has found."""
+    return tf.add_n([tf.size(numbers) for numbers, *_ in state["new"].values()]) * state["copies"]
+
+
+def _written(arrays: State, depth: tf.Tensor, tensors: Mapping[Any, Tensors]) -> State:
+    """The arrays with an element more, at this depth."""
+    return {
+        key: [array.write(depth, tensor) for array, tensor in zip(own, tensors[key], strict=True)]
+        for key, own in arrays.items()
+    }

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import tensorflow as tf
 
 from kerasrec._src.emit.arrays import array_of, joined, rows_where
+from kerasrec._src.emit.control_flow import run_loop
+from kerasrec._src.emit.results import State, Tensors
 from kerasrec._src.errors import WITHOUT_FRAMES
 from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.memo.calls import Calls, texts_of_calls
@@ -13,56 +17,76 @@ from kerasrec._src.row_ids import row_ids
 _MAX_SHOWN = 16
 
 
-def levels_of(callers: tf.Tensor, callees: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
-    """Returns the level of each call.
+class Turns(NamedTuple):
+    """The calls of each body, in the order of the turns in which they run.
+
+    Args:
+        arguments: For each body, the values of its parameters, `[calls, ...]` each.
+        sizes: For each body, the number of its calls in each turn, int32 `[turns]`.
+        place: For each call, its place among the calls of its body, int32 `[calls]`.
+    """
+
+    arguments: dict[str, Tensors]
+    sizes: dict[str, tf.Tensor]
+    place: tf.Tensor
+
+
+def in_turns(calls: Calls, turn: tf.Tensor, num_turns: tf.Tensor) -> Turns:
+    """Sorts calls by their turns.
+
+    Args:
+        calls: All calls of a run.
+        turn: The turn of each call, int32 `[calls]`.
+        num_turns: The number of turns, an int32 scalar.
+    """
+    turns = Turns({}, {}, tf.zeros([calls.count], tf.int32))
+    for name, numbers in calls.numbers.items():
+        own = tf.gather(turn, numbers)
+        order = tf.argsort(own, stable=True)
+        turns.arguments[name] = [tf.gather(tensor, order) for tensor in calls.arguments[name]]
+        turns.sizes[name] = tf.math.bincount(own, minlength=num_turns, maxlength=num_turns)
+        rows = tf.expand_dims(tf.gather(numbers, order), 1)
+        place = tf.tensor_scatter_nd_update(turns.place, rows, tf.range(tf.size(numbers)))
+        turns = turns._replace(place=place)
+    return turns
+
+
+def levels(graph: TaggedGraph, calls: Calls) -> tf.Tensor:
+    """Returns the level of each call, int32 `[calls]`.
 
     It is 0 for a call that makes no calls, and otherwise one more than the highest level among the
     calls that it makes.
 
-    Args:
-        callers: The number of the caller, int32 `[edges]`.
-        callees: The number of the call that it makes, int32 `[edges]`.
-        count: The number of calls, an int32 scalar.
-
-    Returns:
-        The levels, int32 `[calls]`; -1 for a call that needs itself, or another call that does.
+    Raises:
+        tf.errors.InvalidArgumentError: When it is computed, if a call needs itself.
     """
+    callers, callees = (tf.concat(ends, 0) for ends in zip(*calls.edges.values(), strict=True))
     order = tf.argsort(callees, stable=True)
     callers_of = tf.gather(callers, order)
-    num_callers = tf.math.bincount(callees, minlength=count, maxlength=count)
+    num_callers = tf.math.bincount(callees, minlength=calls.count, maxlength=calls.count)
     starts = tf.cumsum(num_callers, exclusive=True)
-    num_called = tf.math.bincount(callers, minlength=count, maxlength=count)
+    num_called = tf.math.bincount(callers, minlength=calls.count, maxlength=calls.count)
 
-    def turn(
-        level: tf.Tensor, ready: tf.Tensor, left: tf.Tensor, done: tf.TensorArray
-    ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.TensorArray]:
+    def turn(state: State) -> State:
+        level, ready = state["level"], state["ready"]
         edges = rows_of_ranges(tf.gather(starts, ready), tf.gather(num_callers, ready))
         parents, _, counts = tf.unique_with_counts(tf.gather(callers_of, edges))
-        left = tf.tensor_scatter_nd_sub(left, tf.expand_dims(parents, 1), counts)
-        now = rows_where(tf.gather(left, parents) == 0, parents)
-        return level + 1, now, left, done.write(level, ready)
+        left = tf.tensor_scatter_nd_sub(state["left"], tf.expand_dims(parents, 1), counts)
+        ready_next = rows_where(tf.gather(left, parents) == 0, parents)
+        done = state["done"].write(level, ready)
+        return {"level": level + 1, "ready": ready_next, "left": left, "done": done}
 
-    first = tf.where(num_called == 0)[:, 0]
-    _, _, _, done = tf.while_loop(
-        lambda _, ready, *__: tf.size(ready) > 0,
-        turn,
-        (
-            tf.constant(0),
-            tf.cast(first, tf.int32),
-            num_called,
-            array_of(tf.TensorSpec([None], tf.int32)),
-        ),
-        shape_invariants=(
-            tf.TensorShape([]),
-            tf.TensorShape([None]),
-            tf.TensorShape([None]),
-            tf.TensorShape(None),
-        ),
-        parallel_iterations=1,
-    )
-    calls, sizes = joined(done)
-    found = tf.fill([count], -1)
-    return tf.tensor_scatter_nd_update(found, tf.expand_dims(calls, 1), row_ids(sizes))
+    start: State = {
+        "level": tf.constant(0),
+        "ready": tf.cast(tf.where(num_called == 0)[:, 0], tf.int32),
+        "left": num_called,
+        "done": array_of(tf.TensorSpec([None], tf.int32)),
+    }
+    end = run_loop(lambda state: tf.size(state["ready"]) > 0, turn, start)
+    done, sizes = joined(end["done"])
+    found = tf.fill([calls.count], -1)
+    found = tf.tensor_scatter_nd_update(found, tf.expand_dims(done, 1), row_ids(sizes))
+    return _checked(graph, calls, callers, callees, found)
 
 
 def rows_of_ranges(starts: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:
@@ -71,7 +95,7 @@ def rows_of_ranges(starts: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:
     return tf.range(tf.size(of)) + tf.gather(starts - tf.cumsum(sizes, exclusive=True), of)
 
 
-def check_order(
+def _checked(
     graph: TaggedGraph, calls: Calls, callers: tf.Tensor, callees: tf.Tensor, level: tf.Tensor
 ) -> tf.Tensor:
     """Returns the levels of calls; fails, when it is computed, if a call needs itself.
@@ -98,17 +122,16 @@ def check_order(
             (start,),
             maximum_iterations=calls.count,
         )
-        _, path = tf.while_loop(
-            lambda call, path: (
-                (tf.size(path) < 2) | ((call != start) & (tf.size(path) < _MAX_SHOWN))
-            ),
-            lambda call, path: (
-                tf.gather(following, call),
-                tf.concat([path, tf.gather(following, call)[tf.newaxis]], 0),
-            ),
-            (start, start[tf.newaxis]),
-            shape_invariants=(tf.TensorShape([]), tf.TensorShape([None])),
-        )
+
+        def is_open_path(state: State) -> tf.Tensor:
+            size = tf.size(state["path"])
+            return (size < 2) | ((state["call"] != start) & (size < _MAX_SHOWN))
+
+        def follow(state: State) -> State:
+            call = tf.gather(following, state["call"])
+            return {"call": call, "path": tf.concat([state["path"], call[tf.newaxis]], 0)}
+
+        path = run_loop(is_open_path, follow, {"call": start, "path": start[tf.newaxis]})["path"]
         names = tf.strings.reduce_join(tf.gather(_names(graph, calls), path), separator=" needs ")
         message = tf.strings.join(
             [

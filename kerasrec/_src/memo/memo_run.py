@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import tensorflow as tf
 
@@ -11,11 +11,8 @@ from kerasrec._src.emit.sums import Sums
 from kerasrec._src.half_precision import in_float32
 from kerasrec._src.memo.calls import CallFinder, Calls
 from kerasrec._src.memo.plan import Plan, plan_of
-from kerasrec._src.schedule.instructions import Returned
-from kerasrec._src.schedule.linkage import Together, groups_of
 from kerasrec._src.schedule.sections import Direction, Loop
 from kerasrec._src.waves.loops import ByBody, Carry, LoopRun, WaveState
-from kerasrec._src.waves.store import WaveRegisters
 from kerasrec._src.waves.wave_run import WaveRun
 
 
@@ -32,32 +29,20 @@ class LevelLoop(LoopRun):
 
     plan: Plan
 
-    def run(self, given: Tensors | None, sums: Sums) -> WaveState:
-        """Runs the loop; in the final state, the entry has the rows that the outside reads."""
-        end = super().run(given, sums)
-        if self._is_up:
-            entry = self.graph.entry
-            rows = [self.plan.of_roots(self.graph, tensor) for tensor in end.carry[entry]]
-            end = end._replace(carry={**end.carry, entry: rows})
-        return end
-
-    @property
-    def _is_first(self) -> bool:
-        return False
+    def results(self, end: WaveState) -> Tensors:
+        """The rows that the outside reads."""
+        return [self.plan.of_roots(tensor) for tensor in super().results(end)]
 
     @property
     def _reads_arguments(self) -> bool:
         return self.loop.direction is Direction.CALLS
 
-    def _first_carry(self, carry: Carry, given: Tensors | None) -> Carry:
+    def _first_carry(self, carry: Carry, given: Tensors) -> Carry:
         if self._reads_arguments:
             return {}
-        if given is None:
-            return carry
-        entry = self.graph.entry
-        rows = [self.plan.added_of_roots(self.graph, in_float32(item)) for item in given]
+        rows = [self.plan.added_of_roots(in_float32(tensor)) for tensor in given]
         carry = {name: list(map(in_float32, tensors)) for name, tensors in carry.items()}
-        return {**carry, entry: rows}
+        return {**carry, self.graph.entry: rows}
 
     def _give(self, by_body: ByBody, state: WaveState) -> Carry:
         """Gives a level the values passed to it; returns those of rows that are live before it."""
@@ -66,12 +51,12 @@ class LevelLoop(LoopRun):
             for name, registers in by_body.items():
                 registers.given = self.plan.arguments_of(self.graph, name, wave)
             return {}
-        before, nodes = {}, self._carried()
+        before = {}
         for name, tensors in state.carry.items():
             pairs = [self.plan.given(name, wave, tensor) for tensor in tensors]
             by_body[name].given = [
                 tf.cast(here, node.types[0].dtype)
-                for (here, _), node in zip(pairs, nodes[name], strict=True)
+                for (here, _), node in zip(pairs, self._carried[name], strict=True)
             ]
             before[name] = [live for _, live in pairs]
         return before
@@ -80,12 +65,7 @@ class LevelLoop(LoopRun):
         """The values of rows that are live before a level, with those that it passes added up."""
         if self._reads_arguments:
             return {}
-        sent = {
-            send.sites: tensors
-            for registers in by_body.values()
-            for send, tensors in registers.sent.items()
-        }
-        for group, tensors in sent.items():
+        for group, tensors in self._sent(by_body).items():
             callee = group[0].callee
             before[callee] = [
                 whole + self.plan.added(group, state.wave, in_float32(item))
@@ -95,11 +75,7 @@ class LevelLoop(LoopRun):
 
     def _hand_back(self, by_body: ByBody, state: WaveState) -> None:
         """Gives calls the live rows that they read."""
-        receivers: dict[Together, tuple[WaveRegisters, Returned]] = {
-            receiver.sites: (by_body[name], receiver) for name, receiver in self._all(Returned)
-        }
-        for group in groups_of(self.graph):
-            registers, receiver = receivers[group]
+        for group, (registers, receiver) in self._receivers(by_body).items():
             registers.returns[receiver] = [
                 self.plan.read(group, state.wave, tensor) for tensor in state.carry[group[0].callee]
             ]
@@ -127,22 +103,21 @@ class MemoRun(WaveRun):
 
     parallel_tokens: int | None = None
     calls: Calls | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._plan: Plan | None = None
+    _plan: Plan | None = field(default=None, init=False)
 
     def loop(self, loop: Loop, given: Tensors, sums: Sums) -> Tensors:
         """Runs a loop over levels; before the first one, finds the calls and plans them."""
         if self._plan is None:
             if self.calls is None:
-                finder = CallFinder(
-                    self.schedule, loop, self.shared, self.limits, self.parallel_tokens is None
-                )
-                self.calls = finder.find(given)
+                is_for_copies = self.parallel_tokens is None
+                given_to = self.schedule, loop, self.shared, self.limits, is_for_copies
+                self.calls = CallFinder(*given_to).find(given)
             self._plan = plan_of(self.graph, self.calls, self.parallel_tokens)
             self.num_waves = self._plan.num_waves
-        is_up = loop.direction is Direction.UP
+        return super().loop(loop, given, sums)
+
+    def loop_run(self, loop: Loop) -> LevelLoop:
+        """Returns what runs a loop."""
+        assert self._plan is not None
         state = self.schedule, loop, self.shared, self.limits, self.store, self.num_waves
-        end = LevelLoop(*state, self._plan).run(None if is_up else given, sums)
-        return end.carry[self.graph.entry] if is_up else []
+        return LevelLoop(*state, self._plan)

@@ -9,17 +9,16 @@ and adds up the cotangents of each row from all its readers.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import tensorflow as tf
 
-from kerasrec._src.emit.arrays import array_of, divided, open_rows
-from kerasrec._src.emit.control_flow import no_numbers
-from kerasrec._src.emit.results import Tensors
+from kerasrec._src.emit.arrays import array_of, divided
+from kerasrec._src.emit.control_flow import no_numbers, run_loop
+from kerasrec._src.emit.results import State, Tensors
 from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.memo.calls import Calls
 from kerasrec._src.memo.copies import added, by_copy, in_line, of_copies, taken
-from kerasrec._src.memo.levels import check_order, levels_of
+from kerasrec._src.memo.levels import in_turns, levels
 from kerasrec._src.schedule.linkage import Together
 
 
@@ -42,7 +41,7 @@ class Plan:
         live: For each body, an array of the number of rows that are live before each wave, int32.
         roots: The places of the rows that the outside reads, among those that are live at the end,
             int32 `[tokens]`.
-        num_live: For each body, the number of rows that are live at the end, an int32 scalar.
+        num_live: The number of the entry's rows that are live at the end, an int32 scalar.
     """
 
     num_waves: tf.Tensor
@@ -53,7 +52,7 @@ class Plan:
     keeps: dict[str, tf.TensorArray]
     live: dict[str, tf.TensorArray]
     roots: tf.Tensor
-    num_live: dict[str, tf.Tensor]
+    num_live: tf.Tensor
 
     def arguments_of(self, graph: TaggedGraph, name: str, wave: tf.Tensor) -> Tensors:
         """The arguments of the calls of a wave, `[calls, ...]` each."""
@@ -91,13 +90,13 @@ class Plan:
         live = self.live[group[0].callee].read(wave)
         return added(tensor, self.reads[group].read(wave), self.copies, live)
 
-    def of_roots(self, graph: TaggedGraph, tensor: tf.Tensor) -> tf.Tensor:
+    def of_roots(self, tensor: tf.Tensor) -> tf.Tensor:
         """Returns the rows that the outside reads, `[tokens, ...]`, from those live at the end."""
-        return taken(tensor, self.roots, self.copies, self.num_live[graph.entry])
+        return taken(tensor, self.roots, self.copies, self.num_live)
 
-    def added_of_roots(self, graph: TaggedGraph, tensor: tf.Tensor) -> tf.Tensor:
+    def added_of_roots(self, tensor: tf.Tensor) -> tf.Tensor:
         """For each row live at the end, adds up the values that the outside passes to it."""
-        return added(tensor, self.roots, self.copies, self.num_live[graph.entry])
+        return added(tensor, self.roots, self.copies, self.num_live)
 
     def _sizes(self, name: str, wave: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """The numbers of a body's calls in a wave, and of rows live before it, in each copy."""
@@ -125,23 +124,14 @@ def plan_of(graph: TaggedGraph, calls: Calls, parallel_tokens: int | None = None
         level = _cut(level, calls, parallel_tokens)
     num_waves = tf.reduce_max(tf.concat([level, [-1]], 0)) + 1
     wave = num_waves - 1 - level
-    orders, sizes = {}, {}
-    place = tf.zeros([calls.count], tf.int32)
-    for name, numbers in calls.numbers.items():
-        waves = tf.gather(wave, numbers)
-        orders[name] = tf.argsort(waves, stable=True)
-        sizes[name] = tf.math.bincount(waves, minlength=num_waves, maxlength=num_waves)
-        place = tf.tensor_scatter_nd_update(
-            place,
-            tf.expand_dims(tf.gather(numbers, orders[name]), 1),
-            tf.range(tf.size(numbers)),
-        )
+    turns = in_turns(calls, wave, num_waves)
+    sizes, place = turns.sizes, turns.place
     arguments = {
         name: [
-            divided(tf.gather(tensor, orders[name]), sizes[name], node.types[0].tensor_shape())
+            divided(tensor, sizes[name], node.types[0].tensor_shape())
             for tensor, node in zip(tensors, graph.bodies[name].parameters, strict=True)
         ]
-        for name, tensors in calls.arguments.items()
+        for name, tensors in turns.arguments.items()
     }
     targets = {}
     last_read = {
@@ -161,30 +151,19 @@ def plan_of(graph: TaggedGraph, calls: Calls, parallel_tokens: int | None = None
     last_read[graph.entry] = tf.tensor_scatter_nd_min(
         last_read[graph.entry], tf.expand_dims(roots, 1), tf.fill(tf.shape(roots), _OUTSIDE)
     )
-    reads, keeps, live, places = _rows(num_waves, sizes, targets, last_read)
+    end = _rows(num_waves, sizes, targets, last_read)
+    live_at_end = end["places"][graph.entry]
     return Plan(
         num_waves,
         calls.copies,
         arguments,
         sizes,
-        reads,
-        keeps,
-        live,
-        tf.searchsorted(places[graph.entry], roots),
-        {name: tf.size(rows) for name, rows in places.items()},
+        end["reads"],
+        end["keeps"],
+        end["live"],
+        tf.searchsorted(live_at_end, roots),
+        tf.size(live_at_end),
     )
-
-
-def levels(graph: TaggedGraph, calls: Calls) -> tf.Tensor:
-    """Returns the level of each call, int32 `[calls]`; see `levels_of`.
-
-    Raises:
-        tf.errors.InvalidArgumentError: When it is computed, if a call needs itself.
-    """
-    callers = tf.concat([callers for callers, _ in calls.edges.values()], 0)
-    callees = tf.concat([callees for _, callees in calls.edges.values()], 0)
-    level = levels_of(callers, callees, calls.count)
-    return check_order(graph, calls, callers, callees, level)
 
 
 def _cut(level: tf.Tensor, calls: Calls, size: int) -> tf.Tensor:
@@ -208,7 +187,7 @@ def _rows(
     sizes: dict[str, tf.Tensor],
     targets: dict[Together, tf.TensorArray],
     last_read: dict[str, tf.Tensor],
-) -> tuple[Any, ...]:
+) -> State:
     """Plans the rows of the results of calls.
 
     Args:
@@ -219,42 +198,33 @@ def _rows(
         last_read: For each body, the wave that reads the call at each place last.
 
     Returns:
-        `reads`, `keeps` and `live` of the plan; and for each body, the places of the calls whose
-        results are live at the end.
+        `reads`, `keeps` and `live` of the plan; and `places`: for each body, the places of the
+        calls whose results are live at the end, ascending.
     """
     starts = {name: tf.cumsum(counts, exclusive=True) for name, counts in sizes.items()}
 
-    def turn(wave, places, reads, keeps, live):  # type: ignore[no-untyped-def]
-        """Plans a wave; `places` are those of the calls whose results are live, ascending."""
-        rows = [
-            tf.searchsorted(places[group[0].callee], target.read(wave))
-            for group, target in targets.items()
-        ]
-        reads = [array.write(wave, read) for array, read in zip(reads, rows, strict=True)]
-        live = {name: array.write(wave, tf.size(places[name])) for name, array in live.items()}
-        after = {}
-        for name, array in keeps.items():
+    def turn(state: State) -> State:
+        """Plans a wave; `places` are those of the calls whose results are live after it."""
+        wave, places, after = state["wave"], state["places"], {}
+        for name, array in state["keeps"].items():
             first = tf.gather(starts[name], wave)
             here = tf.range(first, first + tf.gather(sizes[name], wave))
             together = tf.concat([here, places[name]], 0)
             kept = tf.cast(tf.where(tf.gather(last_read[name], together) < wave)[:, 0], tf.int32)
-            keeps[name] = array.write(wave, kept)
+            state["keeps"][name] = array.write(wave, kept)
             after[name] = tf.gather(together, kept)
-        return wave - 1, after, reads, keeps, live
+        for group, array in state["reads"].items():
+            rows = tf.searchsorted(places[group[0].callee], targets[group].read(wave))
+            state["reads"][group] = array.write(wave, rows)
+        for name, array in state["live"].items():
+            state["live"][name] = array.write(wave, tf.size(places[name]))
+        return {**state, "wave": wave - 1, "places": after}
 
-    start = (
-        num_waves - 1,
-        {name: no_numbers() for name in sizes},
-        [array_of(_NUMBERS, num_waves) for _ in targets],
-        {name: array_of(_NUMBERS, num_waves) for name in sizes},
-        {name: array_of(_NUMBER, num_waves) for name in sizes},
-    )
-    _, places, reads, keeps, live = tf.while_loop(
-        lambda wave, *_: wave >= 0,
-        turn,
-        start,
-        shape_invariants=tf.nest.map_structure(open_rows, start),
-        parallel_iterations=1,
-        name="rows",
-    )
-    return dict(zip(targets, reads, strict=True)), keeps, live, places
+    start: State = {
+        "wave": num_waves - 1,
+        "places": {name: no_numbers() for name in sizes},
+        "reads": {group: array_of(_NUMBERS, num_waves) for group in targets},
+        "keeps": {name: array_of(_NUMBERS, num_waves) for name in sizes},
+        "live": {name: array_of(_NUMBER, num_waves) for name in sizes},
+    }
+    return run_loop(lambda state: state["wave"] >= 0, turn, start)

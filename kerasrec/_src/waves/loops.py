@@ -18,12 +18,12 @@ from kerasrec._src.emit.control_flow import apart, empty
 from kerasrec._src.emit.limits import Limits
 from kerasrec._src.emit.results import Tensors
 from kerasrec._src.emit.sums import Sums
-from kerasrec._src.graph.graph import CallSite, TaggedGraph, present
+from kerasrec._src.graph.graph import present
 from kerasrec._src.graph.nodes import Accumulate
-from kerasrec._src.graph.values import Node, Value
+from kerasrec._src.graph.values import Value
 from kerasrec._src.half_precision import in_float32
 from kerasrec._src.schedule.instructions import OfKind, Reduce, Returned, Save, Tokens
-from kerasrec._src.schedule.linkage import alternating
+from kerasrec._src.schedule.linkage import Together, alternating
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import Direction, Loop
 from kerasrec._src.waves.store import WaveRegisters, WaveStore
@@ -82,16 +82,23 @@ class LoopRun:
     store: WaveStore
     num_waves: tf.Tensor | None
 
-    @property
-    def graph(self) -> TaggedGraph:
-        """The program."""
-        return self.schedule.graph
+    def __post_init__(self) -> None:
+        self.graph = self.schedule.graph
+        self.is_up = self.loop.direction is Direction.UP
+        self.is_first = self.num_waves is None
+        sweeps = {name: body.sweeps[self.loop.sweep] for name, body in self.graph.bodies.items()}
+        # The nodes whose values a wave passes to the next.
+        self._carried = {
+            name: present(sweep.outputs if self.is_up else sweep.parameters)
+            for name, sweep in sweeps.items()
+        }
+        self._saves, self._reduces = self._all(Save), self._all(Reduce)
 
-    def run(self, given: Tensors | None, sums: Sums) -> WaveState:
+    def run(self, given: Tensors, sums: Sums) -> WaveState:
         """Runs the loop; returns its final state.
 
         Args:
-            given: The values that the outside passes to the entry.
+            given: The values that the outside passes to the entry; not read by a loop that goes up.
             sums: Takes the values that are added up wave by wave.
         """
         start, invariants = self._start(given)
@@ -103,47 +110,34 @@ class LoopRun:
             parallel_iterations=1,
             name=f"stage_{self.loop.stage}_loop",
         )
-        for (_, save), array in zip(self._all(Save), end.arrays, strict=True):
+        for (_, save), array in zip(self._saves, end.arrays, strict=True):
             self.store.keep(save.item, array)
-        for (_, reduce), total in zip(self._all(Reduce), end.totals, strict=True):
+        for (_, reduce), total in zip(self._reduces, end.totals, strict=True):
             if isinstance(reduce.node, Accumulate):
                 sums.accumulate(reduce.node, total)
         return end
 
-    @property
-    def _is_first(self) -> bool:
-        return self.loop.direction is Direction.CALLS
-
-    @property
-    def _is_up(self) -> bool:
-        return self.loop.direction is Direction.UP
+    def results(self, end: WaveState) -> Tensors:
+        """The results of the loop for the outside, from its final state."""
+        return end.carry[self.graph.entry] if self.is_up else []
 
     def _all(self, kind: type[OfKind]) -> list[tuple[str, OfKind]]:
         """The instructions of a kind, each with the body that runs it."""
         return [(each.body, one) for each in self.loop.segments for one in each.of(kind)]
 
-    def _carried(self) -> dict[str, list[Node]]:
-        """The nodes whose values a wave passes to the next."""
-        sweeps = {name: body.sweeps[self.loop.sweep] for name, body in self.graph.bodies.items()}
-        return {
-            name: present(sweep.outputs if self._is_up else sweep.parameters)
-            for name, sweep in sweeps.items()
-        }
-
-    def _start(self, given: Tensors | None) -> tuple[WaveState, WaveState]:
+    def _start(self, given: Tensors) -> tuple[WaveState, WaveState]:
         """Returns the state before the first wave, and the shapes of states at all waves."""
-        carried = self._carried()
-        carry = self._first_carry({name: empty(nodes) for name, nodes in carried.items()}, given)
-        types = [reduce.node.inputs[0].type for _, reduce in self._all(Reduce)]
-        wave = tf.constant(0)
-        if self._is_up and self.num_waves is not None:
-            wave = self.num_waves - 1
+        carried = self._carried
+        carry = {name: empty(nodes) for name, nodes in carried.items()}
+        if not self.is_up:
+            carry = self._first_carry(carry, given)
+        types = [reduce.node.inputs[0].type for _, reduce in self._reduces]
         start = WaveState(
-            wave,
+            tf.constant(0) if self.num_waves is None or not self.is_up else self.num_waves - 1,
             carry,
-            [array_of(_spec(save), self.num_waves) for _, save in self._all(Save)],
+            [array_of(_spec(save), self.num_waves) for _, save in self._saves],
             [in_float32(tf.zeros(item.shape or (), item.dtype)) for item in types],
-            [tf.constant([0, 0])] if self._is_first else [],
+            [tf.constant([0, 0])] if self.is_first else [],
         )
         invariants = WaveState(
             tf.TensorShape([]),
@@ -154,15 +148,15 @@ class LoopRun:
         )
         return start, invariants
 
-    def _first_carry(self, carry: Carry, given: Tensors | None) -> Carry:
+    def _first_carry(self, carry: Carry, given: Tensors) -> Carry:
         """Returns the values passed to the first wave; `carry` has values without tokens."""
-        return carry if given is None else {**carry, self.graph.entry: given}
+        return {**carry, self.graph.entry: given}
 
     def _goes_on(self, state: WaveState) -> tf.Tensor:
-        if self._is_first:
+        if self.is_first:
             waiting = state.width
             return (waiting > 0) & self.limits.allow(state.wave, waiting, *state.bytes_kept)
-        return state.wave >= 0 if self._is_up else state.wave < self.num_waves
+        return state.wave >= 0 if self.is_up else state.wave < self.num_waves
 
     def _turn(self, state: WaveState) -> WaveState:
         """Runs all segments on the wave that the loop has reached."""
@@ -175,7 +169,7 @@ class LoopRun:
             )
             for segment in self.loop.segments
         }
-        if self._is_up:
+        if self.is_up:
             self._run_up(by_body, state)
             carry = self._returned(by_body, state)
         else:
@@ -183,10 +177,10 @@ class LoopRun:
             for segment in self.loop.segments:
                 by_body[segment.body].run(segment.instructions)
             carry = self._passed_on(by_body, before, state)
-        saves = zip(self._all(Save), state.arrays, strict=True)
-        reduced = [by_body[name].get(reduce.node.inputs[0]) for name, reduce in self._all(Reduce)]
+        saves = zip(self._saves, state.arrays, strict=True)
+        reduced = [by_body[name].get(reduce.node.inputs[0]) for name, reduce in self._reduces]
         return WaveState(
-            state.wave + (-1 if self._is_up else 1),
+            state.wave + (-1 if self.is_up else 1),
             carry,
             [
                 array.write(state.wave, by_body[name].get(save.item))
@@ -221,12 +215,9 @@ class LoopRun:
 
     def _hand_back(self, by_body: ByBody, state: WaveState) -> None:
         """Divides the results of bodies among the call sites that called them."""
-        receivers = {
-            receiver.sites[0].label: (by_body[name], receiver)
-            for name, receiver in self._all(Returned)
-        }
+        receivers = self._receivers(by_body)
         for callee, tensors in state.carry.items():
-            groups = [receivers[group[0].label] for group in self._groups(callee)]
+            groups = [receivers[group] for group in alternating(self.graph.sites_to(callee))]
             if len(groups) > 1 and tensors:
                 sizes = [
                     registers.get(receiver.divides) * len(receiver.sites)
@@ -239,28 +230,30 @@ class LoopRun:
             for place, (registers, receiver) in enumerate(groups):
                 registers.returns[receiver] = [piece[place] for piece in pieces]
 
+    def _receivers(self, by_body: ByBody) -> dict[Together, tuple[WaveRegisters, Returned]]:
+        """The instructions that receive results, by call sites that call for the same tokens."""
+        return {receiver.sites: (by_body[name], receiver) for name, receiver in self._all(Returned)}
+
     def _returned(self, by_body: ByBody, state: WaveState) -> Carry:
         """The results that a wave returns to the wave of its callers."""
         return {name: registers.results for name, registers in by_body.items()}
 
     def _passed_on(self, by_body: ByBody, before: Carry, state: WaveState) -> Carry:
         """The values that a wave passes to the next."""
-        return {name: self._passed(name, by_body) for name in self.graph.bodies}
+        sent, carry = self._sent(by_body), {}
+        for name, nodes in self._carried.items():
+            columns = [sent[group] for group in alternating(self.graph.sites_to(name))]
+            joint = [one_tensor(tensors) for tensors in zip(*columns, strict=True)]
+            carry[name] = joint if columns else empty(nodes)
+        return carry
 
-    def _passed(self, callee: str, by_body: ByBody) -> Tensors:
-        """The values that all call sites pass to a body, `[tokens, ...]` each."""
-        sent = {
-            send.sites[0].label: tensors
+    def _sent(self, by_body: ByBody) -> dict[Together, Tensors]:
+        """The values that a wave sends, by call sites that call for the same tokens."""
+        return {
+            send.sites: tensors
             for registers in by_body.values()
             for send, tensors in registers.sent.items()
         }
-        columns = [sent[group[0].label] for group in self._groups(callee)]
-        if not columns:
-            return empty(self._carried()[callee])
-        return [one_tensor(tensors) for tensors in zip(*columns, strict=True)]
-
-    def _groups(self, callee: str) -> list[tuple[CallSite, ...]]:
-        return alternating(self.graph.sites_to(callee))
 
     def _bytes_kept(self, by_body: ByBody) -> tf.Tensor:
         """The least number of bytes that a wave keeps for the backward pass, an int64 scalar."""

@@ -13,7 +13,7 @@ from kerasrec._src.emit.sums import Sums
 from kerasrec._src.graph.values import Region
 from kerasrec._src.schedule.instructions import Tokens
 from kerasrec._src.schedule.loads_and_saves import linked
-from kerasrec._src.schedule.sections import Direction, Loop, Section
+from kerasrec._src.schedule.sections import Loop, Section
 from kerasrec._src.waves.call_path import call_path
 from kerasrec._src.waves.loops import LoopRun, WaveState
 from kerasrec._src.waves.store import WaveRegisters, WaveStore
@@ -30,10 +30,13 @@ class WaveRun(ScheduleRun):
 
     def loop(self, loop: Loop, given: Tensors, sums: Sums) -> Tensors:
         """Runs a loop over waves; only a loop that goes up returns values."""
-        is_up = loop.direction is Direction.UP
-        run = LoopRun(self.schedule, loop, self.shared, self.limits, self.store, self.num_waves)
-        self._end = run.run(None if is_up else given, sums)
-        return self._end.carry[self.graph.entry] if is_up else []
+        run = self.loop_run(loop)
+        self._end = run.run(given, sums)
+        return run.results(self._end)
+
+    def loop_run(self, loop: Loop) -> LoopRun:
+        """Returns what runs a loop."""
+        return LoopRun(self.schedule, loop, self.shared, self.limits, self.store, self.num_waves)
 
     def all_tokens(self, section: Section, given: Tensors, sums: Sums) -> Tensors:
         """Runs a section for all tokens; after the first loop, the number of waves is known."""

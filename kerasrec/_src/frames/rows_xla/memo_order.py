@@ -15,7 +15,7 @@ from kerasrec._src.emit.results import Tensors
 from kerasrec._src.frames.rows_xla.sizes import bucket, padded
 from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.memo.calls import Calls
-from kerasrec._src.memo.plan import levels
+from kerasrec._src.memo.levels import in_turns, levels
 from kerasrec._src.row_ids import row_ids
 from kerasrec._src.schedule.linkage import Together
 
@@ -76,29 +76,18 @@ def order_of(
     widest = tf.minimum(_WIDE * width, tf.maximum(capacity, width))
     room = capacity + widest
 
-    place = tf.zeros([calls.count], tf.int32)
-    arguments, by_level = [], []
-    for name in names:
-        numbers = calls.numbers[name]
-        own = tf.gather(level, numbers)
-        order = tf.argsort(own, stable=True)
-        rank = tf.range(tf.size(numbers))
-        place = tf.tensor_scatter_nd_update(
-            place, tf.expand_dims(tf.gather(numbers, order), 1), rank
-        )
-        by_level.append(tf.math.bincount(own, minlength=num_levels, maxlength=num_levels))
-        given = [padded(tf.gather(tensor, order), room) for tensor in calls.arguments[name]]
-        arguments.append(given)
+    turns = in_turns(calls, level, num_levels)
+    place = turns.place
     called = [
-        padded(_called(group, *edges, place, calls), room) for group, edges in calls.edges.items()
+        padded(_called(group, edges, place, calls), room) for group, edges in calls.edges.items()
     ]
-    counts = tf.stack(by_level, 1)
+    counts = tf.stack([turns.sizes[name] for name in names], 1)
     entrance = _blocks(tf.reduce_sum(counts, 0, keepdims=True), widest)
     in_levels = _blocks(tf.gather(counts, list(map(names.index, waiting)), axis=1), width)
     roots = tf.repeat(tf.gather(place, calls.roots), calls.copies)
     copy = tf.tile(tf.range(calls.copies), tf.shape(calls.roots))
     return Order(
-        arguments,
+        [[padded(tensor, room) for tensor in turns.arguments[name]] for name in names],
         called,
         [tf.size(calls.numbers[name]) for name in names],
         padded(entrance, len(names) * (capacity // widest + 1)),
@@ -109,11 +98,9 @@ def order_of(
     ), {"capacity": capacity, "width": width, "widest": widest, "copies": copies}
 
 
-def _called(
-    group: Together, callers: tf.Tensor, callees: tf.Tensor, place: tf.Tensor, calls: Calls
-) -> tf.Tensor:
+def _called(group: Together, edges: Tensors, place: tf.Tensor, calls: Calls) -> tf.Tensor:
     """For each call of a body, the numbers of the calls that it makes; 0 if it makes none."""
-    width = len(group)
+    (callers, callees), width = edges, len(group)
     rows = tf.expand_dims(tf.gather(place, callers[::width]), 1)
     found = tf.reshape(tf.gather(place, callees), [-1, width])
     size = tf.size(calls.numbers[group[0].caller or ""])
