@@ -24,7 +24,7 @@ from kerasrec._src.datasets.files.trees import tree_file_batches, write_tree_fil
 from kerasrec._src.datasets.files.values import value_file_batches, write_value_files
 from kerasrec._src.datasets.plotting import plot_tree
 from kerasrec._src.datasets.readers.brackets import read_brackets
-from kerasrec._src.datasets.readers.conllu import read_conllu
+from kerasrec._src.datasets.readers.conllu import parse_conllu, read_conllu
 from kerasrec._src.datasets.readers.listops import read_listops
 from kerasrec._src.datasets.readers.newick import NewickTree, parse_newick, read_newick
 from kerasrec._src.datasets.readers.parsers import (
@@ -72,6 +72,7 @@ __all__ = [
     "few_shapes",
     "load_treebank",
     "nodes_of",
+    "parse_conllu",
     "parse_newick",
     "plot_tree",
     "read_brackets",

@@ -9,6 +9,7 @@ from kerasrec.datasets import (
     Vocabulary,
     check_tree,
     encode_dependencies,
+    parse_conllu,
     read_conllu,
 )
 from tests.datasets.helpers import check_cuts
@@ -61,6 +62,7 @@ def test_reads_words_and_passes_over_multiword_tokens_and_empty_nodes(file):
         ["PRON", "AUX", "PART", "PROPN", "PART"],
         ["nsubj", "aux", "root", "nmod:poss", "case"],
         "s1",
+        metadata={"sent_id": "s1", "text": "I don't, Bo's."},
     )
     assert second.words == ("good",)
     assert second.sent_id.endswith("trees.conllu:14")
@@ -172,3 +174,58 @@ def test_universal_dependencies_english_ewt():
         vocabulary = Vocabulary.from_trees(trees)
         for tree in trees:
             check_tree(*encode_dependencies(tree, vocabulary))
+
+
+COLUMNS = """\
+# newdoc
+# text = Cats sleep _
+1\tCats\tcat\tNOUN\tNNS\tNumber=Plur\t2\tnsubj\t2:nsubj\t_
+2\tsleep\tsleep\tVERB\tVBP\t_\t0\troot\t0:root\tSpaceAfter=No
+3\t_\t_\tSYM\t_\t_\t2\tdep\t_\t_"""
+
+
+def test_keeps_all_columns_and_comments():
+    (tree,) = parse_conllu(COLUMNS)
+    assert tree == DependencyTree(
+        ("Cats", "sleep", "_"),
+        (1, -1, 1),
+        ("NOUN", "VERB", "SYM"),
+        ("nsubj", "root", "dep"),
+        "text:1",
+        lemmas=("cat", "sleep", "_"),
+        xpos=("NNS", "VBP", ""),
+        feats=("Number=Plur", "", ""),
+        deps=("2:nsubj", "0:root", ""),
+        misc=("", "SpaceAfter=No", ""),
+        metadata={"newdoc": "", "text": "Cats sleep _"},
+    )
+    assert hash(tree) == hash(DependencyTree(*list(vars(tree).values())[:10]))
+
+
+def test_a_text_is_read_as_a_file_is(file):
+    for text in (SAMPLE, GOOD + SAMPLE, "\ufeff" + SAMPLE.replace("\n", "\r\n")):
+        read = read_conllu(file(text))
+        assert [tree.words for tree in parse_conllu(text)] == [tree.words for tree in read]
+        assert parse_conllu(text.rstrip()) == parse_conllu(text)
+
+
+@pytest.mark.parametrize(
+    "text, problem",
+    [
+        ("", "text:1: the text holds no sentence"),
+        (GOOD + line(2), "text:3: id '2'; expected 1, the words counted from 1"),
+        (line(1, "a\ud800"), "text:1: byte 4 of the line (0xed) is not UTF-8"),
+    ],
+)
+def test_problems_of_a_text(text, problem):
+    with pytest.raises(MalformedFileError, match="1 malformed line") as error:
+        parse_conllu(text)
+    (found,) = error.value.problems
+    assert found.startswith(problem)
+
+
+def test_texts_and_paths_are_told_apart(file):
+    with pytest.raises(ValueError, match="a text of several lines; expected the name of a file"):
+        read_conllu(SAMPLE)
+    with pytest.raises(ValueError, match="Read a file with read_conllu"):
+        parse_conllu(file(SAMPLE))

@@ -12,21 +12,30 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from kerasrec._src.datasets.readers.problems import Problem, text_of
+from kerasrec._src.datasets.readers.problems import (
+    LISTED,
+    MalformedFileError,
+    Problem,
+    add_problem,
+    text_of,
+)
 from kerasrec._src.datasets.readers.reading import Format, NumberedLines, read_files
-from kerasrec._src.datasets.trees.dependency import DependencyTree, problem_of_heads
+from kerasrec._src.datasets.trees.dependency import (
+    OPTIONAL_COLUMNS,
+    DependencyTree,
+    problem_of_heads,
+)
 
-NUM_COLUMNS = 10
+# The attribute of a DependencyTree for each column; "id" has none.
+COLUMNS = ("id", "words", "lemmas", "upos", "xpos", "feats", "heads", "relations", "deps", "misc")
 UNKNOWN = "_"
+BYTE_ORDER_MARK = "\ufeff"
 NumberedLine = tuple[int, bytes]
 
 
 class _Word(NamedTuple):
     number: int  # of its line
-    form: str
-    upos: str
-    head: int
-    relation: str
+    columns: dict[str, str]
 
 
 class _MultiwordToken(NamedTuple):
@@ -42,7 +51,8 @@ def read_conllu(
 
     Words are those of the syntax: *don't* is *do* and *n't*, so the line of a multiword token
     (`1-2`) is skipped, as is the line of an empty node (`8.1`). `_`, which stands for an unknown
-    part of speech or relation, becomes `""`; if all of a sentence are unknown, the list is empty.
+    value of a column, becomes `""`; if all of a sentence are unknown, the list is empty. The lemma
+    `_` of the word `_` is known.
 
     Args:
         path: A UTF-8 text file: a line of ten columns, separated by tabs, for each word; comments
@@ -66,6 +76,50 @@ def read_conllu(
             number and reason.
     """
     return read_files(path, FORMAT, strict, verbose)
+
+
+def parse_conllu(text: str) -> list[DependencyTree]:
+    r"""Reads dependency trees from a text in CoNLL-U, such as a parser's output.
+
+    Args:
+        text: Sentences as in a file of `read_conllu`. The last one needs no blank line after it.
+
+    Returns:
+        A `DependencyTree` for each sentence; one without a `sent_id` is called `text:line`.
+
+    Raises:
+        MalformedFileError: As for `read_conllu`; its `problems` name lines of the text.
+
+    Example:
+
+    >>> columns = [["1", "it", "it", "PRON", "PRP", "_", "2", "nsubj", "_", "_"],
+    ...            ["2", "works", "work", "VERB", "VBZ", "_", "0", "root", "_", "_"]]
+    >>> (tree,) = parse_conllu("\n".join(map("\t".join, columns)))
+    >>> tree.words, tree.heads, tree.lemmas
+    (('it', 'works'), (1, -1), ('it', 'work'))
+    """
+    if not isinstance(text, str):
+        raise ValueError(
+            f"text has the type {type(text).__name__}; expected a str with sentences in CoNLL-U. "
+            "Read a file with read_conllu."
+        )
+    whole = f"{text.removeprefix(BYTE_ORDER_MARK)}\n\n".encode("utf-8", "surrogatepass")
+    lines = enumerate(whole.splitlines(), 1)
+    trees: list[DependencyTree] = []
+    problems: list[str] = []
+    for result in _read(Path("text"), lines):
+        if isinstance(result, Problem):
+            add_problem(problems, "text", result.place, result)
+        else:
+            trees.append(result)
+    if not trees and not problems:
+        add_problem(problems, "text", 1, "the text holds no sentence")
+    if problems:
+        listed = "\n".join(problems[:LISTED])
+        raise MalformedFileError(
+            f"{len(problems)} malformed line(s); expected {FORMAT.expected}:\n{listed}", problems
+        )
+    return trees
 
 
 def _read(path: Path, lines: NumberedLines) -> Iterator[DependencyTree | Problem]:
@@ -100,6 +154,7 @@ def _read_sentence(
 ) -> Sequence[DependencyTree | Problem]:
     """Returns a sentence's tree, if it is one, or its problems."""
     words: list[_Word] = []
+    metadata: dict[str, str] = {}
     token: _MultiwordToken | None = None
     problems: list[Problem] = []
     expected_id = 1
@@ -110,7 +165,7 @@ def _read_sentence(
                 continue
             if text.startswith("#") and expected_id == 1:
                 name, _, value = text[1:].partition("=")
-                sent_id = value.strip() if name.strip() == "sent_id" else sent_id
+                metadata[name.strip()] = value.strip()
                 continue
             word_id = text.partition("\t")[0]
             word_expected, expected_id = expected_id, _id_after(word_id, expected_id)
@@ -136,17 +191,22 @@ def _read_sentence(
         problems.append(Problem(lines[0][0], "comments without a sentence"))
     if problems:
         return problems
-    forms, heads = [word.form for word in words], [word.head - 1 for word in words]
+    columns = {name: [word.columns[name] for word in words] for name in COLUMNS}
+    forms, heads = columns["words"], [int(head) - 1 for head in columns["heads"]]
     problem = problem_of_heads(forms, heads, first=1)
     if problem:
         return [Problem(words[problem[0]].number, problem[1])]
-    upos = _known([word.upos for word in words])
-    relations = _known([word.relation for word in words])
-    return [DependencyTree(forms, heads, upos, relations, sent_id)]
+    optional = {name: _known(columns[name], forms, name) for name in OPTIONAL_COLUMNS}
+    sent_id = metadata.get("sent_id", sent_id)
+    return [DependencyTree(forms, heads, sent_id=sent_id, metadata=metadata, **optional)]
 
 
-def _known(column: Sequence[str]) -> list[str]:
-    values = ["" if value == UNKNOWN else value for value in column]
+def _known(column: Sequence[str], forms: Sequence[str], name: str) -> list[str]:
+    """The values of a column; a word `_` may have itself as its lemma."""
+    values = [
+        "" if value == UNKNOWN and (name, form) != ("lemmas", UNKNOWN) else value
+        for value, form in zip(column, forms, strict=True)
+    ]
     return values if any(values) else []
 
 
@@ -168,13 +228,14 @@ def _read_line(
         expected_id: The id of the next word.
         covered: The last word of the last multiword token, 0 for none.
     """
-    columns = text.split("\t")
-    if len(columns) != NUM_COLUMNS:
+    parts = text.split("\t")
+    if len(parts) != len(COLUMNS):
         raise ValueError(
-            f"{len(columns)} column(s) where {NUM_COLUMNS}, separated by tabs, are expected"
+            f"{len(parts)} column(s) where {len(COLUMNS)}, separated by tabs, are expected"
         )
-    word_id, form, _, upos, _, _, head, relation, _, _ = columns
-    if not form:
+    columns = dict(zip(COLUMNS, parts, strict=True))
+    word_id, head = columns["id"], columns["heads"]
+    if not columns["words"]:
         raise ValueError("column 2, the word, is empty")
     token = re.fullmatch("([0-9]+)-([0-9]+)", word_id)
     empty = re.fullmatch(r"([0-9]+)\.[0-9]+", word_id)
@@ -199,4 +260,4 @@ def _read_line(
         raise ValueError(f"id '{word_id}'; expected {expected_id}, the words counted from 1")
     if not re.fullmatch("[0-9]+", head):
         raise ValueError(f"head '{head}' (column 7); expected the id of a word, or 0 for the root")
-    return _Word(number, form, upos, int(head), relation)
+    return _Word(number, columns)

@@ -3,6 +3,7 @@
 import glob
 import os
 import re
+import reprlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -221,7 +222,14 @@ def files_of(path: str | os.PathLike[str], endings: Sequence[str]) -> list[Path]
 
     Raises:
         FileNotFoundError: If there are none.
+        ValueError: If `path` is the text of a file.
     """
+    if "\n" in str(path):
+        raise ValueError(
+            f"The path is {reprlib.repr(str(path))}, a text of several lines; expected the name of "
+            "a file. Texts are read by parse_conllu, parse_newick, read_tree (trees of the "
+            "Stanford Sentiment Treebank) and nltk.Tree.fromstring (other brackets)."
+        )
     path = Path(path)
     if path.is_dir():
         files = sorted(

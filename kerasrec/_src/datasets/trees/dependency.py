@@ -1,7 +1,7 @@
 """Dependency trees: sentences whose words are the nodes of a tree."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
 
@@ -10,6 +10,8 @@ from nltk import Tree
 from kerasrec._src.datasets.expected import expect_word, index_of
 from kerasrec._src.datasets.trees.constituency import preorder
 from kerasrec._src.short_repr import short_repr
+
+OPTIONAL_COLUMNS = ("upos", "relations", "lemmas", "xpos", "feats", "deps", "misc")
 
 
 @dataclass(frozen=True)
@@ -20,10 +22,17 @@ class DependencyTree:
         words: The words (`str`), in the order of the sentence.
         heads: For each word its head, a place in `words` from 0; -1 for the root.
         upos: For each word its universal part of speech (`"NOUN"`), `""` if it is unknown; empty if
-            all are unknown.
-        relations: For each word its relation to its head (`"nsubj"`, `"nmod:desc"`), `""` if it is
-            unknown; empty if all are unknown.
+            all are unknown. So it is with the other lists below.
+        relations: For each word its relation to its head (`"nsubj"`, `"nmod:desc"`).
         sent_id: The source of the sentence; may be empty.
+        lemmas: For each word its dictionary form.
+        xpos: For each word its part of speech in the tags of the language (`"NNS"`).
+        feats: For each word its features, as in a file (`"Case=Nom|Number=Sing"`).
+        deps: For each word its heads and relations in the enhanced graph, as in a file
+            (`"4:nsubj|6:nsubj"`, heads counted from 1).
+        misc: For each word its other attributes, as in a file (`"SpaceAfter=No"`).
+        metadata: The comments before the sentence by their names (`{"text": "It works."}`); those
+            without a `=` have the value `""`.
 
     Raises:
         ValueError: If there are no words, or one is not a `str`, is empty or contains an unpaired
@@ -37,16 +46,22 @@ class DependencyTree:
     upos: Sequence[str] = ()
     relations: Sequence[str] = ()
     sent_id: str = ""
+    lemmas: Sequence[str] = ()
+    xpos: Sequence[str] = ()
+    feats: Sequence[str] = ()
+    deps: Sequence[str] = ()
+    misc: Sequence[str] = ()
+    metadata: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def __repr__(self) -> str:
-        return short_repr(self, {field.name: getattr(self, field.name) for field in fields(self)})
+        return short_repr(self, {part.name: getattr(self, part.name) for part in fields(self)})
 
     def __post_init__(self) -> None:
-        for name in ("words", "heads", "upos", "relations"):
+        for name in ("words", "heads", *OPTIONAL_COLUMNS):
             values = _listed(name, getattr(self, name))
             # Tuples keep what was checked, and make equal trees equal.
             object.__setattr__(self, name, values)
-            optional = name in ("upos", "relations")
+            optional = name in OPTIONAL_COLUMNS
             if len(values) != len(self.words) and (values or not optional):
                 raise ValueError(
                     f"A dependency tree of {len(self.words)} word(s) has {len(values)} {name}; "
