@@ -19,11 +19,18 @@ import numpy as np
 import tensorflow as tf
 
 from kerasrec._src.graph import nodes
-from kerasrec._src.graph.carried import carried_by_roots, or_one_token
+from kerasrec._src.graph.carried import (
+    Entry,
+    Tag,
+    carried_by_roots,
+    enter,
+    enter_row,
+    leave_row,
+    or_one_token,
+)
 from kerasrec._src.graph.fire import branch_chosen, read_shared
 from kerasrec._src.graph.graph import FunctionGraphs
 from kerasrec._src.graph.interpreter import Kernels
-from kerasrec._src.graph.tags import Entry, Tag, enter, enter_row, leave_row
 from kerasrec._src.graph.values import Node, Value
 
 _OUTSIDE = -1

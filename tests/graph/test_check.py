@@ -6,7 +6,6 @@ import pytest
 import tensorflow as tf
 
 from kerasrec import GraphError, cond, recursive
-from kerasrec._src.graph.check import check_function_graphs, check_tagged_graph
 from kerasrec._src.graph.nodes import Argument
 from kerasrec._src.graph.types import Kind, Type
 from kerasrec._src.graph.values import Value
@@ -41,9 +40,9 @@ def tagged(exp):
 
 @each(few=FEW, many=MORE)
 def test_good_graphs_pass(program):
-    check_function_graphs(program.function.function_graphs(*program.inputs))
-    check_tagged_graph(program.function.tagged_graph(*program.inputs))
-    check_tagged_graph(program.function.extended_graph(*program.inputs))
+    program.function.function_graphs(*program.inputs).check()
+    program.function.tagged_graph(*program.inputs).check()
+    program.function.extended_graph(*program.inputs).check()
 
 
 @pytest.fixture
@@ -62,68 +61,68 @@ def test_rows_of_other_lengths_than_numbers(rows):
     lengths = find(rows.functions["size"].nodes, "ROWS").inputs[0]
     lengths.node.types[0] = Type(tf.int32, (2,))
     with pytest.raises(GraphError, match=r"lengths i32\[2\] are not one number per token"):
-        check_function_graphs(rows)
+        rows.check()
 
 
 def test_entries_that_enter_no_region(rows):
     find(rows.functions["size"].nodes, "ENTER").region = None
     with pytest.raises(GraphError, match=r"ENTER at .* neither reads nor makes entries of rows"):
-        check_function_graphs(rows)
+        rows.check()
 
 
 def test_entries_that_leave_for_another_region(rows):
     nodes = rows.functions["size"].nodes
     find(nodes, "LEAVE").region = find(nodes, "ENTER").region
     with pytest.raises(GraphError, match=r"LEAVE at .* stands in another region than its lengths"):
-        check_function_graphs(rows)
+        rows.check()
 
 
 def test_errors_say_that_it_is_our_fault(functions):
     exp = functions.functions["exp"]
     exp.nodes.reverse()
     with pytest.raises(GraphError, match=r"stands before its input.*fault of kerasrec"):
-        check_function_graphs(functions)
+        functions.check()
 
 
 def test_unknown_callee(functions):
     find(functions.functions["exp"].nodes, "CALLSITE").callee = "nobody"
     with pytest.raises(GraphError, match="calls an unknown function"):
-        check_function_graphs(functions)
+        functions.check()
 
 
 def test_call_that_passes_another_type(functions):
     site = find(functions.functions["exp"].nodes, "CALLSITE")
     site.inputs.reverse()
     with pytest.raises(GraphError, match=r"passes i32\[\] for f32\[\]"):
-        check_function_graphs(functions)
+        functions.check()
 
 
 def test_output_that_is_not_there(functions):
     product = find(functions.functions["exp"].nodes, "Mul")
     product.inputs[0] = Value(product.inputs[0].node, 7)
     with pytest.raises(GraphError, match="reads an output that SWITCH does not have"):
-        check_function_graphs(functions)
+        functions.check()
 
 
 def test_predicate_that_is_not_one_value_a_token(functions):
     switch = find(functions.functions["exp"].nodes, "SWITCH")
     switch.inputs[1].node.types[0] = Type(tf.bool, (3,))
     with pytest.raises(GraphError, match=r"predicate bool\[3\] is not one value per token"):
-        check_function_graphs(functions)
+        functions.check()
 
 
 def test_switch_that_changes_a_type(functions):
     switch = find(functions.functions["exp"].nodes, "SWITCH")
     switch.types[1] = Type(tf.float64, ())
     with pytest.raises(GraphError, match="changes a type"):
-        check_function_graphs(functions)
+        functions.check()
 
 
 def test_merge_of_different_types(functions):
     merge = find(functions.functions["exp"].nodes, "MERGE")
     merge.types = [Type(tf.int32, ())]
     with pytest.raises(GraphError, match="merges different types"):
-        check_function_graphs(functions)
+        functions.check()
 
 
 def test_read_across_branches(functions):
@@ -131,50 +130,50 @@ def test_read_across_branches(functions):
     product = find(exp.nodes, "Mul")
     product.inputs[0] = exp.parameters[0].output()
     with pytest.raises(GraphError, match="reads a value of another branch"):
-        check_function_graphs(functions)
+        functions.check()
 
 
 def test_edge_from_outside_the_graph(tagged):
     stranger = Argument([], [Type(tf.int32, (), Kind.SHARED)])
     find(tagged.nodes, "Sub").inputs[1] = stranger.output()
     with pytest.raises(GraphError, match="Sub reads ARGUMENT, which is not in the graph"):
-        check_tagged_graph(tagged)
+        tagged.check()
 
 
 def test_call_that_does_not_reach_its_function(tagged):
     tagged.bodies["exp"].parameters[1].inputs.pop(0)
     with pytest.raises(GraphError, match="CALL_0 does not reach its MERGE"):
-        check_tagged_graph(tagged)
+        tagged.check()
 
 
 def test_return_of_something_else(tagged):
     back = tagged.call_sites[0].returns[0]
     back.inputs[:] = [tagged.bodies["exp"].parameters[0].output()]
     with pytest.raises(GraphError, match="RETURN_0 does not read an output of its function"):
-        check_tagged_graph(tagged)
+        tagged.check()
 
 
 def test_return_without_control_edge(tagged):
     tagged.call_sites[1].returns[0].control.clear()
     with pytest.raises(GraphError, match="RETURN_1 has no control edge from CALL"):
-        check_tagged_graph(tagged)
+        tagged.check()
 
 
 def test_gradient_call_that_does_not_reach_its_function(tagged):
     extended = extend(tagged)
     extended.bodies["exp"].sweeps[1].parameters[0].inputs.pop()
     with pytest.raises(GraphError, match="CALL_1 does not reach its MERGE"):
-        check_tagged_graph(extended)
+        extended.check()
 
 
 def test_gradient_return_without_control_edge(tagged):
     extended = extend(tagged)
     extended.call_sites[0].linkages[1].returns[0].control.clear()
     with pytest.raises(GraphError, match="RETURN_0 has no control edge from CALL"):
-        check_tagged_graph(extended)
+        extended.check()
 
 
 def test_call_site_under_another_label(tagged):
     tagged.call_sites[0] = replace(tagged.call_sites[0], label=5)
     with pytest.raises(GraphError, match="label"):
-        check_tagged_graph(tagged)
+        tagged.check()

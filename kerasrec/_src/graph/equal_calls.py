@@ -14,9 +14,9 @@ from typing import Any
 
 import tensorflow as tf
 
+from kerasrec._src.graph.carried import Entry, Tag
 from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.graph.nodes import Call, Entrance, Result
-from kerasrec._src.graph.tags import Entry, Tag
 from kerasrec._src.graph.values import Node, Value
 from kerasrec._src.half_precision import in_float32
 

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import tensorflow as tf
 
+from kerasrec._src.errors import GraphError
 from kerasrec._src.graph.nodes import (
     Accumulate,
     Call,
@@ -100,6 +101,26 @@ class FunctionGraphs(Drawable):
     def __repr__(self) -> str:
         return f"<FunctionGraphs of {', '.join(self.functions)}; print() shows them>"
 
+    def check(self) -> None:
+        """Raises GraphError unless every function is well formed and every callee exists."""
+        for function in self:
+            seen: set[Node] = set()
+            for node in function.nodes:
+                for value in node.inputs:
+                    if value.node not in seen:
+                        raise GraphError(f"{function.name}: {node.op} stands before its input.")
+                _check_node(function.name, node)
+                if isinstance(node, CallOf):
+                    callee = self.functions.get(node.callee)
+                    if callee is None:
+                        raise GraphError(f"{function.name} calls an unknown function.")
+                    for value, parameter in zip(node.inputs, callee.parameters, strict=True):
+                        kind = parameter.types[0]
+                        if not kind.accepts(value.type):
+                            message = f"{function.name} passes {value.type} for {kind}."
+                            raise GraphError(message)
+                seen.add(node)
+
     def scopes(self) -> dict[Node, Scope]:
         """Returns the scope of every node, function by function."""
         return scopes_of(((function.name,), function.nodes) for function in self)
@@ -149,6 +170,18 @@ class CallSite:
     def returns(self) -> list[Return]:
         """RETURN nodes of sweep 0, in the order of the callee's outputs."""
         return present(self.linkages[0].returns)
+
+    def check(self, linkage: Linkage, sweep: Sweep) -> None:
+        """Raises GraphError unless a linkage fits the sweep of the callee."""
+        for call, parameter in zip(linkage.calls, sweep.parameters, strict=True):
+            if call and (parameter is None or call.output() not in parameter.inputs):
+                raise GraphError(f"CALL_{self.label} does not reach its MERGE.")
+        calls = set(present(linkage.calls) or self.calls)
+        for back, output in zip(linkage.returns, sweep.outputs, strict=True):
+            if back and (output is None or back.inputs != [output.output()]):
+                raise GraphError(f"RETURN_{self.label} does not read an output of its function.")
+            if back and not calls & set(back.control):
+                raise GraphError(f"RETURN_{self.label} has no control edge from CALL.")
 
 
 @dataclass
@@ -219,6 +252,10 @@ class Body:
     def nodes(self) -> list[Node]:
         """Nodes of all sweeps."""
         return [node for sweep in self.sweeps for node in sweep.nodes]
+
+
+def _check_node(name: str, node: Node) -> None:
+    node.check(f"{name}: {node.op}{f' at {node.source}' if node.source else ''}")
 
 
 def present(nodes: Iterable[_Node | None]) -> list[_Node]:
@@ -346,6 +383,31 @@ class TaggedGraph(Drawable):
             f"<TaggedGraph of {', '.join(self.bodies)}: {len(self.nodes):,} nodes, "
             f"{len(self.call_sites):,} call sites; print() shows them>"
         )
+
+    def check(self) -> None:
+        """Raises GraphError unless every edge stays in the graph and every call fits its function.
+
+        The result of every pass is checked before it is used.
+        """
+        nodes = set(self.nodes)
+        for body in self.bodies.values():
+            for node in body.nodes:
+                _check_node(body.name, node)
+        for node in nodes:
+            for value in node.inputs:
+                if value.node not in nodes:
+                    raise GraphError(f"{node.op} reads {value.node.op}, which is not in the graph.")
+        for label, site in self.call_sites.items():
+            body = self.bodies[site.callee]
+            ends = [
+                node for linkage in site.linkages for node in (*linkage.calls, *linkage.returns)
+            ]
+            if {node.label for node in present(ends)} != {label} or site.label != label:
+                message = f"The call site {label} of {body.name} has nodes with another label."
+                raise GraphError(message)
+            for linkage, sweep in zip(site.linkages, body.sweeps, strict=True):
+                if linkage.calls:
+                    site.check(linkage, sweep)
 
     def scopes(self) -> dict[Node, Scope]:
         """Returns the scope of every node: shared values and the outside, then body by body."""

@@ -37,11 +37,21 @@ import tensorflow as tf
 
 from kerasrec._src.errors import GraphError, SignatureError
 from kerasrec._src.graph import nodes
-from kerasrec._src.graph.carried import or_one_token, rows_of_roots, tables_of_roots, with_carried
+from kerasrec._src.graph.carried import (
+    ROOT,
+    Tag,
+    enter,
+    enter_row,
+    leave,
+    leave_row,
+    or_one_token,
+    rows_of_roots,
+    tables_of_roots,
+    with_carried,
+)
 from kerasrec._src.graph.equal_calls import EqualCalls
 from kerasrec._src.graph.fire import branch_chosen, fire, read_shared, show
 from kerasrec._src.graph.graph import TaggedGraph, order_of, present
-from kerasrec._src.graph.tags import ROOT, Tag, enter, enter_row, leave, leave_row
 from kerasrec._src.graph.values import Node, Value
 from kerasrec._src.half_precision import wide
 
@@ -154,56 +164,29 @@ def interpret(
           derivative with the name of a table, or with the shared value whose gradient was summed.
     """
     arguments = or_one_token(arguments)
-    num_arguments = len(arguments)
-    rows = rows_of_roots(graph, [tf.constant(item) for item in arguments])
-    arguments = [np.asarray(item) for item in with_carried(graph, arguments)]
+    rows = rows_of_roots(graph, [tf.constant(array) for array in arguments])
     run = _Run(graph, sums, rows)
-    # Values that tokens carry have no gradient.
-    cotangents = tuple(
-        [*arrays, *[None] * (len(linkage.calls) - len(arrays))]
-        for arrays, linkage in zip(cotangents, graph.root.linkages[1:], strict=False)
-    )
-    results = [
-        run.token(
-            place, [[_row(array, place) for array in arrays] for arrays in (arguments, *cotangents)]
-        )
-        for place in range(len(arguments[0]))
-    ]
-    sweeps = [
-        [_rows(column) for column in zip(*sweep, strict=True)]
-        for sweep in zip(*results, strict=True)
-    ]
+    given = [with_carried(graph, arguments), *cotangents]
+    for root_token in range(len(arguments[0])):
+        run.token(root_token, given)
     run.round_sums()
-    for place in (1, 3):
-        sweeps[place : place + 1] = [
-            _of_arguments(graph, sweep, num_arguments, run.done.shared_gradients)
-            for sweep in sweeps[place : place + 1]
+    for linkage in graph.root.linkages[: len(given)]:
+        run.done.sweeps.append([node and _joined(run.returned[node]) for node in linkage.returns])
+    # A gradient has arguments that all calls of a root share, and none that tokens carry.
+    tables = {node.place: node.output() for node in tables_of_roots(graph)}
+    for sweep in run.done.sweeps[1::2]:
+        of_tokens = iter(list(sweep))
+        sweep[:] = [
+            run.done.shared_gradients.get(tables[place])
+            if place in tables
+            else next(of_tokens, None)
+            for place in range(len(arguments))
         ]
-    run.done.sweeps = sweeps
     return run.done
 
 
-def _of_arguments(
-    graph: TaggedGraph,
-    sweep: list[Any],
-    num_arguments: int,
-    shared_gradients: dict[Value, np.ndarray],
-) -> list[Any]:
-    """Returns the gradients of the flat arguments, without those of values that tokens carry."""
-    by_place = {node.place: shared_gradients.get(node.output()) for node in tables_of_roots(graph)}
-    taken = iter(sweep)
-    left_out = graph.memo.per_root if graph.memo else ()
-    return [
-        by_place.get(place) if place in left_out else next(taken, None)
-        for place in range(num_arguments)
-    ]
-
-
-def _row(array: np.ndarray | None, place: int) -> np.ndarray | None:
-    return None if array is None else array[place : place + 1]
-
-
-def _rows(arrays: Sequence[np.ndarray | None]) -> np.ndarray | None:
+def _joined(arrays: Sequence[np.ndarray | None]) -> np.ndarray | None:
+    """Returns the values of all root tokens, `[tokens, ...]`; None if no token has one."""
     given = [array for array in arrays if array is not None]
     if 0 < len(given) < len(arrays):
         raise GraphError("Some tokens of a call from outside returned, and others did not.")
@@ -234,6 +217,9 @@ class _Run:
                 self.readers[value].append((node, place))
             for before in node.control:
                 self.after[before].append(node)
+        self.returned: dict[Node, list[np.ndarray | None]] = {
+            node: [] for linkage in graph.root.linkages for node in present(linkage.returns)
+        }
         self.kernels = Kernels()
         self.shared: dict[Value, Any] = dict(rows)
         for node in graph.shared:
@@ -260,15 +246,13 @@ class _Run:
             tensors = []
         self.shared.update(zip(node.outputs, tensors, strict=False))
 
-    def token(self, root_token: int, given: list[list[Any]]) -> list[list[Any]]:
+    def token(self, root_token: int, given: Sequence[Sequence[Any]]) -> None:
         """Sends one root token through the graph until nothing is ready.
 
         Args:
             root_token: The number of the token.
-            given: The values that enter, for each sweep.
-
-        Returns:
-            The values that leave, for each sweep.
+            given: The values of all root tokens that enter, for each sweep. Values that tokens
+                carry have no cotangent.
         """
         self.waiting: dict[tuple[Node, Tag], dict[int, Any]] = defaultdict(dict)
         self.entries: dict[tuple[Node, Tag], dict[int, Any]] = defaultdict(dict)
@@ -277,28 +261,25 @@ class _Run:
         self.equal = EqualCalls(self.graph) if self.graph.memo else None
         self.root_token = root_token
         root = self.graph.root
-        self.found: dict[Node, Any] = {}
-        self.sinks = {node for linkage in root.linkages for node in present(linkage.returns)}
-        linkages = root.linkages[: len(given)]
-        for linkage, values in zip(linkages, given, strict=True):
-            for call, value in zip(linkage.calls, values, strict=True):
+        self.found: dict[Node, Any] = dict.fromkeys(self.returned)
+        for linkage, values in zip(root.linkages, given, strict=False):
+            for call, value in zip(linkage.calls, values, strict=False):
                 if call is not None:
-                    self._send(call.inputs[0], ROOT, tf.constant(value))
+                    data = tf.constant(value[root_token : root_token + 1])
+                    self._send(call.inputs[0], ROOT, data)
         self._run_all()
         while self.equal and (held := self.equal.released()):
             tag, cotangents = held
             for entrance, data in cotangents.items():
                 self.queue.append((entrance, 0, tag, data))
             self._run_all()
-        missing = [node for node in root.returns if node not in self.found]
+        missing = [node for node in root.returns if self.found[node] is None]
         if missing and self.equal:
             self.equal.check_order()
         if missing:
             raise GraphError(f"{missing[0].title} received no token.")
-        return [
-            [self.found.get(node) if node else None for node in linkage.returns]
-            for linkage in linkages
-        ]
+        for node, data in self.found.items():
+            self.returned[node].append(data)
 
     def _run_all(self) -> None:
         while self.queue:
@@ -375,7 +356,7 @@ class _Run:
         if caller is None:
             return
         self._count(node, caller)
-        if node in self.sinks:
+        if node in self.found:
             self.found[node] = data.numpy()
         else:
             self._send(node.output(), caller, data)

@@ -16,7 +16,6 @@ from typing import Any, TypeVar
 import tensorflow as tf
 
 from kerasrec._src.errors import SignatureError, TraceError
-from kerasrec._src.graph.check import check_function_graphs
 from kerasrec._src.graph.graph import FunctionGraphs
 from kerasrec._src.graph.types import Kind, Type
 from kerasrec._src.trace.build import build
@@ -89,7 +88,7 @@ def trace(function: Traceable, signature: Signature, for_blocks: bool = False) -
     _check_memo(function, states)
     _rename(states)
     graphs = FunctionGraphs(build(states, for_blocks), state.name)
-    check_function_graphs(graphs)
+    graphs.check()
     return TracedProgram(graphs, tracing.returns_of(state).structure)
 
 

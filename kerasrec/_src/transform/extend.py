@@ -22,7 +22,6 @@ from dataclasses import dataclass, replace
 import tensorflow as tf
 
 from kerasrec._src.graph import nodes
-from kerasrec._src.graph.check import check_tagged_graph
 from kerasrec._src.graph.graph import (
     Body,
     CallSite,
@@ -105,7 +104,7 @@ def extend(graph: TaggedGraph) -> TaggedGraph:
         # If no gradient can enter the entry, the outside does not call it.
         if index > 1 or any(bodies[graph.entry].sweeps[index].parameters):
             call_from_outside(extended, index)
-    check_tagged_graph(extended)
+    extended.check()
     return extended
 
 

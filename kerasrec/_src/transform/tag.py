@@ -18,7 +18,6 @@ from typing import Any
 
 from kerasrec._src.errors import SignatureError
 from kerasrec._src.graph.carried import FOR_ERRORS
-from kerasrec._src.graph.check import check_tagged_graph
 from kerasrec._src.graph.graph import (
     Body,
     CallSite,
@@ -87,7 +86,7 @@ def tag(graphs: FunctionGraphs, memo: bool = False, across_roots: bool = False) 
         places = [place for place, node in enumerate(entry.parameters) if node in per_root]
         graph.memo = Memo(tuple(places), across_roots)
     _check_tables(graph)
-    check_tagged_graph(graph)
+    graph.check()
     return graph
 
 
