@@ -1,4 +1,4 @@
-"""Finds the tensors of a call that functions have captured, and replaces them by others.
+"""Finds what functions read, and replaces the tensors of a call among it by others.
 
 A function value may outlive the call that made it, so the tensors that it captured go with it. This
 is closure conversion, as in defunctionalisation (Reynolds 1972, "Definitional Interpreters for
@@ -8,99 +8,119 @@ Higher-Order Programming Languages", section 6).
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CellType, FunctionType, MethodType
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, TypeAlias, TypeVar
 
 import tensorflow as tf
 
 from kerasrec._src.errors import TraceError
 from kerasrec._src.graph.types import Kind
-from kerasrec._src.trace.source import NO_VALUE, enclosed, here, parts_of
+from kerasrec._src.trace.source import NO_VALUE, enclosed, here
 from kerasrec._src.trace.tracer import active_tracer, is_traced
 
 _Kind = TypeVar("_Kind")
+Parts: TypeAlias = tuple[tuple[Any, ...], Sequence[Any]]
 
 _VALUES = (bool, int, float, complex, str, bytes)  # Compared by value.
 
 
-@runtime_checkable
-class Decorated(Protocol):
-    """The result of a decorator for Python functions, such as `kerasrec.recursive`."""
+def parts_of(value: Any) -> Parts | None:
+    """Returns what identifies a function or container besides its parts, and the parts.
 
-    @property
-    def python_function(self) -> Callable[..., Any]:
-        """The function that was decorated."""
-        ...
+    Returns None for an object without parts.
+    """
+    if isinstance(value, FunctionType):
+        inner = [*enclosed(value), value.__defaults__, value.__kwdefaults__]
+        return (value.__code__, id(value.__globals__)), inner
+    if isinstance(value, MethodType):
+        return (), [value.__func__, value.__self__]
+    if isinstance(value, functools.partial):
+        return (), [value.func, value.args, value.keywords]
+    if type(value) in (list, tuple):
+        return (), value
+    if type(value) is dict:
+        return tuple(value), list(value.values())
+    return None
 
-    @property
-    def settings(self) -> tuple[Any, ...]:
-        """The options of the decorator."""
-        ...
 
-    def with_function(self, python_function: Callable[..., Any]) -> Any:
-        """Returns another function, decorated with the same options."""
-        ...
+class Outline:
+    """What functions read, and what identifies it.
 
-
-@dataclass(eq=False)
-class Captured:
-    """What functions read from the call in which they are defined, and what identifies them.
-
-    Two instances are equal if their functions have the same source lines and read the same objects,
-    apart from tensors of their calls. Then one graph serves both.
+    Two outlines are equal if their functions have the same source lines and read the same objects.
 
     Args:
-        functions: The functions to search for tensors of traced functions. The search goes through
-            closure variables and defaults, and from there through partials, methods, containers,
-            values that `tf.nest` takes apart, and recursive functions. It does not go through
-            variables of modules or attributes of objects.
+        functions: The functions.
+    """
+
+    def __init__(self, functions: Sequence[Any]):
+        self.functions = functions
+        self._seen: dict[int, tuple[int, Any]] = {}
+        self._entries: list[tuple[Any, ...]] = []
+        for function in functions:
+            self._add(function)
+
+    def _parts(self, value: Any) -> Parts | None:
+        return parts_of(value)
+
+    def _add(self, value: Any) -> None:
+        parts = self._parts(value)
+        if parts is None:
+            self._entries.append(("thing", value))
+        elif id(value) in self._seen:
+            self._entries.append(("again", self._seen[id(value)][0]))
+        else:
+            self._seen[id(value)] = len(self._seen), value
+            identity, inner = parts
+            self._entries.append((type(value), *identity, len(inner)))
+            for part in inner:
+                self._add(part)
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Outline)
+            and len(self._entries) == len(other._entries)
+            and all(map(_is_same, self._entries, other._entries))
+        )
+
+
+class Captured(Outline):
+    """What functions read from the call in which they are defined.
+
+    Its tensors do not count for whether two are equal: if they are, one graph serves both. The
+    search goes through closure variables and defaults, and from there through partials, methods,
+    containers, values that `tf.nest` takes apart, and recursive functions. It does not go through
+    variables of modules or attributes of objects.
+
+    Args:
+        functions: The functions.
 
     Raises:
         TraceError: If the functions read ragged rows of the call, which are not a tensor.
     """
 
-    functions: Sequence[Any]
-    tensors: list[tf.Tensor] = field(init=False, default_factory=list)
-
-    def __post_init__(self) -> None:
+    def __init__(self, functions: Sequence[Any]):
+        self.tensors: list[tf.Tensor] = []
         self._numbers: dict[Any, int] = {}
-        self._seen: dict[int, tuple[int, Any]] = {}
-        self._outline: list[tuple[Any, ...]] = []
-        for function in self.functions:
-            self._add(function)
+        super().__init__(functions)
+
+    def _parts(self, value: Any) -> Parts | None:
+        return _parts(value)
 
     def _add(self, value: Any) -> None:
-        if _is_of_a_call(value):
-            if value.ref() not in self._numbers:
-                self._numbers[value.ref()] = len(self.tensors)
-                self.tensors.append(value)
-            self._outline.append(("tensor", self._numbers[value.ref()]))
+        if not _is_of_a_call(value):
+            _check_not_rows(value)
+            super()._add(value)
             return
-        _check_not_rows(value)
-        parts = _parts(value)
-        if parts is None:
-            self._outline.append(("thing", value))
-        elif id(value) in self._seen:
-            self._outline.append(("again", self._seen[id(value)][0]))
-        else:
-            self._seen[id(value)] = len(self._seen), value
-            kind, inner = parts
-            self._outline.append((type(value), *kind, len(inner)))
-            for part in inner:
-                self._add(part)
+        if value.ref() not in self._numbers:
+            self._numbers[value.ref()] = len(self.tensors)
+            self.tensors.append(value)
+        self._entries.append(("tensor", self._numbers[value.ref()]))
 
     def kinds(self, wanted: type[_Kind]) -> list[_Kind]:
         """Returns the metadata, of type `wanted`, of values that `tf.nest` takes apart."""
-        return [part for entry in self._outline for part in entry if isinstance(part, wanted)]
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Captured)
-            and len(self._outline) == len(other._outline)
-            and all(map(_is_same, self._outline, other._outline))
-        )
+        return [part for entry in self._entries for part in entry if isinstance(part, wanted)]
 
 
 def with_tensors(functions: Captured, tensors: Sequence[Any]) -> list[Any]:
@@ -160,7 +180,7 @@ class _Copies:
             return type(value)(copies)
         if type(value) is dict:
             return dict(zip(value, copies, strict=True))
-        if isinstance(value, Decorated):
+        if _is_decorated(value):
             return value.with_function(*copies)
         return tf.nest.pack_sequence_as(value, copies)
 
@@ -185,11 +205,16 @@ def _is_of_a_call(value: Any) -> bool:
     return bool(tf.is_symbolic_tensor(value)) and is_traced(value)
 
 
-def _parts(value: Any) -> tuple[tuple[Any, ...], Sequence[Any]] | None:
-    """Returns what identifies an object besides its parts, and the parts; None without parts."""
+def _is_decorated(value: Any) -> bool:
+    """Whether an object is the result of a decorator, such as `kerasrec.recursive`."""
+    return hasattr(type(value), "with_function")
+
+
+def _parts(value: Any) -> Parts | None:
     if hasattr(type(value), "__tf_flatten__"):
-        return value.__tf_flatten__()
-    if not isinstance(value, type) and isinstance(value, Decorated):
+        flattened: Parts = value.__tf_flatten__()
+        return flattened
+    if _is_decorated(value):
         return value.settings, [value.python_function]
     return parts_of(value)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from types import FunctionType, MethodType, ModuleType
+from types import FunctionType, MethodType
 from typing import Any, Protocol
 
 import tensorflow as tf
@@ -16,16 +16,14 @@ import tensorflow as tf
 from kerasrec._src.errors import SignatureError
 from kerasrec._src.graph.types import Type
 from kerasrec._src.private import in_symbolic_scope
+from kerasrec._src.trace.captured import Outline, Parts, parts_of
 from kerasrec._src.trace.demand import Lazy
 from kerasrec._src.trace.function_values import tables_in
 from kerasrec._src.trace.same_nest import covers, same_nest
-from kerasrec._src.trace.source import NO_VALUE, here, module_names, parts_of
+from kerasrec._src.trace.source import here, module_names
 
 # Leaves of the structure of arguments.
 TENSOR, FUNCTION = "tensor", "function"
-# Types whose objects mean the same as long as they are the same object.
-_CONSTANTS: tuple[type, ...] = (bool, int, float, complex, str, bytes, type(None), ModuleType)
-_CONSTANTS += (tf.Tensor, tf.Variable, tf.DType)
 
 
 class Traceable(Protocol):
@@ -45,47 +43,24 @@ class Traceable(Protocol):
         ...
 
 
-@dataclass(frozen=True, eq=False)
-class Passed:
-    """A function as it was when it was passed as an argument.
+class Passed(Outline):
+    """Functions as they were when they were passed as arguments.
 
-    Args:
-        function: The function that was passed.
-        variables: The values that it read at that time: its closure variables, defaults, and
-            variables of its module, and the same for functions among these. The variables may have
-            other values later, for instance in a Python loop.
+    They read closure variables, defaults and variables of their modules, which may have other
+    values later, for instance in a Python loop. A lambda is a new object each time the function
+    around it is traced.
     """
 
-    function: Callable[..., Any]
-    variables: tuple[Any, ...]
-
-    @classmethod
-    def now(cls, function: Callable[..., Any]) -> Passed:
-        """Records a function as it is now."""
-        found: list[Any] = []
-        _add_variables(function, found, set())
-        return cls(function, tuple(found))
-
-    @property
-    def key(self) -> Any:
-        """The key that identifies the function."""
-        return _key_of(self.function)
-
-    def is_same(self, other: Passed) -> bool:
-        """Whether it is the same function, or has the same lines and reads the same constants.
-
-        Tensors count as constants. A lambda is a new object each time the function around it is
-        traced.
-        """
-        known = self.key == other.key
-        return (
-            (known or _has_same_lines(self.function, other.function))
-            and len(self.variables) == len(other.variables)
-            and all(
-                one is two and (known or one is NO_VALUE or isinstance(one, _CONSTANTS))
-                for one, two in zip(self.variables, other.variables, strict=True)
-            )
-        )
+    def _parts(self, value: Any) -> Parts | None:
+        if isinstance(value, Lazy):
+            return (), [value.python_function]
+        parts = parts_of(value)
+        if parts is None or not isinstance(value, FunctionType):
+            return parts
+        identity, inner = parts
+        variables = value.__globals__
+        named = [variables[name] for name in module_names(value.__code__) if name in variables]
+        return identity, [*inner, *named]
 
 
 @dataclass(frozen=True)
@@ -105,12 +80,12 @@ class Signature:
     structure: Any
     types: tuple[Type, ...]
     names: tuple[str, ...]
-    passed: tuple[Passed, ...] = ()
+    passed: Passed
 
     @property
-    def functions(self) -> tuple[Callable[..., Any], ...]:
+    def functions(self) -> Sequence[Callable[..., Any]]:
         """The functions among the arguments."""
-        return tuple(passed.function for passed in self.passed)
+        return self.passed.functions
 
     def accepts(self, other: Signature) -> bool:
         """Whether arguments of the other signature may be passed to this one."""
@@ -125,9 +100,7 @@ class Signature:
 
     def has_functions_of(self, other: Signature) -> bool:
         """Whether another signature has the same nest, with the same functions in it."""
-        return same_nest(self.structure, other.structure) and all(
-            map(Passed.is_same, self.passed, other.passed)
-        )
+        return same_nest(self.structure, other.structure) and self.passed == other.passed
 
     @property
     def functions_of_tables(self) -> list[Callable[..., Any]]:
@@ -137,10 +110,7 @@ class Signature:
     @property
     def keys_of_functions(self) -> tuple[Any, ...]:
         """The keys of the functions among the arguments, whatever they read."""
-        return (
-            *(passed.key for passed in self.passed),
-            *(_key_of(function) for function in self.functions_of_tables),
-        )
+        return tuple(map(_key_of, [*self.functions, *self.functions_of_tables]))
 
     def arguments(self, tensors: Sequence[tf.Tensor]) -> Any:
         """Returns the nest of arguments, as the Python function takes them."""
@@ -186,35 +156,6 @@ def _key_of(function: Callable[..., Any]) -> Any:
     return id(function)
 
 
-def _add_variables(value: Any, found: list[Any], seen: set[int]) -> None:
-    """Adds everything that a function or a container reads, as far as that can be seen."""
-    if id(value) in seen:
-        return
-    seen.add(id(value))
-    for inner in _read_by(value):
-        found.append(inner)
-        _add_variables(inner, found, seen)
-
-
-def _read_by(value: Any) -> list[Any]:
-    if isinstance(value, Lazy):
-        return [value.python_function]
-    _, parts = parts_of(value) or ((), ())
-    if not isinstance(value, FunctionType):
-        return list(parts)
-    variables = value.__globals__
-    named = [variables[name] for name in module_names(value.__code__) if name in variables]
-    return [*parts, *named]
-
-
-def _has_same_lines(function: Callable[..., Any], other: Callable[..., Any]) -> bool:
-    if isinstance(function, Lazy) and isinstance(other, Lazy):
-        return _has_same_lines(function.python_function, other.python_function)
-    if isinstance(function, FunctionType) and isinstance(other, FunctionType):
-        return function.__code__ is other.__code__ and function.__globals__ is other.__globals__
-    return False
-
-
 def _leaves(structure: Any) -> Iterator[Any]:
     """Yields the items of a nest in the order of `tf.nest.flatten`, values of data types whole."""
     if isinstance(structure, dict):
@@ -256,7 +197,7 @@ def signature_of(function: Traceable, args: tuple[Any, ...], types: Sequence[Typ
         names += [parameter] if size == 1 else [f"{parameter}_{item}" for item in range(size)]
     leaf = {True: FUNCTION, False: TENSOR}
     structure = tf.nest.map_structure(lambda item: leaf[is_function(item)], args)
-    passed = tuple(map(Passed.now, filter(is_function, tf.nest.flatten(args))))
+    passed = Passed(list(filter(is_function, tf.nest.flatten(args))))
     return Signature(structure, tuple(types), tuple(names or ["token"]), passed)
 
 

@@ -8,7 +8,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from types import CellType, CodeType, FrameType, FunctionType, MethodType, TracebackType
+from types import CellType, CodeType, FrameType, TracebackType
 from typing import Any
 
 import keras
@@ -131,25 +131,6 @@ def _content(cell: CellType) -> Any:
         return cell.cell_contents
     except ValueError:
         return NO_VALUE
-
-
-def parts_of(value: Any) -> tuple[tuple[Any, ...], Sequence[Any]] | None:
-    """Returns what identifies a function or container besides its parts, and the parts.
-
-    Returns None for an object without parts.
-    """
-    if isinstance(value, FunctionType):
-        inner = [*enclosed(value), value.__defaults__, value.__kwdefaults__]
-        return (value.__code__, id(value.__globals__)), inner
-    if isinstance(value, MethodType):
-        return (), [value.__func__, value.__self__]
-    if isinstance(value, functools.partial):
-        return (), [value.func, value.args, value.keywords]
-    if type(value) in (list, tuple):
-        return (), value
-    if type(value) is dict:
-        return tuple(value), list(value.values())
-    return None
 
 
 def module_names(code: CodeType) -> list[str]:
