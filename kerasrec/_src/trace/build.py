@@ -98,7 +98,7 @@ def _free_tensors(states: Sequence[FunctionState]) -> Mapping[str, Sequence[Free
             for call in state.tracer.calls:
                 free[state.name].update(
                     (reference, passed)
-                    for reference, passed in free[call.callee].items()
+                    for reference, passed in free[call.callee.name].items()
                     if passed.tensor.graph is not state.tracer.graph
                 )
     return {name: list(found.values()) for name, found in free.items()}

@@ -19,7 +19,7 @@ from kerasrec._src.trace.tracer import Returns, ReturnTypeUnknownError, Tracer, 
 Code: TypeAlias = tuple[Any, ...]
 
 
-@dataclass
+@dataclass(eq=False)
 class FunctionState:
     """A function under one signature.
 

@@ -193,15 +193,16 @@ class OpNodes:
         operation = record.results[0].op
         region = self.region_of(operation)
         inputs = [self.tokens(tensor, region) for tensor in record.arguments]
-        inputs += [self._passed_on(free, region, record) for free in self.facts.free[record.callee]]
+        name = record.callee.name
+        inputs += [self._passed_on(free, region, record) for free in self.facts.free[name]]
         label = next(self.facts.labels)
-        for name, tensor in self._carried.items():
-            around = self.key(operation) if name == "key" else tensor
-            inside = self.made(operation, partial(carried_inside, name, label, around))
+        for carried, tensor in self._carried.items():
+            around = self.key(operation) if carried == "key" else tensor
+            inside = self.made(operation, partial(carried_inside, carried, label, around))
             inputs.append(self.into(inside, region))
         types = [self.tracer.type(tensor) for tensor in record.results]
         types += [ENTRANCE] * self.needs_entrance(record.results)
-        node = nodes.CallOf(inputs, types, region, record.source, callee=record.callee)
+        node = nodes.CallOf(inputs, types, region, record.source, callee=name)
         self.add(record.results, node)
 
     def _passed_on(self, free: FreeTensor, region: Region | None, record: CallRecord) -> Value:
@@ -210,8 +211,8 @@ class OpNodes:
             return self.writer.into(self._free[free.tensor.ref()], region)
         if free.tensor.name not in self.values:
             raise TraceError(
-                f"{self.name} calls {record.callee} at {record.source} before it computes "
-                f"{free.name}, which {record.callee} closes over. Pass it as an argument."
+                f"{self.name} calls {record.callee.name} at {record.source} before it computes "
+                f"{free.name}, which {record.callee.name} closes over. Pass it as an argument."
             )
         return self.into(free.tensor, region)
 

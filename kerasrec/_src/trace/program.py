@@ -20,8 +20,7 @@ from kerasrec._src.graph.graph import FunctionGraphs
 from kerasrec._src.graph.types import Kind, Type
 from kerasrec._src.trace.build import build
 from kerasrec._src.trace.function_state import Code, FunctionState, numbered
-from kerasrec._src.trace.graph_watch import EndlessLoopError
-from kerasrec._src.trace.leaks import check_what_is_left, defaults_stay
+from kerasrec._src.trace.mistakes import EndlessLoopError, check_what_is_left, finding_mistakes
 from kerasrec._src.trace.same_nest import covers, same_nest
 from kerasrec._src.trace.signature import (
     Signature,
@@ -83,7 +82,6 @@ def trace(function: Traceable, signature: Signature, for_blocks: bool = False) -
     """
     tracing = _Tracing(Outside(signature.structure))
     state = tracing.state_of(function, signature)
-    tracing.with_guesses(partial(tracing.returns_of, state))
     states = tracing.run_all(state)
     _check_memo(function, states)
     _rename(states)
@@ -105,13 +103,10 @@ def _check_memo(function: Traceable, states: list[FunctionState]) -> None:
 
 def _rename(states: list[FunctionState]) -> None:
     """Numbers functions of the same name again, leaving out traces that were not kept."""
-    names: dict[str, str] = {}
+    names: list[str] = []
     for state in states:
-        names[state.name] = numbered(state.base_name, names.values())
-    for state in states:
-        state.name = names[state.name]
-        for call in state.tracer.calls:
-            call.callee = names[call.callee]
+        state.name = numbered(state.base_name, names)
+        names.append(state.name)
 
 
 @dataclass(eq=False)
@@ -122,7 +117,6 @@ class _Tracing:
     states: list[FunctionState] = field(default_factory=list)
     tracers: dict[tf.Graph, Tracer] = field(default_factory=dict)
     guesses: dict[Code, Returns] = field(default_factory=dict)
-    running: list[tf.Graph] = field(default_factory=list)
 
     def state_of(self, function: Traceable, signature: Signature) -> FunctionState:
         """Returns the state of a function under a signature; a new one if none fits."""
@@ -161,7 +155,7 @@ class _Tracing:
         """Returns what a function returns; runs it as far as types are known to learn that."""
         while state.returns is None:
             if state.is_running:
-                raise ReturnTypeUnknownError(state.name)
+                raise ReturnTypeUnknownError(state)
             self._run(state)
         return state.returns
 
@@ -171,12 +165,12 @@ class _Tracing:
         At that time the function around it still runs, so its variables are as at the call. If
         types are not known yet, the function around it is traced again, too.
         """
-        unknown = state.unknown
-        is_known = unknown is None or self._named(unknown.name).returns is not None
-        if state.recorded is None and is_known and not state.is_running:
-            unknown = self._run(state)
-        if state.recorded is None and unknown and not state.is_running and state.has_closure:
-            caller.unknown = caller.unknown or unknown
+        if state.recorded is None and not state.is_running:
+            unknown = state.unknown
+            if unknown is None or unknown.state.returns is not None:
+                unknown = self._run(state)
+            if state.has_closure:
+                caller.unknown = caller.unknown or unknown
         now = state.variables()
         changed = [name for name, tensor in state.closed_over.items() if now.get(name) != tensor]
         if changed and state.recorded:
@@ -195,8 +189,8 @@ class _Tracing:
                 unknown = self.with_guesses(partial(self._run, state))
                 if unknown and num_known == self._num_known():
                     self._guess_return_type(unknown)
-            names = dict.fromkeys(call.callee for call in state.tracer.calls)
-            found += [callee for callee in map(self._named, names) if callee not in found]
+            callees = dict.fromkeys(call.callee for call in state.tracer.calls)
+            found += [callee for callee in callees if callee not in found]
         return found
 
     def _guess_return_type(self, error: ReturnTypeUnknownError) -> None:
@@ -206,7 +200,7 @@ class _Tracing:
             NoBaseCaseError: If no type fits, or if empty rows do not end the function.
             Exception: The function's own error, if it fails whatever its calls return.
         """
-        state = self._named(error.name)
+        state: FunctionState = error.state
         if not error.can_end:
             raise no_base_case(state)
         failures: list[Exception] = []
@@ -226,12 +220,10 @@ class _Tracing:
     def _settle(self, state: FunctionState, guess: Returns) -> Returns:
         """Starts from a guess; returns a type that the function returns whenever its calls do."""
         for _ in range(_MAX_TRIALS):
-            states = [replace(state) for state in self.states]
-            # Functions around it are not running any more, but their tensors still have types.
-            tracers = dict(self.tracers)
+            states = [replace(known) for known in self.states]
             outside = replace(self.outside, is_trial=True)
-            trial = _Tracing(outside, states, tracers, dict(self.guesses), list(tracers))
-            again = trial._named(state.name)
+            trial = _Tracing(outside, states, dict(self.tracers), dict(self.guesses))
+            again = states[self.states.index(state)]
             again.returns = guess
             _, found = trial.with_guesses(partial(trial._run_body, again))
             if found == guess:
@@ -250,10 +242,6 @@ class _Tracing:
     def _num_known(self) -> int:
         """Returns how many return types are known."""
         return len({state.code for state in self.states if state.returns is not None})
-
-    def _named(self, name: str) -> FunctionState:
-        (state,) = [state for state in self.states if state.name == name]
-        return state
 
     def _run(self, state: FunctionState) -> ReturnTypeUnknownError | None:
         """Traces a function; keeps the trace, or returns why a branch had to be left out."""
@@ -276,23 +264,20 @@ class _Tracing:
 
         def body(tracer: Tracer, *parameters: tf.Tensor) -> Returns:
             self.tracers[tracer.graph] = tracer
-            self.running.append(tracer.graph)
             args = state.signature.arguments(parameters)
-            with defaults_stay(state, args):
-                result = state.function.run_python(args)
-            tracer.outputs, returns = tracer.returned(
-                result,
-                state.returns.types if state.returns else (),
-                f"What {state.name} ({state.source.where}) returns",
-                "a recursive function must return tensors, with a `return` before kerasrec.cond "
-                "and no None among them.",
-            )
+            with finding_mistakes(state, args, tracer.graph):
+                tracer.outputs, returns = tracer.returned(
+                    state.function.run_python(args),
+                    state.returns.types if state.returns else (),
+                    f"What {state.name} ({state.source.where}) returns",
+                    "a recursive function must return tensors, with a `return` before "
+                    "kerasrec.cond and no None among them.",
+                )
             names = [f"Output {place}" for place in range(len(returns.types))]
             check_shapes(state.name, names, returns.types)
             return returns
 
         state.is_running = True
-        num_running = len(self.running)
         specs = [value_type.tensor_spec() for value_type in state.signature.types]
         make_tracer = partial(
             Tracer,
@@ -305,13 +290,15 @@ class _Tracing:
             return run_or_explain(state, partial(run_traced, body, specs, make_tracer))
         finally:
             state.is_running = False
-            del self.running[num_running:]
 
     def _kind_outside(self, state: FunctionState, tensor: tf.Tensor) -> Kind:
         """Returns the kind that a closed-over tensor has in the function that owns it."""
         if not is_traced(tensor):
             return Kind.SHARED
-        owner = self.tracers.get(tensor.graph) if tensor.graph in self.running else None
+        owner = self.tracers.get(tensor.graph)
+        # In a trial, functions around it do not run any more, but their tensors still have types.
+        if owner and not (owner.is_running or self.outside.is_trial):
+            owner = None
         name = state.variable_name(tensor)
         what = f"{state.name} ({state.source.where}) closes over {name!r}, a tensor "
         if owner is None and name == tensor.op.name:  # An object has it, such as a layer.
@@ -349,7 +336,7 @@ class _Tracing:
 
     def _resolve_call(
         self, tracer: Tracer, function: Traceable, args: tuple[Any, ...]
-    ) -> tuple[str, list[tf.Tensor], Any, list[Type]]:
+    ) -> tuple[FunctionState, list[tf.Tensor], Any, list[Type]]:
         """Returns a call's callee, its argument tensors, and the structure and types it returns."""
         flat = tensors_in(args)
         same = [state for state in self.states if state.function is function]
@@ -365,4 +352,4 @@ class _Tracing:
         for place, wanted in enumerate(state.signature.types):
             if wanted != types[place] and tracer.kind(tensors[place]) is Kind.TOKEN:
                 tensors[place] = tf.ensure_shape(tensors[place], wanted.tensor_shape())
-        return state.name, tensors, *self.returns_of(state)
+        return state, tensors, *self.returns_of(state)

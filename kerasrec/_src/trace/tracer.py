@@ -22,7 +22,6 @@ from kerasrec._src.errors import SignatureError, TraceError
 from kerasrec._src.graph.types import Kind, Type
 from kerasrec._src.graph.values import Region, Source
 from kerasrec._src.private import unseen_by_op_callbacks, with_outer_graphs
-from kerasrec._src.trace.graph_watch import loops_over_rows_end, no_losses_in
 from kerasrec._src.trace.kinds import KindFinder
 from kerasrec._src.trace.mixing_hints import UNKNOWN_ROWS, has_hint, hint_for
 from kerasrec._src.trace.rows import RowsFinder, TokenRows, operations_before
@@ -45,15 +44,15 @@ class ReturnTypeUnknownError(Exception):
     """The return type of a callee is not known yet; the branch with the call is traced later.
 
     Args:
-        name: The callee's name.
+        state: The `FunctionState` of the callee.
     """
 
     # Whether an empty ragged row can end the recursion.
     can_end = False
 
-    def __init__(self, name: str):
-        super().__init__(name)
-        self.name = name
+    def __init__(self, state: Any):
+        super().__init__(state.name)
+        self.state = state
 
 
 class Returns(NamedTuple):
@@ -65,9 +64,9 @@ class Returns(NamedTuple):
 
 @dataclass
 class CallRecord:
-    """A call: `arguments` go to the function `callee`, `results` are placeholders."""
+    """A call: `arguments` go to the `FunctionState` of the callee, `results` are placeholders."""
 
-    callee: str
+    callee: Any
     arguments: list[tf.Tensor]
     results: list[tf.Tensor]
     source: Source | None
@@ -131,8 +130,8 @@ class Tracer:
         parameters: The placeholders of the function's arguments.
         are_numbers: For each of them, whether it is the user's own, not the number of a value of a
           data type.
-        resolve_call: Called with (tracer, function, arguments) at each call; returns the callee's
-          name, its argument tensors, and the structure and types of what it returns.
+        resolve_call: Called with (tracer, function, arguments) at each call; returns the state of
+          the callee, its argument tensors, and the structure and types of what it returns.
         kind_outside: Returns the kind of a tensor that the function closes over.
         outside: What the program knows of its call from outside.
     """
@@ -210,6 +209,11 @@ class Tracer:
             return False
         self._kinds.forget()
         return self.kind(tensor) is Kind.TOKEN
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its function is running."""
+        return self in getattr(_active, "stack", ())
 
     @property
     def scope(self) -> tuple[Part, ...]:
@@ -426,11 +430,7 @@ def run_traced(
         stack = _active.__dict__.setdefault("stack", [])
         stack.append(tracer)
         try:
-            with (
-                loops_over_rows_end(graph),
-                no_losses_in(graph),
-                unseen_by_op_callbacks(are_unseen=False),
-            ):
+            with unseen_by_op_callbacks(are_unseen=False):
                 outcome["result"] = function(tracer, *parameters)
         finally:
             stack.pop()

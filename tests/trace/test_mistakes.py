@@ -1,12 +1,91 @@
-"""What the body leaves in Python objects: it runs once, when it is traced."""
+"""Mistakes that only kerasrec finds: endless loops, losses of layers, what stays in objects."""
 
 import collections
+import functools
 
+import keras
+import numpy as np
 import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec import recursive
+from kerasrec import cond, recursive
+from kerasrec._src.trace import mistakes
+from tests.trace.helpers import answer
+
+LINE = r"test_mistakes\.py:\d+"
+
+
+@pytest.mark.many
+@pytest.mark.parametrize(
+    "total",
+    [sum, lambda rows: functools.reduce(tf.maximum, rows), lambda rows: [tf.abs(x) for x in rows]],
+)
+def test_a_python_loop_over_rows(total, monkeypatch):
+    monkeypatch.setattr(mistakes, "_LARGE_INDEX", 20)
+    children = tf.ragged.constant([[1, 2], [], []], dtype=tf.int32)
+
+    @recursive
+    def size(node):
+        return 1 + total(size(tf.gather(children, node)))
+
+    answer(
+        kerasrec.TraceError,
+        lambda: size(0),
+        r"A Python loop .* over the rows of a tf\.RaggedTensor never ends",
+        r"tf\.reduce_sum\(rows, axis=1\)",
+        LINE,
+    )
+
+
+@pytest.mark.many
+def test_a_long_python_loop_that_ends():
+    with tf.Graph().as_default() as graph, mistakes.loops_over_rows_end(graph):
+        rows = tf.ragged.constant([[1], [2, 3]] * 30)
+        entries = [rows[place] for place in range(60)]
+    assert len(entries) == 60
+    assert graph.unique_name.__name__ == "unique_name"
+
+
+class Pulling(keras.layers.Layer):
+    def call(self, x):
+        self.add_loss(tf.reduce_sum(x))
+        return x
+
+
+@pytest.mark.many
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: keras.layers.Dense(2, activity_regularizer="l2", name="inner"),
+        lambda: Pulling(name="inner"),
+        lambda: keras.Sequential([keras.layers.Dense(2, activity_regularizer="l2", name="inner")]),
+    ],
+    ids=["activity_regularizer", "add_loss", "within a layer"],
+)
+def test_a_layer_that_adds_a_loss(make):
+    layer = make()
+
+    @recursive
+    def f(n, x):
+        return cond(n < 1, lambda: x, lambda: f(n - 1, layer(x)))
+
+    match = r"calls the layer '(inner|functional)', which adds a loss"
+    with pytest.raises(kerasrec.TraceError, match=match):
+        f([2], tf.ones([1, 2]))
+
+
+@pytest.mark.many
+def test_a_layer_whose_weights_have_a_regularizer():
+    layer = keras.layers.Dense(2, kernel_regularizer="l2")
+
+    @recursive
+    def f(n, x):
+        return cond(n < 1, lambda: x, lambda: f(n - 1, layer(x)))
+
+    f([2], tf.ones([1, 2]))
+    (loss,) = layer.losses
+    np.testing.assert_allclose(loss, 0.01 * tf.reduce_sum(layer.kernel**2), rtol=1e-6)
 
 
 class Visited:
@@ -24,7 +103,7 @@ def with_a_list(seen):
     @recursive
     def f(n, seen=seen):
         seen.append(n)
-        return kerasrec.cond(n < 1, lambda: n, lambda: f(n - 1))
+        return cond(n < 1, lambda: n, lambda: f(n - 1))
 
     return f
 
@@ -33,7 +112,7 @@ def with_a_dict(seen):
     @recursive
     def f(n, *, seen=seen):
         seen[len(seen)] = n
-        return kerasrec.cond(n < 1, lambda: n, lambda: f(n - 1, seen=seen))
+        return cond(n < 1, lambda: n, lambda: f(n - 1, seen=seen))
 
     return f
 
@@ -41,7 +120,7 @@ def with_a_dict(seen):
 def with_a_function(seen):
     @recursive
     def f(n, seen=seen):
-        return kerasrec.cond(n < 1, lambda: n, lambda: f(seen(n) - 1))
+        return cond(n < 1, lambda: n, lambda: f(seen(n) - 1))
 
     return f
 
@@ -49,11 +128,11 @@ def with_a_function(seen):
 def in_another_function(seen):
     @recursive
     def g(n, seen=seen):
-        return kerasrec.cond(n < 1, lambda: n, lambda: seen.append(n) or f(n - 1))
+        return cond(n < 1, lambda: n, lambda: seen.append(n) or f(n - 1))
 
     @recursive
     def f(n):
-        return kerasrec.cond(n < 1, lambda: n, lambda: g(n - 1))
+        return cond(n < 1, lambda: n, lambda: g(n - 1))
 
     return f
 
@@ -65,7 +144,7 @@ def in_a_helper(seen):
 
     @recursive
     def f(n):
-        return kerasrec.cond(n < 1, lambda: n, lambda: f(helper(n) - 1))
+        return cond(n < 1, lambda: n, lambda: f(helper(n) - 1))
 
     return f
 
@@ -74,7 +153,7 @@ def closed_over(seen):
     @recursive
     def f(n):
         seen.append({"n": n})
-        return kerasrec.cond(n < 1, lambda: n, lambda: f(n - 1) + len(seen))
+        return cond(n < 1, lambda: n, lambda: f(n - 1) + len(seen))
 
     return f
 
@@ -87,7 +166,7 @@ def in_an_attribute(seen):
         @recursive
         def f(self, n):
             self.seen.add(n.ref())
-            return kerasrec.cond(n < 1, lambda: n, lambda: self.f(n - 1))
+            return cond(n < 1, lambda: n, lambda: self.f(n - 1))
 
     return Walk().f
 
@@ -123,7 +202,7 @@ def test_what_is_added_to_objects_that_stay(function, seen, parts):
 def test_a_warning_of_tensors_in_objects_that_stay(function, seen, place):
     """A program may count traces like this."""
     f = function(seen)
-    message = rf"\(.*test_leaks.py:\d+\) leaves a tensor in {place}\. The body runs once"
+    message = rf"\(.*test_mistakes.py:\d+\) leaves a tensor in {place}\. The body runs once"
     with pytest.warns(UserWarning, match=message) as caught:
         f(3)
     f(4)
@@ -138,7 +217,7 @@ def test_objects_that_stay_may_be_read_and_hold_no_tensors():
         names.append(n.dtype.name)
         inside = [n]
         inside.append(options["scale"] * weights["half"])
-        return kerasrec.cond(n < 1, lambda: n * inside[1], lambda: f(n - 1))
+        return cond(n < 1, lambda: n * inside[1], lambda: f(n - 1))
 
     assert f(2.5).numpy() == 1.0
     assert set(names) == {"float32"}
