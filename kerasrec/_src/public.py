@@ -16,9 +16,8 @@ from kerasrec._src.errors import (
 from kerasrec._src.recursive import RecursiveFunction, recursive
 from kerasrec._src.trace.collect import collect
 from kerasrec._src.trace.conditional import cond, switch
-from kerasrec._src.trace.demand import all_of, any_of, lazy
-from kerasrec._src.trace.function_values import functions
-from kerasrec._src.trace.loop import while_loop
+from kerasrec._src.trace.function_values import functions, lazy
+from kerasrec._src.trace.loop import all_of, any_of, while_loop
 from kerasrec._src.trace.ragged import filter_fn, map_fn
 
 __all__ = [

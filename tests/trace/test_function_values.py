@@ -1,8 +1,10 @@
 """Functions as values: a label for each token, and what was captured; a call is a switch.
 
-Values and gradients by all engines: `functions_as_values` of `tests/programs.py`.
+Also values as functions, which are computed only for the tokens that read them. Values and
+gradients by all engines: `functions_as_values` and `passes_a_lazy_value` of `tests/programs.py`.
 """
 
+import copy
 import functools
 
 import keras
@@ -444,3 +446,81 @@ def test_rows_are_not_captured():
 def test_a_call_from_outside_is_an_error():
     with pytest.raises(kerasrec.TraceError, match=r"was called outside a recursive function"):
         OPERATIONS[0](3)
+
+
+@kerasrec.recursive
+def pick(flag, n, x):
+    return kerasrec.cond(flag, lambda: n, lambda: x() if callable(x) else x)
+
+
+@pytest.mark.slow
+def test_what_nobody_reads_is_not_computed():
+    """The call of pick, and of the function that calls it; fib(10) alone makes 177."""
+
+    @kerasrec.recursive
+    def eager(n, flag):
+        return pick(flag, n, fib(n))
+
+    @kerasrec.recursive
+    def on_demand(n, flag):
+        return pick(flag, n, kerasrec.lazy(lambda: fib(n)))
+
+    assert eager.run_trace(10, True).num_calls == 179
+    assert on_demand.run_trace(10, True).num_calls == 2
+    assert on_demand.run_trace(10, False).num_calls == 179
+    np.testing.assert_array_equal(on_demand([10, 10], [True, False]), [10, 55])
+
+
+@pytest.mark.slow
+def test_what_never_ends_does_no_harm_where_nobody_reads_it():
+    @kerasrec.recursive
+    def endless(n):
+        return kerasrec.cond(n < 0, lambda: n, lambda: 1 + endless(n + 1))
+
+    @kerasrec.recursive
+    def safe(n):
+        return pick(n > 0, n, kerasrec.lazy(lambda: endless(n)))
+
+    np.testing.assert_array_equal(safe([1, 2]), [1, 2])
+
+
+@pytest.mark.slow
+def test_a_copy_has_computed_nothing():
+    later = kerasrec.lazy(lambda: 3)
+
+    @kerasrec.recursive
+    def f(n, x):
+        return n + x()
+
+    assert f(1, later) == f(1, copy.copy(later)) == f(1, copy.deepcopy(later)) == 4
+
+
+@pytest.mark.slow
+def test_within_a_branch_it_is_computed_once():
+    """And once in each of two branches that exclude each other, which do not see each other."""
+
+    @kerasrec.recursive
+    def f(n):
+        x = kerasrec.lazy(lambda: fib(n))
+
+        def reads_twice():
+            return x() + kerasrec.cond(n > 3, lambda: x(), lambda: -x())
+
+        return kerasrec.cond(n < 2, lambda: x() + x(), reads_twice)
+
+    np.testing.assert_array_equal(f([1, 3, 4, 10]), [2, 0, 6, 110])
+    assert f.run_trace(10).num_calls == 178
+    assert f.run_trace(1).num_calls == 2
+
+
+@pytest.mark.many
+def test_what_is_not_lazy():
+    @kerasrec.recursive
+    def f(n):
+        return kerasrec.lazy(fib(n))()
+
+    with pytest.raises(kerasrec.SignatureError, match=r"lazy at .*, which is computed already"):
+        f(3)
+
+    with pytest.raises(kerasrec.TraceError, match="outside a recursive function"):
+        kerasrec.lazy(lambda: 3)()

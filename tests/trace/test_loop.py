@@ -1,6 +1,7 @@
-"""`kerasrec.while_loop`: what it gives, what its graph looks like, and what it refuses.
+"""Loops and searches: what they give, what their graphs look like, and what they refuse.
 
-Values and gradients by all engines: `loop_that_calls` and `loops_in_a_loop` of `tests/programs.py`.
+Values and gradients by all engines: `loop_that_calls`, `loops_in_a_loop` and `wins_at_nim` of
+`tests/programs.py`.
 """
 
 import re
@@ -178,3 +179,52 @@ class TestRefuses:
     def test_outside_of_a_recursive_function(self):
         with pytest.raises(kerasrec.TraceError, match="while_loop was called outside a recursive"):
             while_loop(lambda v: v < 3, lambda v: v + 1, 0)
+
+
+@kerasrec.recursive
+def is_third(k):
+    return k == 2
+
+
+@kerasrec.recursive
+def search(n):
+    return kerasrec.any_of(n, is_third), kerasrec.all_of(n, lambda k: ~is_third(k))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("n", "num_tried"), few_of([(0, 0), (2, 2), (3, 3), (50, 3)], many=[(50, 3)])
+)
+def test_a_search_stops_at_the_first(n, num_tried):
+    """Search and its two loops are calls; each iteration is one, and each question."""
+    found, never = search(n)
+    assert (bool(found), bool(never)) == (n > 2, n <= 2)
+    assert search.run_trace(n).num_calls == 3 + 2 * num_tried * 2
+
+
+@pytest.mark.many
+def test_what_a_search_refuses():
+    for test in (kerasrec.any_of, kerasrec.all_of):
+        name = f"kerasrec.{test.__name__}"
+
+        @kerasrec.recursive
+        def g(n, test=test):
+            return test(n, lambda k: k)
+
+        message = rf"{name} at .*: `predicate` must be one bool value .* it is int32"
+        with pytest.raises(kerasrec.TraceError, match=message):
+            g(3)
+    for outside in (
+        lambda: kerasrec.any_of(3, tf.is_tensor),
+        lambda: kerasrec.all_of(3, tf.is_tensor),
+    ):
+        with pytest.raises(kerasrec.TraceError, match="outside a recursive function"):
+            outside()
+
+
+@pytest.mark.parametrize("of", [kerasrec.any_of, kerasrec.all_of])
+@pytest.mark.parametrize("count", [lambda _: 1.5, lambda n: n > 0, lambda n: tf.stack([n, n], 1)])
+def test_counts_that_are_not_ints(of, count):
+    f = kerasrec.recursive(lambda n: of(count(n), lambda number: number < n))
+    with pytest.raises(kerasrec.SignatureError, match=r"`count` of kerasrec.a.*must be an int, or"):
+        f(1)

@@ -1,8 +1,14 @@
-"""`functions`: a table of functions, and values that say for each token which of them it calls.
+"""`functions` and `lazy`: functions as values, and values as functions.
 
-Functions become values by defunctionalisation (Reynolds 1972, "Definitional Interpreters for
-Higher-Order Programming Languages", section 6): a value is a label, together with the tensors that
-the functions have captured, and a call is a SWITCH on the label.
+`functions` makes a table of functions, and values that say for each token which of them it calls,
+by defunctionalisation (Reynolds 1972, "Definitional Interpreters for Higher-Order Programming
+Languages", section 6): a value is a label, together with the tensors that the functions have
+captured, and a call is a SWITCH on the label.
+
+`lazy` makes values that are computed only for the tokens that read them. A dataflow graph is eager:
+arguments are computed before the function that takes them looks at them. Vasilakopoulos 2024,
+section 7.2, leaves values on demand to future work. Here a value that is not computed yet is passed
+as a function. It runs in the branch that calls it, for the tokens there.
 """
 
 from __future__ import annotations
@@ -13,6 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import tensorflow as tf
 
@@ -20,8 +27,9 @@ from kerasrec._src.autograph import not_converted
 from kerasrec._src.errors import SignatureError, TraceError
 from kerasrec._src.trace.captured import Captured, with_tensors
 from kerasrec._src.trace.conditional import as_int32, choose, predicate_of
+from kerasrec._src.trace.rows import Scope
 from kerasrec._src.trace.source import code_of, here, name_of, undecorated
-from kerasrec._src.trace.tracer import active_tracer, tracer_for
+from kerasrec._src.trace.tracer import Tracer, active_tracer, tracer_for
 
 _NAME = "kerasrec.functions"
 _MAX_NESTED = 5
@@ -199,6 +207,78 @@ class FunctionValue:
 
     def __repr__(self) -> str:
         return f"<one of {self._table}>"
+
+
+class Lazy:
+    """The result of `kerasrec.lazy`; calling it returns the value."""
+
+    def __init__(self, function: Callable[[], Any]):
+        self.python_function = function
+        self._found: WeakKeyDictionary[Tracer, list[tuple[Scope, Any]]] = WeakKeyDictionary()
+
+    @not_converted
+    def __call__(self) -> Any:
+        """Returns the value, computed for the tokens of the branch that reads it."""
+        tracer = tracer_for("The value of kerasrec.lazy")
+        found = self._found.setdefault(tracer, [])
+        for scope, value in found:
+            if tracer.scope[: len(scope)] == scope:
+                return value
+        value = self.python_function()
+        found.append((tracer.scope, value))
+        return value
+
+    @property
+    def settings(self) -> tuple[Any, ...]:
+        """The options besides the function: none."""
+        return ()
+
+    def with_function(self, function: Callable[[], Any]) -> Lazy:
+        """Returns a lazy value that another function computes."""
+        return Lazy(function)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies the function, without the values that were computed."""
+        return Lazy, (self.python_function,)
+
+
+def lazy(function: Any) -> Lazy:
+    """Makes a value that is computed only for the tokens that read it.
+
+    You can pass it to recursive functions. They read it, if they need it, by a call without
+    arguments:
+
+    ```python
+    @kerasrec.recursive
+    def either(n, x):
+        return kerasrec.cond(n < 10, lambda: n, lambda: x())
+
+    @kerasrec.recursive
+    def f(n):
+        return either(n, kerasrec.lazy(lambda: fib(n)))  # fib is called for n >= 10 alone
+    ```
+
+    In one body, the value is computed once for all reads in the same branch and in branches inside
+    that branch. If the body passes it on to another function, that function computes it again. A
+    recursive function that takes a lazy value, or any other function, is traced once for each one
+    that is passed to it.
+
+    Args:
+        function: A function without arguments that computes the value. It may call recursive
+            functions, and use tensors of the function around it.
+
+    Returns:
+        A function without arguments that returns the value.
+
+    Raises:
+        SignatureError: If `function` is not a function.
+    """
+    if not callable(function):
+        raise SignatureError(
+            f"kerasrec.lazy{here()} was given {function!r}, which is computed already. Pass a "
+            "function that computes it: kerasrec.lazy(lambda: ...)."
+        )
+    return Lazy(function)
 
 
 def tables_in(nest: Any) -> list[FunctionTable]:

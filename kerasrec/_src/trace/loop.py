@@ -1,4 +1,4 @@
-"""`while_loop`: a loop in which each token makes its own number of iterations.
+"""Loops in which each token makes its own number of iterations: `while_loop`, `any_of`, `all_of`.
 
 A loop is a function that calls itself as its last step, so nothing waits for the call. In the
 paper, loops and functions share one list of tags: CALL and RETURN extend what ENTER and EXIT do
@@ -15,11 +15,11 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec._src.autograph import not_converted
-from kerasrec._src.errors import SignatureError
+from kerasrec._src.errors import SignatureError, TraceError
 from kerasrec._src.graph.types import Type
 from kerasrec._src.trace.conditional import Shown, choose, count_of, predicate_of
 from kerasrec._src.trace.same_nest import merged_nest, same_nest
-from kerasrec._src.trace.source import current_source, start_of
+from kerasrec._src.trace.source import at, current_source, start_of
 from kerasrec._src.trace.tracer import Tracer, tracer_for
 
 _NAME = "kerasrec.while_loop"
@@ -76,6 +76,80 @@ def while_loop(
     if not is_sequence:
         return found[0]
     return merged_nest(tf.nest.pack_sequence_as(state, tf.nest.flatten(found)), found)
+
+
+@not_converted
+def any_of(count: Any, predicate: Callable[[tf.Tensor], Any]) -> tf.Tensor:
+    """Tests whether a predicate holds for any of the numbers 0 to `count` - 1, in this order.
+
+    Each token stops at the first number for which the predicate holds; later numbers are not tried.
+
+    Args:
+        count: How many numbers each token tries, an int, or `[tokens]` of any int dtype.
+        predicate: A function that takes a number for each token, int32 `[tokens]`, and returns bool
+            `[tokens]`. It may call recursive functions.
+
+    Returns:
+        Bool `[tokens]`; False where the count is 0.
+
+    Raises:
+        TraceError: If it is called outside a recursive function, or if `predicate` does not return
+            one bool per token.
+        SignatureError: If `count` is not an int or one int per token.
+    """
+    return _some_number_ends("kerasrec.any_of", count, predicate, lambda holds: holds)
+
+
+@not_converted
+def all_of(count: Any, predicate: Callable[[tf.Tensor], Any]) -> tf.Tensor:
+    """Tests whether a predicate holds for all of the numbers 0 to `count` - 1, in this order.
+
+    Each token stops at the first number for which the predicate does not hold; later numbers are
+    not tried.
+
+    Args:
+        count: How many numbers each token tries, an int, or `[tokens]` of any int dtype.
+        predicate: A function that takes a number for each token, int32 `[tokens]`, and returns bool
+            `[tokens]`. It may call recursive functions.
+
+    Returns:
+        Bool `[tokens]`; True where the count is 0.
+
+    Raises:
+        TraceError: If it is called outside a recursive function, or if `predicate` does not return
+            one bool per token.
+        SignatureError: If `count` is not an int or one int per token.
+    """
+    return ~_some_number_ends("kerasrec.all_of", count, predicate, tf.logical_not)
+
+
+def _some_number_ends(
+    caller: str,
+    count: Any,
+    predicate: Callable[[tf.Tensor], Any],
+    ends: Callable[[tf.Tensor], tf.Tensor],
+) -> tf.Tensor:
+    """Tests whether any number from 0 to `count` - 1 has a predicate for which `ends` is true."""
+    source = current_source()
+    count = count_of(tracer_for(caller), count, f"`count` of {caller}{at(source)}")
+
+    def step(number: tf.Tensor, ended: tf.Tensor) -> list[Any]:
+        holds = predicate(number)
+        if isinstance(holds, list | tuple | dict | int) and not isinstance(holds, bool):
+            raise TraceError(
+                f"{caller}{at(source)}: `predicate` must return one bool per token; it returned "
+                f"{holds!r}."
+            )
+        if not isinstance(holds, bool):
+            holds = predicate_of(tracer_for(caller), holds, caller, "predicate", tf.bool, source)
+        return [number + 1, ends(holds)]
+
+    _, ended = while_loop(
+        lambda number, ended: (number < count) & ~ended,
+        step,
+        [tf.constant(0), tf.constant(False)],
+    )
+    return ended
 
 
 class Loop:

@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
 
 import tensorflow as tf
 
@@ -252,22 +251,16 @@ class OpNodes:
 
     def primitive(self, operation: tf.Operation) -> None:
         """Adds a node for an op."""
+        kind = self.tracer.kind(operation.outputs[0])
+        if kind is Kind.WAVE:
+            check_repeatable(self.name, operation, self.source_of(operation))
+        region = None if kind is Kind.SHARED else self.region_of(operation)
         types = [self.tracer.type(output) for output in operation.outputs]
-        is_shared = types[0].kind is Kind.SHARED
-        region = None if is_shared else self.region_of(operation)
-        inputs = [self.into(tensor, region) for tensor in operation.inputs]
-        source = self.source_of(operation)
-        if types[0].kind is Kind.WAVE:
-            check_repeatable(self.name, operation, source)
-        node = nodes.Primitive(inputs, types, region, source, **self._run_by(operation))
-        self.add(operation.outputs, node)
+        self.add(operation.outputs, self._node(nodes.Primitive, operation, types, region))
 
     def effect(self, operation: tf.Operation) -> None:
         """Adds an EFFECT for an op that shows something and whose outputs, if any, are not read."""
-        region = self.region_of(operation)
-        inputs = [self.into(tensor, region) for tensor in operation.inputs]
-        source = self.source_of(operation)
-        self.writer.add(nodes.Effect(inputs, [], region, source, **self._run_by(operation)))
+        self.writer.add(self._node(nodes.Effect, operation, [], self.region_of(operation)))
 
     def assign(self, operation: tf.Operation) -> None:
         """Adds a node that gives a Keras seed its next state, once; refuses other assignments."""
@@ -321,15 +314,25 @@ class OpNodes:
                 self._take(value.node)
             self.writer.add(node)
 
-    def _run_by(self, operation: tf.Operation) -> dict[str, Any]:
-        """Returns fields of a node that an engine needs to make the op again."""
+    def _node(
+        self,
+        node: type[nodes.Primitive | nodes.Effect],
+        operation: tf.Operation,
+        types: list[Type],
+        region: Region | None,
+    ) -> Node:
+        """Returns a node with all that an engine needs to make an op again."""
         holds_functions = bool(held_functions(operation.node_def))
-        return {
-            "operation": operation,
-            "device": operation.device if operation.device != self.tracer.device else "",
-            "function": self._function(operation) if holds_functions else None,
-            "has_effect": holds_functions and has_effect(operation),
-        }
+        return node(
+            [self.into(tensor, region) for tensor in operation.inputs],
+            types,
+            region,
+            self.source_of(operation),
+            operation=operation,
+            device=operation.device if operation.device != self.tracer.device else "",
+            function=self._function(operation) if holds_functions else None,
+            has_effect=holds_functions and has_effect(operation),
+        )
 
     def _function(self, operation: tf.Operation) -> tf.types.experimental.ConcreteFunction:
         handles = [self._captured.get(tensor.op.name) for tensor in operation.inputs]

@@ -17,8 +17,7 @@ from kerasrec._src.errors import SignatureError
 from kerasrec._src.graph.types import Type
 from kerasrec._src.private import in_symbolic_scope
 from kerasrec._src.trace.captured import Outline, Parts, parts_of
-from kerasrec._src.trace.demand import Lazy
-from kerasrec._src.trace.function_values import tables_in
+from kerasrec._src.trace.function_values import Lazy, tables_in
 from kerasrec._src.trace.same_nest import covers, same_nest
 from kerasrec._src.trace.source import here, module_names
 
