@@ -127,17 +127,13 @@ def _total(
     parts: Sequence[tf.Tensor | tf.IndexedSlices], value: tf.Tensor, may_be_sparse: bool
 ) -> tf.Tensor | tf.IndexedSlices:
     shape = tf.shape(value)
-    if all(isinstance(part, tf.IndexedSlices) for part in parts):
-        rows = tf.concat([in_float32(part.values) for part in parts], 0)
-        indices = tf.concat([tf.cast(part.indices, tf.int32) for part in parts], 0)
-        if may_be_sparse and not is_half(value) and not must_be_dense():
+    sparse = [part for part in parts if isinstance(part, tf.IndexedSlices)]
+    dense = [in_float32(part) for part in parts if not isinstance(part, tf.IndexedSlices)]
+    if sparse:
+        rows = tf.concat([in_float32(part.values) for part in sparse], 0)
+        indices = tf.concat([tf.cast(part.indices, tf.int32) for part in sparse], 0)
+        if not dense and may_be_sparse and not is_half(value) and not must_be_dense():
             return rows_once(tf.IndexedSlices(rows, indices, shape))
-        parts = [tf.math.unsorted_segment_sum(rows, indices, shape[0])]
-    dense = [
-        tf.math.unsorted_segment_sum(in_float32(part.values), part.indices, shape[0])
-        if isinstance(part, tf.IndexedSlices)
-        else in_float32(part)
-        for part in parts
-    ]
+        dense.append(tf.math.unsorted_segment_sum(rows, indices, shape[0]))
     total = tf.add_n(dense) if len(dense) > 1 else dense[0]
     return tf.cast(tf.reshape(total, shape), value.dtype)

@@ -7,7 +7,7 @@ calls are one call.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -23,18 +23,15 @@ from kerasrec._src.graph.nodes import Entrance
 from kerasrec._src.graph.values import Value
 from kerasrec._src.memo.call_table import CallTable, StringTable
 from kerasrec._src.schedule.instructions import (
-    Effect,
     Instruction,
     Item,
-    Reduce,
-    Save,
     Select,
     Send,
     items_through,
 )
 from kerasrec._src.schedule.linkage import Together, groups_of
 from kerasrec._src.schedule.schedule import Schedule
-from kerasrec._src.schedule.sections import Loop, Segment
+from kerasrec._src.schedule.sections import Direction, Loop, Segment
 from kerasrec._src.waves.store import WaveRegisters, WaveStore
 
 _NUMBERS = tf.TensorSpec([None], tf.int32)
@@ -71,20 +68,23 @@ class CallFinder:
 
     Args:
         schedule: The program's schedule.
-        loop: The schedule's first loop.
         shared: The tensors of SHARED values.
         limits: The bounds on depth, width and memory.
         is_for_copies: Whether the calls of one root token may represent those of others.
     """
 
     schedule: Schedule
-    loop: Loop
     shared: dict[Value, tf.Tensor]
     limits: Limits
     is_for_copies: bool
 
     def __post_init__(self) -> None:
         bodies = self.graph.bodies
+        (self._loop,) = (
+            section
+            for section in self.schedule.sections
+            if isinstance(section, Loop) and section.direction is Direction.CALLS
+        )
         self._is_key = {
             name: [is_key(self.graph, node) for node in body.parameters]
             for name, body in bodies.items()
@@ -154,7 +154,7 @@ class CallFinder:
             return tf.constant(1)
         parameters = self.graph.bodies[self.graph.entry].parameters
         # The keys of values that tokens make differ from root to root.
-        if reads_root(self.graph, self.loop) or any(node.is_key for node in parameters):
+        if reads_root(self.graph, self._loop) or any(node.is_key for node in parameters):
             return tf.constant(1)
         keys = [
             tensor for tensor, node in zip(given, parameters, strict=True) if not node.is_carried
@@ -200,7 +200,7 @@ class CallFinder:
     def _sent(self, new: dict[str, Tensors]) -> dict[Together, tuple[Tensors, tf.Tensor]]:
         """The arguments of the calls that the new calls make, and the numbers of the callers."""
         sent: dict[Together, tuple[Tensors, tf.Tensor]] = {}
-        for segment in self.loop.segments:
+        for segment in self._loop.segments:
             name = segment.body
             registers = WaveRegisters(self.graph, name, self.shared, WaveStore(), None)
             numbers, *registers.given = new[name]
@@ -228,9 +228,8 @@ class CallFinder:
 
 def _deciding(segment: Segment) -> list[Instruction]:
     """The instructions of a segment on which the arguments of its calls depend."""
-    makers = {item: maker for maker in segment.instructions for item in maker.writes}
     read = (item for send in segment.of(Send) for item in send.reads)
-    needed = set(items_through(read, makers))
+    needed = _made_of(read, segment)
     return [
         instruction
         for instruction in segment.instructions
@@ -240,23 +239,24 @@ def _deciding(segment: Segment) -> list[Instruction]:
 
 def reads_root(graph: TaggedGraph, loop: Loop) -> bool:
     """Whether the root token of a call decides which calls it makes."""
-    roots = {node for body in graph.bodies.values() for node in body.parameters if node.is_root}
-    decided: set[Item] = {node.output() for node in roots}
+    roots = {
+        node.output() for body in graph.bodies.values() for node in body.parameters if node.is_root
+    }
     for segment in loop.segments:
-        for instruction in segment.instructions:
-            if not decided.intersection(instruction.reads) or isinstance(
-                instruction, Effect | Reduce | Save
-            ):
-                continue
-            if isinstance(instruction, Select):
-                return True
-            if isinstance(instruction, Send):
-                parameters = graph.bodies[instruction.sites[0].callee].parameters
-                pairs = zip(instruction.values, parameters, strict=True)
-                if any(value in decided and node not in roots for value, node in pairs):
-                    return True
-            decided.update(instruction.writes)
+        deciding = [item for select in segment.of(Select) for item in select.reads]
+        for send in segment.of(Send):
+            parameters = graph.bodies[send.sites[0].callee].parameters
+            pairs = zip(send.values, parameters, strict=True)
+            deciding += [value for value, node in pairs if not node.is_root]
+        if not roots.isdisjoint(_made_of(deciding, segment)):
+            return True
     return False
+
+
+def _made_of(items: Iterable[Item], segment: Segment) -> set[Item]:
+    """Items, and all that a segment makes them of."""
+    makers = {item: maker for maker in segment.instructions for item in maker.writes}
+    return set(items_through(items, makers))
 
 
 def is_key(graph: TaggedGraph, node: Entrance) -> bool:

@@ -110,8 +110,8 @@ class MemoRun(WaveRun):
         if self._plan is None:
             if self.calls is None:
                 is_for_copies = self.parallel_tokens is None
-                given_to = self.schedule, loop, self.shared, self.limits, is_for_copies
-                self.calls = CallFinder(*given_to).find(given)
+                finder = CallFinder(self.schedule, self.shared, self.limits, is_for_copies)
+                self.calls = finder.find(given)
             self._plan = plan_of(self.graph, self.calls, self.parallel_tokens)
             self.num_waves = self._plan.num_waves
         return super().loop(loop, given, sums)

@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 
@@ -76,46 +76,14 @@ class ScalarRun:
         )
 
 
-class Sweep(Protocol):
-    """What runs on a block of tokens, and can be compiled.
-
-    Args:
-        first_size: The room with which a block begins.
-        most: The largest room.
-    """
-
-    first_size: int
-    most: int
-
-    def run(
-        self, size: tf.Tensor, first: tf.Tensor, num_tokens: tf.Tensor, given: Tensors
-    ) -> State:
-        """Runs the tokens of a block, until one of them needs more room.
-
-        Args:
-            size: The room, int32.
-            first: The token of the block to begin with, int32.
-            num_tokens: The number of real tokens in the block, int32.
-            given: The tensors given to each token, `[_BLOCK]` each.
-
-        Returns:
-            A dict of `token`: int32, the one that did not finish, or `num_tokens`; `fault`: int32,
-            0 unless an op failed; `results`: `[_BLOCK]` each; `sums`: over the tokens that
-            finished; and anything else that `check` reads.
-        """
-
-    def check(self, state: State, num_tokens: tf.Tensor) -> list[tf.Operation]:
-        """Returns ops that fail unless the block finished, given the result of the last `run`."""
-
-
 class Blocks:
     """Runs all tokens.
 
     Args:
-        sweep: What runs on a block.
+        sweep: What XLA compiles, and runs on a block.
     """
 
-    def __init__(self, sweep: Sweep):
+    def __init__(self, sweep: ScalarForward | ScalarGradient):
         self._run = tf.function(sweep.run, jit_compile=True, autograph=False)
         self._check = sweep.check
         self._most = sweep.most

@@ -32,7 +32,7 @@ _NUM_ROWS = 1 << 10
 
 
 class ScalarForward:
-    """Runs a program on a block of tokens; see `scalar_run.Sweep`.
+    """Runs a program on a block of tokens.
 
     The mark of a frame is the number of tail calls in a row.
 
@@ -40,6 +40,10 @@ class ScalarForward:
         graph: A program without `ops.obstacles`.
         shared: The tensors of SHARED values.
         limits: The bounds on depth and memory.
+
+    Attributes:
+        first_size: The room with which a block begins: the number of frames on the stack.
+        most: The largest room.
     """
 
     def __init__(self, graph: TaggedGraph, shared: dict[Value, tf.Tensor], limits: Limits):
@@ -52,10 +56,18 @@ class ScalarForward:
     def run(
         self, size: tf.Tensor, first: tf.Tensor, num_tokens: tf.Tensor, given: Tensors
     ) -> State:
-        """Runs until the block is done, the stack is full, or an op fails.
+        """Runs until the block is done, a token needs more room, or an op fails.
+
+        Args:
+            size: The room, int32.
+            first: The token of the block to begin with, int32.
+            num_tokens: The number of real tokens in the block, int32.
+            given: The tensors given to each token, `[block]` each.
 
         Returns:
-            Also `labels`: int32, of the newest calls on a full stack, the newest first.
+            A dict of `token`: int32, the one that did not finish, or `num_tokens`; `fault`: int32,
+            0 unless an op failed; `results`: `[block]` each; `sums`: over the tokens that finished;
+            and `labels`: int32, of the newest calls on a full stack, the newest first.
         """
         machine, entry = self.machine, self.graph.entry
 
@@ -107,7 +119,7 @@ class ScalarForward:
 
 
 class ScalarGradient:
-    """Gradients of a program on a block of tokens; see `scalar_run.Sweep`.
+    """Gradients of a program on a block of tokens, with the methods of `ScalarForward`.
 
     The mark of a frame is, on the way forward, the length of the log when it began; on the way
     back, its place in the log.
@@ -133,7 +145,10 @@ class ScalarGradient:
     def run(
         self, size: tf.Tensor, first: tf.Tensor, num_tokens: tf.Tensor, given: Tensors
     ) -> State:
-        """Runs until the block is done, or a token needs a longer log or a larger stack."""
+        """Runs until the block is done, or a token needs a longer log or a larger stack.
+
+        `given` are the arguments of the program, then the cotangents of its results.
+        """
         num_frames = size if self._nests_more else tf.minimum(size, self.limits.max_depth)
         entry = self.graph.bodies[self.graph.entry]
         num_arguments = len(entry.parameters)

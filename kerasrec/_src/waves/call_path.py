@@ -7,7 +7,7 @@ A wave carries no tags. But the order of its tokens follows from the order of th
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from functools import partial, reduce
 
 import tensorflow as tf
 
@@ -89,8 +89,6 @@ def _caller_in(
 
 def _rows(site: CallSite, store: WaveStore, wave: tf.Tensor) -> tf.Tensor | None:
     """Returns the places in the body of the tokens that call; None for all tokens of the body."""
-    rows = None
-    for item in site.region.path() if site.region else ():
-        inner = store.load(item, wave)
-        rows = inner if rows is None else tf.gather(rows, inner)
-    return rows
+    if site.region is None:
+        return None
+    return reduce(tf.gather, [store.load(region, wave) for region in site.region.path()])

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from kerasrec._src.emit.arrays import array_of, num_rows, one_tensor
+from kerasrec._src.emit.arrays import array_of, num_rows, one_tensor, open_rows
 from kerasrec._src.emit.control_flow import apart, empty
 from kerasrec._src.emit.limits import Limits
 from kerasrec._src.emit.results import Tensors
@@ -127,8 +127,7 @@ class LoopRun:
 
     def _start(self, given: Tensors) -> tuple[WaveState, WaveState]:
         """Returns the state before the first wave, and the shapes of states at all waves."""
-        carried = self._carried
-        carry = {name: empty(nodes) for name, nodes in carried.items()}
+        carry = {name: empty(nodes) for name, nodes in self._carried.items()}
         if not self.is_up:
             carry = self._first_carry(carry, given)
         types = [reduce.node.inputs[0].type for _, reduce in self._reduces]
@@ -139,14 +138,9 @@ class LoopRun:
             [in_float32(tf.zeros(item.shape or (), item.dtype)) for item in types],
             [tf.constant([0, 0])] if self.is_first else [],
         )
-        invariants = WaveState(
-            tf.TensorShape([]),
-            {name: [node.types[0].tensor_shape() for node in carried[name]] for name in carry},
-            [tf.TensorShape(None)] * len(start.arrays),
-            [item.tensor_shape() for item in types],
-            [tf.TensorShape([2])] * len(start.memory),
-        )
-        return start, invariants
+        shapes = tf.nest.map_structure(open_rows, start)
+        fixed = tf.nest.map_structure(lambda tensor: tensor.shape, (start.totals, start.memory))
+        return start, shapes._replace(totals=fixed[0], memory=fixed[1])
 
     def _first_carry(self, carry: Carry, given: Tensors) -> Carry:
         """Returns the values passed to the first wave; `carry` has values without tokens."""

@@ -35,7 +35,7 @@ from kerasrec._src.memo.memo_run import MemoRun
 from kerasrec._src.schedule.instructions import Return, Wait
 from kerasrec._src.schedule.linkage import groups_of
 from kerasrec._src.schedule.schedule import Schedule
-from kerasrec._src.schedule.sections import Direction, Loop, Segment
+from kerasrec._src.schedule.sections import Segment
 
 _FAULT = ("fault",)
 
@@ -134,7 +134,7 @@ class MemoValues(Values):
 
 
 class MemoCompiledRun(CompiledRun):
-    """One run of a store.
+    """One run of a program.
 
     Args:
         in_waves: The schedule that waves run, whose first loop finds the calls. The further
@@ -151,13 +151,8 @@ class MemoCompiledRun(CompiledRun):
     def _run_values(self, arguments: Tensors) -> State:
         """Finds all calls on the host, and runs their values."""
         shared = with_prepared(self.shared, self.in_waves.prepared_for([0]))
-        (loop,) = (
-            section
-            for section in self.in_waves.sections
-            if isinstance(section, Loop) and section.direction is Direction.CALLS
-        )
         with integers_on_host():
-            finder = CallFinder(self.in_waves, loop, shared, self.limits, is_for_copies=True)
+            finder = CallFinder(self.in_waves, shared, self.limits, is_for_copies=True)
             self._calls = finder.find(with_open_tokens(arguments))
             num_roots = known_num_rows(arguments[0])
             values = self._values
