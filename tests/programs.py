@@ -826,6 +826,65 @@ smooth(
 
 
 @kerasrec.recursive
+def pair_below(x, y, n):
+    """Calls in two rounds, and a call whose result is not read."""
+
+    def inner():
+        power(y, n)
+        low, high = pair_below(x * 0.9, y + power(x, n), n - 1)
+        again, _ = pair_below(low, y, n - 2)
+        return tf.sin(low) + again, high * y
+
+    return kerasrec.cond(n <= 0, lambda: (x, y), inner)
+
+
+@kerasrec.recursive
+def reads_the_first(x, y, n):
+    """Nobody reads the second result, so neither `y` nor the powers are computed."""
+    low, _ = pair_below(x, y, n)
+    return low
+
+
+def plain_pair_below(x, n):
+    if n <= 0:
+        return x
+    low = plain_pair_below(x * 0.9, n - 1)
+    return tf.sin(low) + plain_pair_below(low, n - 2)
+
+
+smooth(
+    reads_the_first,
+    lambda x, y, n: plain_pair_below(x, n),
+    f64(0.7, 0.2, 1.1),
+    f64(0.3, 0.1, 0.2),
+    i32(3, 0, 2),
+    num_rounds=2,
+)
+
+
+@kerasrec.recursive
+def table_alone(x, n):
+    """It stays for what it collects; of what it returns, nothing is read."""
+    kerasrec.collect("seen", x * x, n, 4)
+    return kerasrec.cond(n == 0, lambda: x, lambda: table_alone(tf.sin(x), n - 1) * power(x, n))
+
+
+@kerasrec.recursive
+def reads_the_table(x, n):
+    table_alone(x, n)
+    return 2.0 * x
+
+
+smooth(
+    reads_the_table,
+    lambda x, n: 2.0 * x,
+    f64(0.7, 0.2, 1.1),
+    i32(3, 0, 2),
+    plain_tables=plain_collects_below_a_choice_tables,
+)
+
+
+@kerasrec.recursive
 def captures(x, n):
     """Closes over tensors, one of them through an op that no token takes part in."""
     return kerasrec.cond(

@@ -22,6 +22,7 @@ from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.trace.program import trace
 from kerasrec._src.trace.signature import Signature, Traceable
 from kerasrec._src.transform.extend import extend
+from kerasrec._src.transform.prune import prune
 from kerasrec._src.transform.tag import tag
 
 
@@ -45,14 +46,15 @@ def compile_function(
         engines.engine = "auto"
     # XLA gives other results for some numbers than TensorFlow's kernels, so each op must be seen.
     traced = trace(function, signature, for_blocks=engines.engine == "compiled")
-    tagged = tag(traced.graphs, bool(options.memo), options.memo == "batch")
+    graphs = prune(traced.graphs)
+    tagged = tag(graphs, bool(options.memo), options.memo == "batch")
     passes = default_passes(options.recompute)
     instances = tuple(options.instances)
     if instances:
         check_that_they_are_there(instances, tagged.entry)
         passes.append(partial(among_instances, devices=instances))
     program = lower(tagged, limits, engines, passes, recomputes=options.recompute)
-    return Compiled(signature, traced.graphs, tagged, program, traced.returns)
+    return Compiled(signature, graphs, tagged, program, traced.returns)
 
 
 def lower(

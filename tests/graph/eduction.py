@@ -61,6 +61,7 @@ def evaluate(graphs: FunctionGraphs, arguments: Sequence[np.ndarray]) -> Eductio
           A function without arguments runs for one token.
     """
     asking, arguments = _Asking(graphs), or_one_token(arguments)
+    arguments = [item for place, item in enumerate(arguments) if place not in graphs.left_out]
     entry = graphs.functions[graphs.entry]
     if len(arguments) < len(entry.parameters):
         arguments += carried_by_roots(entry.parameters, len(arguments[0]))

@@ -478,7 +478,5 @@ def test_the_scalar_engine_is_refused():
 @pytest.mark.many
 def test_the_plan_says_so():
     assert "memo=True makes equal calls one call" in str(fib.execution_plan(3))
-    assert dataclasses.asdict(fib.tagged_graph(3).memo) == {
-        "per_root": (),
-        "across_roots": False,
-    }
+    assert dataclasses.asdict(fib.tagged_graph(3).memo) == {"across_roots": False}
+    assert not fib.tagged_graph(3).left_out

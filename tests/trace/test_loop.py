@@ -43,9 +43,10 @@ def test_its_nodes_are_enter_next_and_exit():
     linkage = re.findall(r"(ENTER|NEXT|EXIT|CALL|RETURN)_(\d+)\(", str(graph))
     assert linkage == [
         ("CALL", "2"), ("RETURN", "2"),
-        *[("ENTER", "0")] * 2, *[("EXIT", "0")] * 2, *[("NEXT", "1")] * 2, *[("EXIT", "1")] * 2,
+        *[("ENTER", "0")] * 2, ("EXIT", "0"), *[("NEXT", "1")] * 2, ("EXIT", "1"),
     ]  # fmt: skip
-    assert "loop loop(n: i32[], count: i32[]) -> i32[], i32[]" in str(collatz.function_graphs(1))
+    # Nobody reads the last `n`.
+    assert "loop loop(n: i32[], count: i32[]) -> i32[]  #" in str(collatz.function_graphs(1))
 
 
 @pytest.mark.slow

@@ -90,8 +90,7 @@ def with_carried(graph: TaggedGraph, arguments: list[tf.Tensor]) -> list[tf.Tens
     """Returns the flat arguments `[tokens, ...]` that bodies take, and what root tokens carry."""
     arguments = or_one_token(arguments)
     parameters = graph.bodies[graph.entry].parameters
-    left_out = graph.memo.per_root if graph.memo else ()
-    taken = [tensor for place, tensor in enumerate(arguments) if place not in left_out]
+    taken = [tensor for place, tensor in enumerate(arguments) if place not in graph.left_out]
     return [*taken, *carried_by_roots(parameters, tf.shape(arguments[0])[0])]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -74,10 +75,24 @@ class FunctionGraph:
 
 @dataclass
 class FunctionGraphs(Drawable):
-    """All functions of a program, beginning with the one that the outside calls."""
+    """All functions of a program, beginning with the one that the outside calls.
+
+    Args:
+        functions: The functions, by name.
+        entry: The name of the function that the outside calls.
+        left_out: The places of the flat arguments from outside that nobody reads. The entry does
+            not take them.
+    """
 
     functions: dict[str, FunctionGraph]
     entry: str
+    left_out: frozenset[int] = frozenset()
+
+    @property
+    def places(self) -> dict[Parameter, int]:
+        """The place of each argument of the entry among the flat arguments from outside."""
+        places = (place for place in itertools.count() if place not in self.left_out)
+        return dict(zip(self.functions[self.entry].parameters, places, strict=False))
 
     def __iter__(self) -> Iterator[FunctionGraph]:
         return iter(self.functions.values())
@@ -279,12 +294,9 @@ class Memo:
     """Which calls are equal, in a program in which equal calls are one call.
 
     Args:
-        per_root: The places of the flat arguments that all calls of a root have in common. Each is
-          a `RowsOfRoots`, not an argument of the bodies.
         across_roots: Whether calls of different root tokens may be one call.
     """
 
-    per_root: tuple[int, ...]
     across_roots: bool = False
 
 
@@ -307,6 +319,9 @@ class TaggedGraph(Drawable):
         read_by: For some ops, the results that depend on them. If none of these results is read,
           the gradient of the op is zero, although other results may be read.
         memo: Which calls are equal, if equal calls are one call; otherwise None.
+        left_out: The places of the flat arguments that the bodies do not take: those that nobody
+            reads, and with `memo` those that all calls of a root have in common, each of which is
+            a `RowsOfRoots`.
     """
 
     bodies: dict[str, Body]
@@ -317,6 +332,7 @@ class TaggedGraph(Drawable):
     where_read: dict[Node, Branch] = field(default_factory=dict)
     read_by: dict[Node, frozenset[str]] = field(default_factory=dict)
     memo: Memo | None = None
+    left_out: frozenset[int] = frozenset()
 
     @property
     def num_sweeps(self) -> int:
@@ -327,6 +343,11 @@ class TaggedGraph(Drawable):
     def root(self) -> CallSite:
         """The call from outside."""
         return self.call_sites[max(self.call_sites)]
+
+    @property
+    def num_labels(self) -> int:
+        """The number of labels; calls that were left out have some of them."""
+        return self.root.label + 1
 
     @property
     def outside(self) -> list[Node]:

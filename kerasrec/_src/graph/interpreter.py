@@ -158,8 +158,9 @@ def interpret(
         arguments: One array for each flat argument, `[tokens, ...]`. A function without arguments
           runs for one token.
         cotangents: For each further sweep, one array for each of its flat parameters,
-          `[tokens, ...]`; None for one that does not exist. Without cotangents, only the forward
-          part of an extended graph runs: a partial call.
+          `[tokens, ...]`; None for one that does not exist. Those of sweep 2 are of the gradients
+          of all flat arguments. Without cotangents, only the forward part of an extended graph
+          runs: a partial call.
         sums: Cotangents of values that were summed over all tokens. The key is the order of the
           derivative with the name of a table, or with the shared value whose gradient was summed.
     """
@@ -167,19 +168,20 @@ def interpret(
     rows = rows_of_roots(graph, [tf.constant(array) for array in arguments])
     run = _Run(graph, sums, rows)
     given = [with_carried(graph, arguments), *cotangents]
+    if len(given) > 2:  # Cotangents of the gradients of all flat arguments.
+        given[2] = [array for place, array in enumerate(given[2]) if place not in graph.left_out]
     for root_token in range(len(arguments[0])):
         run.token(root_token, given)
     run.round_sums()
     for linkage in graph.root.linkages[: len(given)]:
         run.done.sweeps.append([node and _joined(run.returned[node]) for node in linkage.returns])
-    # A gradient has arguments that all calls of a root share, and none that tokens carry.
-    tables = {node.place: node.output() for node in tables_of_roots(graph)}
+    # A gradient has all flat arguments, and none that tokens carry.
+    gradients = run.done.shared_gradients
+    tables = {node.place: gradients.get(node.output()) for node in tables_of_roots(graph)}
     for sweep in run.done.sweeps[1::2]:
         of_tokens = iter(list(sweep))
         sweep[:] = [
-            run.done.shared_gradients.get(tables[place])
-            if place in tables
-            else next(of_tokens, None)
+            tables.get(place) if place in graph.left_out else next(of_tokens, None)
             for place in range(len(arguments))
         ]
     return run.done

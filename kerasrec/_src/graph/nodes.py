@@ -239,10 +239,12 @@ class CallOf(Node):
 
     Args:
         callee: The name of the function that is called.
+        label: The number of the call in the program as it was traced.
     """
 
     kind = "CALLSITE"
     callee: str
+    label: int
 
     @property
     def title(self) -> str:

@@ -153,6 +153,11 @@ class Region:
         """The regions with the same selector, including this one."""
         return (self,)
 
+    def copy(self, moved: Callable[[Value], Value]) -> Region:
+        """Returns the same region of another graph, where values are others."""
+        parent = self.parent and self.parent.copy(moved)
+        return replace(self, parent=parent, selector=moved(self.selector))
+
     def path(self) -> tuple[Region, ...]:
         """Returns the regions from the outermost to this one."""
         return (self.parent.path() if self.parent else ()) + (self,)

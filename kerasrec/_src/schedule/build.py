@@ -172,4 +172,6 @@ def forward_part(graph: TaggedGraph) -> TaggedGraph:
     sites = {
         label: replace(site, linkages=site.linkages[:1]) for label, site in graph.call_sites.items()
     }
-    return TaggedGraph(bodies, graph.entry, sites, graph.shared, memo=graph.memo)
+    return TaggedGraph(
+        bodies, graph.entry, sites, graph.shared, memo=graph.memo, left_out=graph.left_out
+    )

@@ -32,6 +32,7 @@ from kerasrec._src.trace.effects import (
     dumps,
     has_effect,
     is_refused,
+    stays_unread,
     watched_by,
 )
 from kerasrec._src.trace.function_state import FunctionState
@@ -262,9 +263,9 @@ class _Builder:
     def _show_unread(self, kept: list[Node]) -> None:
         """Adds an EFFECT for each op that shows something and whose outputs nothing reads."""
         primitives = [node for node in self.ops.nodes if isinstance(node, nodes.Primitive)]
-        for operation in [node.operation for node in primitives if node not in kept]:
-            if not checks_numerics(operation) and has_effect(operation):
-                self.ops.effect(operation)
+        for node in primitives:
+            if stays_unread(node) and node not in kept:
+                self.ops.effect(node.operation)
 
     def _known(self, operation: tf.Operation) -> Value | None:
         """Returns the value that an op computes from row splits, if it is known in its region."""

@@ -69,6 +69,14 @@ def has_effect(operation: tf.Operation) -> bool:
     return _is_or_holds(operation, _EFFECTS)
 
 
+def stays_unread(node: Primitive) -> bool:
+    """Whether an op, or an op in a function that it holds, runs even if nothing reads its outputs.
+
+    What fails for a NaN does not: there is a CHECK besides.
+    """
+    return node.has_effect or facts_of(node.op).effect in _EFFECTS - {Effect.CHECKS_NUMBERS}
+
+
 def calls_an_effect(operation: tf.Operation) -> bool:
     """Whether an op calls a `tf.function` that checks or shows something."""
     return _is_stateful_call(operation) and has_effect(operation)

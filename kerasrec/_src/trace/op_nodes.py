@@ -201,7 +201,7 @@ class OpNodes:
             inputs.append(self.into(inside, region))
         types = [self.tracer.type(tensor) for tensor in record.results]
         types += [ENTRANCE] * self.needs_entrance(record.results)
-        node = nodes.CallOf(inputs, types, region, record.source, callee=name)
+        node = nodes.CallOf(inputs, types, region, record.source, callee=name, label=label)
         self.add(record.results, node)
 
     def _passed_on(self, free: FreeTensor, region: Region | None, record: CallRecord) -> Value:

@@ -86,6 +86,7 @@ def extend(graph: TaggedGraph) -> TaggedGraph:
         where_read=graph.where_read,
         read_by=dict(graph.read_by),
         memo=graph.memo,
+        left_out=graph.left_out,
     )
     for body in bodies.values():
         _BodyGradient(extended, body, wanted, collecting, results, reads).run()

@@ -46,8 +46,7 @@ def per_root_of(graphs: FunctionGraphs) -> PerRoot:
     Raises:
         TraceError: If an argument is neither a key nor the same for all calls.
     """
-    entry = graphs.functions[graphs.entry]
-    places = {node: place for place, node in enumerate(entry.parameters) if not _tells_apart(node)}
+    places = {node: place for node, place in graphs.places.items() if not _tells_apart(node)}
     varies: dict[Parameter, Source | None] = {}
     before: dict[Parameter, int] = {}
     while before != places:

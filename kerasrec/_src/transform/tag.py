@@ -78,13 +78,15 @@ def tag(graphs: FunctionGraphs, memo: bool = False, across_roots: bool = False) 
     for function in graphs:
         tagging.connect(function)
     graph = TaggedGraph(tagging.bodies, graphs.entry, tagging.call_sites, tagging.shared)
-    label = len(graph.call_sites)
+    label = max(graph.call_sites, default=-1) + 1
     graph.call_sites[label] = CallSite(label, None, graphs.entry, linkages=(Linkage(),))
     call_from_outside(graph, 0)
     if per_root is not None:
-        entry = graphs.functions[graphs.entry]
-        places = [place for place, node in enumerate(entry.parameters) if node in per_root]
-        graph.memo = Memo(tuple(places), across_roots)
+        graph.memo = Memo(across_roots)
+    taken = set(tagging.taken(graphs.functions[graphs.entry]))
+    graph.left_out = graphs.left_out | {
+        place for node, place in graphs.places.items() if node not in taken
+    }
     _check_tables(graph)
     graph.check()
     return graph
@@ -128,13 +130,12 @@ class _Tagging:
         self.call_sites: dict[int, CallSite] = {}
         self.shared: list[Node] = []
         self._moved: dict[Value, Value] = {}
-        self._regions: dict[Region, Region] = {}
         self._rows: dict[Value, TableRows] = {}
         self._tables: dict[int, RowsOfRoots] = {}
 
     def place(self, function: FunctionGraph) -> None:
         """Makes a function's body, as yet with its entrances and exits only."""
-        taken = self._taken(function)
+        taken = self.taken(function)
         parameters = [
             Entrance([], node.types, None, node.source, name=node.name, is_carried=node.is_carried)
             for node in taken
@@ -176,7 +177,7 @@ class _Tagging:
             if value in self._moved:
                 traced.values[name] = self._moved[value]
 
-    def _taken(self, function: FunctionGraph) -> list[Parameter]:
+    def taken(self, function: FunctionGraph) -> list[Parameter]:
         """The arguments that the body takes: all but those that become tables."""
         per_root = self._per_root or {}
         return [node for node in function.parameters if node not in per_root]
@@ -225,9 +226,9 @@ class _Tagging:
             self._moved[old] = new
 
     def _call(self, body: Body, node: CallOf) -> None:
-        label, region = len(self.call_sites), self._region(node.region)
+        region = self._region(node.region)
         callee = self._graphs.functions[node.callee]
-        taken = self._taken(callee)
+        taken = self.taken(callee)
         arguments = [
             self._value(value)
             for value, parameter in zip(node.inputs, callee.parameters, strict=True)
@@ -235,23 +236,15 @@ class _Tagging:
         ]
         if len(arguments) < len(self.bodies[node.callee].parameters):
             arguments.append(self._writer.into(_root_of(body), region))
-        site = CallSite(label, body.name, node.callee, region, node.source, callee.is_loop)
+        site = CallSite(node.label, body.name, node.callee, region, node.source, callee.is_loop)
         first = new_linkage(site, arguments, self.bodies[node.callee].sweeps[0])
-        site = self.call_sites[label] = replace(site, linkages=(first,))
+        site = self.call_sites[node.label] = replace(site, linkages=(first,))
         body.sweeps[0].nodes += [*site.calls, *site.returns]
         for old, new in zip(node.outputs, site.returns, strict=True):
             self._moved[old] = new.output()
 
     def _region(self, region: Region | None) -> Region | None:
-        if region is None:
-            return None
-        if region not in self._regions:
-            self._regions[region] = replace(
-                region,
-                parent=self._region(region.parent),
-                selector=self._value(region.selector),
-            )
-        return self._regions[region]
+        return region and region.copy(self._value)
 
 
 def new_linkage(site: CallSite, values: Sequence[Value | None], callee: Sweep) -> Linkage:

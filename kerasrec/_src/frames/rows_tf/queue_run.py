@@ -160,10 +160,9 @@ class QueueRun(ScheduleRun):
     def _tag(self, body: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
         """The tag of a frame: the labels of the calls that lead to it."""
         names = list(self.graph.bodies)
-        callers = [
-            names.index(site.caller) if site.caller else 0
-            for site in self.graph.call_sites.values()
-        ]
+        callers = [0] * self.graph.num_labels
+        for site in self.graph.call_sites.values():
+            callers[site.label] = names.index(site.caller) if site.caller else 0
 
         def frame(body: tf.Tensor, number: tf.Tensor) -> list[tf.Tensor]:
             rows = [self.store.done[("frame", name)][:, : len(FRAME)] for name in names]

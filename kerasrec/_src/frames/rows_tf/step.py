@@ -233,7 +233,7 @@ class LiveStep(Step):
         places = self.layout.callers(self.name)
         if not places:
             return
-        queues = [len(places)] * len(self.graph.call_sites)  # The outside has no queue.
+        queues = [len(places)] * self.graph.num_labels  # The outside has no queue.
         for queue, labels in enumerate(places.values()):
             for label in labels:
                 queues[label] = queue

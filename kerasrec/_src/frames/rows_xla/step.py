@@ -190,7 +190,7 @@ class MaskedStep(Step):
 
     def resume(self, returns: Sequence[Return]) -> None:
         """Queues the frames whose calls have all returned; those at walked places are listed."""
-        num_labels = len(self.layout.graph.call_sites)
+        num_labels = self.layout.graph.num_labels
         for key, of_place in self.layout.resumed(self.name).items():
             callers, labels = self.block.returns_to()
             mask = self.block.returning(returns)
