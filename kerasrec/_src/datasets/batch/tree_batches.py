@@ -45,6 +45,7 @@ def tree_batches(
     arity: int | None = ...,
     return_order: Literal[False] = ...,
     ragged: bool = ...,
+    shared_nodes: bool = ...,
 ) -> tf.data.Dataset: ...
 
 
@@ -60,6 +61,7 @@ def tree_batches(
     *,
     return_order: Literal[True],
     ragged: bool = ...,
+    shared_nodes: bool = ...,
 ) -> tuple[tf.data.Dataset, TreeOrder]: ...
 
 
@@ -74,6 +76,7 @@ def tree_batches(
     arity: int | None = ...,
     return_order: bool = ...,
     ragged: bool = ...,
+    shared_nodes: bool = ...,
 ) -> tf.data.Dataset | tuple[tf.data.Dataset, TreeOrder]: ...
 
 
@@ -87,6 +90,7 @@ def tree_batches(
     arity: int | None = None,
     return_order: bool = False,
     ragged: bool = False,
+    shared_nodes: bool = False,
 ) -> tf.data.Dataset | tuple[tf.data.Dataset, TreeOrder]:
     """Batches trees, padded to the largest of their batch, or ragged.
 
@@ -115,6 +119,7 @@ def tree_batches(
             order of `encoded_trees`.
         ragged: Whether batches are ragged. They then take memory only for their tree nodes and
             children, however much their numbers differ from tree to tree.
+        shared_nodes: Whether tree nodes may have several parents. Give the layer the same option.
 
     Returns:
         A `tf.data.Dataset` of `((tokens, children), labels)`: int32 `[batch, nodes]`, padded with
@@ -147,7 +152,7 @@ def tree_batches(
             f"return_order=True, but {reason}. Make the batches to predict on without it: they "
             "keep the order by default, and bucket_by_size=True saves padding."
         )
-    check_trees(encoded_trees, arity)
+    check_trees(encoded_trees, arity, shared_nodes)
     store = TreeStore(encoded_trees, arity, ragged)
     batches, order = _batches(
         store.sizes, store.batch, batch_size, shuffle, seed, bucket_by_size, drop_remainder
@@ -166,6 +171,7 @@ def tree_pair_batches(
     drop_remainder: bool = False,
     arity: int | None = None,
     ragged: bool = False,
+    shared_nodes: bool = False,
 ) -> tf.data.Dataset:
     """Batches pairs of trees, which stay together however they are shuffled and sorted.
 
@@ -184,6 +190,7 @@ def tree_pair_batches(
         drop_remainder: Whether a last batch with fewer pairs is left out.
         arity: The number of slots for the children of a tree node.
         ragged: Whether batches are ragged instead of padded.
+        shared_nodes: Whether tree nodes may have several parents. Give the layer the same option.
 
     Returns:
         A `tf.data.Dataset` of `((tokens, children, tokens, children), labels)`, the left tree
@@ -219,7 +226,7 @@ def tree_pair_batches(
             "floats that float32 has."
         )
     for trees in (left, right):
-        check_trees(trees, arity)
+        check_trees(trees, arity, shared_nodes)
     stores = [TreeStore(trees, arity, ragged) for trees in (left, right)]
     with tf.device("CPU:0"):
         all_labels = tf.constant(as_stored(given))
@@ -233,7 +240,9 @@ def tree_pair_batches(
     return batches
 
 
-def check_trees(encoded_trees: Sequence[TreeArrays], arity: int | None) -> None:
+def check_trees(
+    encoded_trees: Sequence[TreeArrays], arity: int | None, shared_nodes: bool = False
+) -> None:
     """Checks that there are trees, that each is well formed, and that all are of one kind."""
     expect_several("encoded_trees", encoded_trees)
     if isinstance(encoded_trees, EncodedTree):
@@ -248,7 +257,7 @@ def check_trees(encoded_trees: Sequence[TreeArrays], arity: int | None) -> None:
     former: Sequence[Any] | None = None
     for index, tree in enumerate(encoded_trees):
         hint = ". Pass arity={} or more, or None."
-        former = check_nth_tree(index, tree, former, arity, hint)
+        former = check_nth_tree(index, tree, former, arity, hint, shared_nodes)
 
 
 def _batches(

@@ -18,6 +18,7 @@ def check_tree(
     children: Any,
     labels: ArrayLike | None = None,
     num_classes: int | None = None,
+    shared_nodes: bool = False,
 ) -> None:
     """Checks that arrays form one tree with tree node 0 as its root, padding (if any) at the end.
 
@@ -31,12 +32,14 @@ def check_tree(
         labels: Integers `[nodes]`, up to the largest int32; -1 = none. Or floats `[nodes]`, NaN =
             none; or one number, the label of the tree.
         num_classes: The number of classes. If it is given, labels must be less.
+        shared_nodes: Whether a tree node may have several parents, as layers with this option take
+            it. The arrays then form a directed acyclic graph.
 
     Raises:
         ValueError: If shapes or types do not fit; if the tree is empty; if a child, a token or a
             label is out of range, or a number not finite; if tree node 0 is not the root; if a tree
-            node has two parents, is in a cycle, or cannot be reached from tree node 0. The message
-            names the tree node.
+            node has two parents without `shared_nodes`, is in a cycle, or cannot be reached from
+            tree node 0. The message names the tree node.
     """
     arrays = inputs_of(tokens)
     rows = ChildRows.of(children)
@@ -54,13 +57,19 @@ def check_tree(
             "than 0) or children."
         )
     has_label = _checked_labels(labels, len(rows), num_classes)
-    parents = _parents(rows)
-    reached = _reached(parents)
+    parents, num_parents = _parents(rows)
+    are_shared = shared_nodes and (num_parents > 1).any()
+    if not are_shared:
+        _check_one_parent(rows, num_parents)
+    # In an acyclic graph, all nodes are reached if only the root has no parent.
+    reached = (num_parents > 0) | (np.arange(len(rows)) == 0) if are_shared else _reached(parents)
     is_blank = is_zero & ~has_child & ~has_label
     last = np.flatnonzero(reached)[-1]
     lost = np.flatnonzero(~reached & (~is_blank | (np.arange(len(rows)) < last)))
     if len(lost):
         _raise_unreached(int(lost[0]), parents)
+    if are_shared:
+        _check_acyclic(rows, num_parents)
 
 
 def inputs_of(tokens: Any) -> tuple[np.ndarray, ...]:
@@ -134,8 +143,8 @@ def _checked_labels(labels: ArrayLike | None, nodes: int, num_classes: int | Non
     return ~np.isnan(flat) if is_float else flat != -1
 
 
-def _parents(rows: ChildRows) -> np.ndarray:
-    """Returns each tree node's parent `[nodes]`, -1 for none; raises if a node has two."""
+def _parents(rows: ChildRows) -> tuple[np.ndarray, np.ndarray]:
+    """Returns a parent of each tree node, -1 for none, and how many it has, both `[nodes]`."""
     nodes, above, below = len(rows), rows.parents, rows.values
     wrong = np.flatnonzero((below < -1) | (below >= nodes))
     if len(wrong):
@@ -150,16 +159,35 @@ def _parents(rows: ChildRows) -> np.ndarray:
             f"Tree node 0 must be the root, but it is a child of tree node "
             f"{above[below == 0][0]}. Number the tree nodes so that the root comes first."
         )
-    shared = np.flatnonzero(np.bincount(below, minlength=nodes) > 1)
-    if len(shared):
-        raise ValueError(
-            f"Tree node {shared[0]} is a child of tree nodes "
-            f"{' and '.join(map(str, above[below == shared[0]]))}; a tree node has one parent. "
-            "Give each parent a copy."
-        )
     parents = np.full(nodes, -1)
     parents[below] = above
-    return parents
+    return parents, np.bincount(below, minlength=nodes)
+
+
+def _check_one_parent(rows: ChildRows, num_parents: np.ndarray) -> None:
+    shared = np.flatnonzero(num_parents > 1)
+    if len(shared):
+        above = rows.parents[rows.values == shared[0]]
+        raise ValueError(
+            f"Tree node {shared[0]} is a child of tree nodes {' and '.join(map(str, above))}; a "
+            "tree node has one parent. Pass shared_nodes=True, to the layer, too, or give each "
+            "parent a copy."
+        )
+
+
+def _check_acyclic(rows: ChildRows, num_parents: np.ndarray) -> None:
+    """Raises if nodes that may have several parents form a cycle."""
+    is_child = rows.values >= 0
+    above, below = rows.parents[is_child], rows.values[is_child]
+    waiting, is_done = num_parents.copy(), np.zeros(len(rows), bool)
+    while len(ready := np.flatnonzero((waiting == 0) & ~is_done)):
+        is_done[ready] = True
+        waiting -= np.bincount(below[np.isin(above, ready)], minlength=len(rows))
+    if is_done.all():
+        return
+    parents = np.full(len(rows), -1)
+    parents[below[~is_done[above]]] = above[~is_done[above]]
+    _raise_unreached(int(np.argmin(is_done)), parents)
 
 
 def _reached(parents: np.ndarray) -> np.ndarray:
@@ -193,7 +221,12 @@ def _raise_unreached(node: int, parents: np.ndarray) -> None:
 
 
 def check_nth_tree(
-    index: int, tree: Sequence[Any], former: Sequence[Any] | None, arity: int | None, hint: str
+    index: int,
+    tree: Sequence[Any],
+    former: Sequence[Any] | None,
+    arity: int | None,
+    hint: str,
+    shared_nodes: bool = False,
 ) -> Sequence[Any]:
     """Checks one of several encoded trees, and that it has no more slots than `arity`.
 
@@ -203,6 +236,7 @@ def check_nth_tree(
         former: The result for the tree before; `None` for the first.
         arity: The number of slots for children; `None` for as many as the tree has.
         hint: What to do if there are too few slots; `{}` stands for the number that the tree needs.
+        shared_nodes: The argument of `check_tree`.
 
     Returns:
         The arrays to compare the next tree with, see `check_alike`.
@@ -219,7 +253,7 @@ def check_nth_tree(
         )
     tokens, children, labels = tree
     try:
-        check_tree(tokens, children, labels)
+        check_tree(tokens, children, labels, shared_nodes=shared_nodes)
     except ValueError as error:
         raise ValueError(f"encoded_trees[{index}]: {error}") from error
     slots = ChildRows.of(children).most

@@ -27,6 +27,7 @@ def encode(
     vocabulary: Vocabulary | None = None,
     labels: Literal["nodes", "root"] = "nodes",
     arity: int | None = None,
+    shared_nodes: bool = False,
 ) -> EncodedTree:
     """Turns a tree of any Python objects into arrays for tree layers, its nodes in preorder.
 
@@ -34,8 +35,9 @@ def encode(
     dicts that come from JSON, of nodes of `ast` or `xml.etree`. It may have any height.
 
     Each place in a tree is a tree node. An object that stands at two places is an error, since a
-    tree layer would read two copies of it; but strings, numbers, tuples and None are values, and
-    may be repeated.
+    tree layer would read two copies of it, unless nodes may be shared. Strings, numbers, tuples,
+    None, and what has no fields in `ast`, such as `Load()`, are values: they may be repeated, and
+    are never shared.
 
     Args:
         root: Any object.
@@ -53,6 +55,9 @@ def encode(
             is called for the root alone, and the tree has its label.
         arity: The number of slots for the children of a node; then `children_of` may return None
             for a slot without a child. By default there may be any number of children.
+        shared_nodes: Whether a node may have several parents, so that the result is a directed
+            acyclic graph. Its nodes come after all their parents. Pass `shared_nodes=True` to
+            `tree_batches`, `write_tree_files` and the layer, too.
 
     Returns:
         An `EncodedTree`, which `tree_batches`, `tree_pair_batches`, `write_tree_files` and
@@ -69,7 +74,8 @@ def encode(
     Raises:
         ValueError: If a function returns anything other than described above, such as an empty
             word, a vector of another length or with an entry that is not a finite number, or a
-            class that is not an integer; if a node is found twice, in a cycle or below two parents;
+            class that is not an integer; if a node is found twice, in a cycle or, without
+            `shared_nodes`, below two parents;
             or if the root has neither a token nor features nor children. The message has the path
             of the node, such as `root/child 2/child 0`.
         Exception: Any exception that a function raises, with a note that has the path of the node.
@@ -84,6 +90,19 @@ def encode(
     ... )
     >>> tree.tokens, tree.children
     (array([1, 2, 3], dtype=int32), [[1, 2], [], []])
+
+    The syntax tree of a program:
+
+    >>> import ast
+    >>> program = ast.parse("x = y + y")
+    >>> kinds = ["Module", "Assign", "Name", "Store", "BinOp", "Load", "Add"]
+    >>> tree = kerasrec.datasets.encode(
+    ...     program,
+    ...     children_of=ast.iter_child_nodes,
+    ...     token_of=lambda node: kinds.index(type(node).__name__) + 1,
+    ... )
+    >>> tree.tokens
+    array([1, 2, 3, 4, 5, 3, 6, 7, 3, 6], dtype=int32)
     """
     if token_of is None and features_of is None:
         raise ValueError("Give token_of, features_of or both: what tree nodes read.")
@@ -91,7 +110,7 @@ def encode(
         raise ValueError(f'labels is {labels!r}; expected "nodes" or "root".')
     if vocabulary is not None:
         expect_vocabulary(vocabulary)
-    walk = Walk(root, children_of, arity)
+    walk = Walk(root, children_of, arity, bool(shared_nodes))
     inputs: list[_Tokens | _Features] = []
     if token_of is not None:
         inputs.append(_Tokens(walk, token_of, vocabulary))
@@ -103,22 +122,51 @@ def encode(
             column.add(place)
         if labels == "nodes" or place == 0:
             targets.add(place)
-    arrays = [column.array() for column in inputs]
+    order, children = _order_and_children(walk, arity)
+    arrays = [column.array()[order] for column in inputs]
     if len(walk.nodes) == 1 and features_of is None and not np.any(arrays[0]):
         raise ValueError("root has neither a token nor children; expected a tree of something.")
     return EncodedTree(
         arrays[0] if len(arrays) == 1 else tuple(arrays),
-        _children(walk, arity),
-        targets.array() if labels == "nodes" else targets.array()[0],
+        children,
+        targets.array()[order] if labels == "nodes" else targets.array()[0],
     )
 
 
-def _children(walk: Walk, arity: int | None) -> Any:
-    if arity is None:
-        return ChildRows.from_parents(walk.parents)  # In preorder, the children of a node ascend.
-    table = np.full((len(walk.nodes), arity), -1, np.int32)
-    table[walk.parents[1:], walk.slots[1:]] = np.arange(1, len(walk.nodes))
-    return table
+def _order_and_children(walk: Walk, arity: int | None) -> tuple[np.ndarray, Any]:
+    """The visited nodes in the order of the result, and the children of each one there.
+
+    Nodes are in the order of the visits, unless some have several parents: then they come after
+    them.
+    """
+    parents, slots, below = walk.edges()
+    order = np.arange(len(walk.nodes))
+    if len(below) >= len(order):
+        order = _after_parents(parents, below, len(order))
+        number = np.argsort(order)
+        parents, below = number[parents], number[below]
+    if arity is not None:
+        table = np.full((len(order), arity), -1, np.int32)
+        table[parents, slots] = below
+        return order, table
+    splits = np.cumsum([0, *np.bincount(parents, minlength=len(order))])
+    return order, ChildRows(below[np.lexsort((slots, parents))].astype(np.int32), splits)
+
+
+def _after_parents(parents: np.ndarray, below: np.ndarray, size: int) -> np.ndarray:
+    """The nodes of an acyclic graph with one root, 0, in an order in which parents come first."""
+    children: list[list[int]] = [[] for _ in range(size)]
+    for parent, child in zip(parents.tolist(), below.tolist(), strict=True):
+        children[parent].append(child)
+    num_waited_for = np.bincount(below, minlength=size)
+    order, ready = [], [0]
+    while ready:
+        order.append(ready.pop())
+        for child in reversed(children[order[-1]]):
+            num_waited_for[child] -= 1
+            if not num_waited_for[child]:
+                ready.append(child)
+    return np.array(order)
 
 
 class _Column:

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
+
+import numpy as np
 
 Node = TypeVar("Node")
 
 # Equal values may be one object, wherever they stand: each place is a tree node of its own.
 _VALUES = (str, bytes, int, float, complex, tuple, frozenset, type(None))
+
+
+def _is_value(node: Any) -> bool:
+    """Whether a node may stand at several places because it is equal to itself.
+
+    `ast.parse` has one object for all `Load()`, and one for all `Add()`.
+    """
+    return isinstance(node, _VALUES) or (isinstance(node, ast.AST) and not node._fields)
 
 
 class Walk:
@@ -20,6 +31,8 @@ class Walk:
         children_of: Returns a node's children, a list of nodes.
         arity: The largest number of children of a node, some of which may be None, for no child;
             None for any number, all of which must be nodes.
+        shared_nodes: Whether a node may have several parents. It is visited once. None if the user
+            cannot choose.
 
     Attributes:
         nodes: The visited nodes, in order; so that they live, and no two have the same `id`.
@@ -28,11 +41,17 @@ class Walk:
     """
 
     def __init__(
-        self, root: Any, children_of: Callable[[Any], Iterable[Any]], arity: int | None = None
+        self,
+        root: Any,
+        children_of: Callable[[Any], Iterable[Any]],
+        arity: int | None = None,
+        shared_nodes: bool | None = None,
     ) -> None:
         self.nodes: list[Any] = []
         self.parents: list[int] = []
         self.slots: list[int] = []
+        self._further: list[tuple[int, int, int]] = []
+        self._shared_nodes = shared_nodes
         self._children_of = children_of
         self._arity = arity
         self._waiting: list[tuple[Any, int, int]] = [(root, -1, -1)]
@@ -49,19 +68,25 @@ class Walk:
         while self._waiting:
             node, parent, slot = self._waiting.pop()
             place = len(self.nodes)
+            if not _is_value(node):
+                before = seen.setdefault(id(node), place)
+                if before != place:
+                    self._again(before, parent, slot)
+                    continue
             self.nodes.append(node)
             self.parents.append(parent)
             self.slots.append(slot)
-            if not isinstance(node, _VALUES):
-                before = seen.setdefault(id(node), place)
-                if before != place:
-                    self._raise_twice(before, place)
             yield node
             self._waiting += [
                 (child, place, number)
                 for number, child in reversed(list(enumerate(self._checked(place))))
                 if self._arity is None or child is not None
             ]
+
+    def edges(self) -> np.ndarray:
+        """The parent, the slot and the child of each edge of the visited nodes, `[3, edges]`."""
+        firsts = zip(self.parents[1:], self.slots[1:], range(1, len(self.nodes)), strict=True)
+        return np.array([*firsts, *self._further], np.int64).reshape(-1, 3).T
 
     def path(self, place: int) -> str:
         """Returns where a visited node stands, as `root/child 2/child 0`."""
@@ -113,20 +138,24 @@ class Walk:
             )
         return children
 
-    def _raise_twice(self, before: int, place: int) -> None:
-        first, again = self.path(before), self.path(place)
-        above = self.parents[place]
+    def _again(self, before: int, parent: int, slot: int) -> None:
+        """Keeps that a visited node has a further parent, if it may."""
+        first, again = self.path(before), f"{self.path(parent)}/child {slot}"
+        above = parent
         while above > before:
             above = self.parents[above]
         if above == before:
             raise ValueError(
                 f"{again} is the same node as {first}, which stands above it: nodes form a cycle. "
-                "Expected a tree, whose every path of children ends."
+                "Expected that every path of children ends."
             )
-        raise ValueError(
-            f"{again} is the same node as {first}; a node of a tree has one parent. Give each "
-            "parent a copy."
-        )
+        if not self._shared_nodes:
+            way = "" if self._shared_nodes is None else "Pass shared_nodes=True, or give"
+            raise ValueError(
+                f"{again} is the same node as {first}; a node of a tree has one parent. "
+                f"{way or 'Give'} each parent a copy."
+            )
+        self._further.append((parent, slot, before))
 
 
 def nodes_of(root: Node, children_of: Callable[[Node], Iterable[Node]]) -> Iterator[Node]:

@@ -37,6 +37,7 @@ class TreeIndex(Index):
         features: The number of a tree node's features.
         labels: The type of labels: `"int"` or `"float"`, of tree nodes; or one of these with
             `" of trees"`, or with `" of pairs"` if trees are paired.
+        shared_nodes: 1 if tree nodes may have several parents, otherwise 0.
     """
 
     examples = "trees"
@@ -49,6 +50,7 @@ class TreeIndex(Index):
     ids: int = 0
     features: int = 0
     labels: str = "int"
+    shared_nodes: int = 0
 
     def __post_init__(self) -> None:
         sizes = self.file_sizes
@@ -57,7 +59,7 @@ class TreeIndex(Index):
         # Anybody can compute a checksum, so a file from an untrusted source needs these checks.
         if self.labels not in LABELS:
             raise ValueError(f"labels is {str(self.labels)[:40]!r}; expected one of {LABELS}")
-        smallest_of = {"arity": -1, "ids": -1, "features": 0}
+        smallest_of = {"arity": -1, "ids": -1, "features": 0, "shared_nodes": 0}
         for name, value in [*asdict(self).items(), *(("a size", size) for size in sizes)]:
             smallest = smallest_of.get(name, 1)
             if name not in ("file_sizes", "labels") and not (
@@ -327,26 +329,33 @@ def _wrong_nodes(
     if "features" in columns:
         is_wrong = ~tf.math.is_finite(columns["features"])
         wrong["a feature of it is not a finite number"] = _any_entry(is_wrong)
-    wrong |= _wrong_children(trees)
+    wrong |= _wrong_children(trees, bool(index.shared_nodes))
     if not index.features and index.ids == 0:
         is_blank = (columns["tokens"] == 0) & ~_any_below(trees.is_named, trees)
         wrong["it is the root, without a token and without children"] = trees.is_root & is_blank
     return wrong
 
 
-def _wrong_children(trees: _Trees) -> dict[str, tf.Tensor]:
+def _wrong_children(trees: _Trees, shared_nodes: bool) -> dict[str, tf.Tensor]:
     """Where tree nodes do not form a tree, bool `[nodes]`, by what is wrong with them."""
     above, links, is_root = trees.above, trees.links, trees.is_root
     # There is no segment -1, so slots without a child are not counted.
     num_parents = tf.math.unsorted_segment_sum(tf.ones_like(links), links, tf.size(trees.nodes))
     has_parent = num_parents > 0
-    # If all children come after their parents, as is usual, all paths of parents lead to the root.
-    is_in_order = tf.reduce_all(is_root | has_parent) & tf.reduce_all((links > above) | (links < 0))
-    return {
+    wrong = {
         "it has a child that is not a tree node of its tree": _any_below(
             trees.is_named & (links < 0), trees
         ),
         "it is the root, and a child": is_root & has_parent,
+    }
+    is_before = (links >= 0) & (links <= above)
+    if shared_nodes:  # Nodes that come after their parents form no cycle.
+        wrong["it has a child that comes before it"] = _any_below(is_before, trees)
+        return {**wrong, "it cannot be reached from the root": ~is_root & ~has_parent}
+    # If all children come after their parents, as is usual, all paths of parents lead to the root.
+    is_in_order = tf.reduce_all(is_root | has_parent) & ~tf.reduce_any(is_before)
+    return {
+        **wrong,
         "it is a child of two tree nodes": num_parents > 1,
         "it cannot be reached from the root": tf.cond(
             is_in_order,

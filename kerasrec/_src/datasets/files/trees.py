@@ -53,6 +53,7 @@ def write_tree_files(
     seed: int = 0,
     bucket_by_size: bool = False,
     pairs: bool = False,
+    shared_nodes: bool = False,
 ) -> None:
     """Writes trees, or pairs of trees, to a directory of TFRecord files, for `tree_file_batches`.
 
@@ -73,6 +74,8 @@ def write_tree_files(
             that processes that share a batch have about the same number of tree nodes each. Trees
             are then written in random order; by default they keep their order.
         pairs: Whether pairs of trees are written. They stay pairs however they are read.
+        shared_nodes: Whether tree nodes may have several parents. They must then come after all of
+            them, as `encode` makes them. Give the layer the same option.
 
     Raises:
         FileExistsError: If the directory exists.
@@ -81,10 +84,11 @@ def write_tree_files(
             than 1.
     """
     examples: Iterable[Any] = encoded_trees
-    examples = _pairs(examples) if pairs else ((tree,) for tree in examples)
+    examples = _pairs(examples, shared_nodes) if pairs else ((tree,) for tree in examples)
     random = np.random.default_rng(seed) if bucket_by_size else None
     with new_files(directory, num_files, TreeIndex) as files:
-        _write(_checked(examples, arity), files, num_files, random, pairs)
+        examples = _checked(examples, arity, shared_nodes)
+        _write(examples, files, num_files, random, pairs, shared_nodes)
 
 
 def _write(
@@ -93,6 +97,7 @@ def _write(
     num_files: int,
     random: np.random.Generator | None,
     pairs: bool,
+    shared_nodes: bool,
 ) -> None:
     num_trees = num_groups = largest = 0
     first: EncodedTree | None = None
@@ -124,6 +129,7 @@ def _write(
             ids=-1 if ids is None else 0 if ids.ndim == 1 else ids.shape[1],
             features=0 if features is None else features.shape[1],
             labels=labels if first.labels.ndim else f"{labels} of {'pairs' if pairs else 'trees'}",
+            shared_nodes=int(shared_nodes),
         )
     )
 
@@ -140,7 +146,7 @@ def _size(example: Example) -> int:
 
 
 def _pairs(
-    pairs: Iterable[tuple[TreeArrays, TreeArrays, Any]],
+    pairs: Iterable[tuple[TreeArrays, TreeArrays, Any]], shared_nodes: bool
 ) -> Iterator[tuple[EncodedTree, EncodedTree]]:
     """Pairs of trees that have been checked, both with the label of the pair.
 
@@ -156,7 +162,7 @@ def _pairs(
                 raise ValueError(f"the label is {label!r}; expected one number")
             for name, tree in (("left", left), ("right", right)):
                 try:
-                    check_tree(*tree)
+                    check_tree(*tree, shared_nodes=shared_nodes)
                 except (TypeError, ValueError) as error:
                     raise ValueError(f"the {name} tree: {error}") from error
             both = EncodedTree(*left[:2], array), EncodedTree(*right[:2], array)
@@ -168,13 +174,17 @@ def _pairs(
         yield both
 
 
-def _checked(examples: Iterable[Sequence[TreeArrays]], arity: int | None) -> Iterator[Example]:
+def _checked(
+    examples: Iterable[Sequence[TreeArrays]], arity: int | None, shared_nodes: bool
+) -> Iterator[Example]:
     """The trees, each with slots for `arity` children, or as many as the first has, or in rows."""
     former: Sequence[Any] | None = None
     for index, trees in enumerate(examples):
         hint = ", by default that of the first tree. Pass arity={} or more."
         for tree in trees:
-            former = check_nth_tree(index, tree, former, arity, hint)
+            former = check_nth_tree(index, tree, former, arity, hint, shared_nodes)
+            if shared_nodes:
+                _check_order(index, ChildRows.of(tree[1]))
         are_rows = [isinstance(tree[1], ChildRows | tf.RaggedTensor) for tree in trees]
         if not index and arity is None and not any(are_rows):
             arity = max(ChildRows.of(tree[1]).most for tree in trees)
@@ -182,6 +192,20 @@ def _checked(examples: Iterable[Sequence[TreeArrays]], arity: int | None) -> Ite
         yield tuple(
             tree if arity is None else tree._replace(children=tree.children.table(arity))
             for tree in whole
+        )
+
+
+def _check_order(index: int, rows: ChildRows) -> None:
+    """Raises if a node of an acyclic graph comes before a parent: readers check no more than that.
+
+    Otherwise one malformed file could keep them busy for long.
+    """
+    wrong = np.flatnonzero((rows.values >= 0) & (rows.values < rows.parents))
+    if len(wrong):
+        raise ValueError(
+            f"encoded_trees[{index}]: tree node {rows.values[wrong[0]]} comes before its parent, "
+            f"tree node {rows.parents[wrong[0]]}. With shared_nodes=True, number tree nodes so "
+            "that they come after all their parents, as encode does."
         )
 
 
