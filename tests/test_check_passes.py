@@ -48,8 +48,9 @@ def wrong(schedule):
     """A pass for which a product is its first factor."""
     return edited(
         schedule,
+        wrong,
         {
-            one: fires(lambda value, _: [tf.identity(value)], one.inputs, one.outputs, "wrong")
+            one: fires(lambda value, _: [tf.identity(value)], one.inputs, one.outputs)
             for section, _, one in schedule.instructions()
             if not section.sweep and isinstance(one, Fire) and one.node.op == "Mul"
         },

@@ -30,7 +30,7 @@ from kerasrec._src.schedule.passes import (
     sum_by_wave,
     transpose_once,
 )
-from kerasrec._src.schedule.passes.weights import is_transposing
+from kerasrec._src.schedule.passes.columns import is_transposing
 from kerasrec._src.schedule.sections import AllTokens, Direction, Loop
 from tests.engine.helpers import assert_same, lowered, run_lowered, run_plain
 from tests.parameters import few_of

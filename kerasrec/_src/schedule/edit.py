@@ -24,6 +24,7 @@ Edits = dict[Instruction, Sequence[Instruction]]
 
 def edited(
     schedule: Schedule,
+    by: Callable[..., Schedule],
     edits: Mapping[Instruction, Sequence[Instruction]],
     prepared: Sequence[Fire] = (),
 ) -> Schedule:
@@ -31,14 +32,17 @@ def edited(
 
     Args:
         schedule: The schedule to change.
+        by: The pass; new instructions bear its name.
         edits: For each instruction to replace, the new instructions.
         prepared: More instructions that compute values from SHARED values, for all segments.
     """
+    named = {old: [replace(new, by=by.__name__) for new in edits[old]] for old in edits}
 
     def changed(_: Section, segment: Segment) -> Iterator[Segment]:
-        yield segment.holding(new for old in segment.instructions for new in edits.get(old, (old,)))
+        yield segment.holding(new for old in segment.instructions for new in named.get(old, (old,)))
 
-    all_prepared = (*schedule.prepared, *prepared)
+    own = (replace(fire, by=by.__name__) for fire in prepared)
+    all_prepared = (*schedule.prepared, *own)
     return hoisted(replace(schedule.with_segments(changed), prepared=all_prepared))
 
 
@@ -50,16 +54,6 @@ def readers_of(schedule: Schedule) -> dict[Item, list[Instruction]]:
             for item in reader.inputs if isinstance(reader, Fire) else reader.reads:
                 readers[item][reader] = None
     return defaultdict(list, {item: list(ones) for item, ones in readers.items()})
-
-
-def places_of(schedule: Schedule) -> dict[Instruction, tuple[int, int]]:
-    """Returns the numbers of the section and the segment of each placed instruction."""
-    return {
-        instruction: (number, at)
-        for number, section in enumerate(schedule.sections)
-        for at, segment in enumerate(section.segments)
-        for instruction in segment.placed
-    }
 
 
 def can_repeat(fire: Fire) -> bool:
@@ -78,10 +72,7 @@ def gives_no_floats(instruction: Instruction) -> bool:
 
 
 def fires(
-    function: Callable[..., Any],
-    inputs: Sequence[Value],
-    outputs: Sequence[Value],
-    by: str,
+    function: Callable[..., Any], inputs: Sequence[Value], outputs: Sequence[Value]
 ) -> list[Fire]:
     """Returns the ops of a TensorFlow function as instructions.
 
@@ -89,17 +80,15 @@ def fires(
         function: Takes tensors for the inputs and returns a list of tensors for the outputs.
         inputs: The values that it reads.
         outputs: The values that it computes, all of one kind and region.
-        by: The name of the pass that asks for it.
     """
-    kind, origin = outputs[0].type.kind, outputs[0].node
-    return _traced(function, inputs, outputs, kind, origin, by)[0]
+    return _traced(function, inputs, outputs, outputs[0].type.kind, outputs[0].node)[0]
 
 
 def prepared(
-    function: Callable[..., Any], inputs: Sequence[Value], by: str
+    function: Callable[..., Any], inputs: Sequence[Value]
 ) -> tuple[list[Fire], list[Value]]:
     """Returns the ops of a function of SHARED values as instructions, and their results."""
-    return _traced(function, inputs, [], Kind.SHARED, inputs[0].node, by)
+    return _traced(function, inputs, [], Kind.SHARED, inputs[0].node)
 
 
 def _traced(
@@ -108,15 +97,12 @@ def _traced(
     outputs: Sequence[Value],
     kind: Kind,
     origin: Node,
-    by: str,
 ) -> tuple[list[Fire], list[Value]]:
     with tf.Graph().as_default() as graph:
-        tensors = [
-            tf.compat.v1.placeholder(value.type.dtype, value.type.tensor_shape())
-            for value in inputs
-        ]
-        known = {tensor.name: value for tensor, value in zip(tensors, inputs, strict=True)}
+        specs = [value.type.tensor_spec() for value in inputs]
+        tensors = [tf.compat.v1.placeholder(spec.dtype, spec.shape) for spec in specs]
         results = function(*tensors)
+    known = {tensor.name: value for tensor, value in zip(tensors, inputs, strict=True)}
     wanted = {tensor.name: value for tensor, value in zip(results, outputs, strict=False)}
     fires = []
     for operation in graph.get_operations()[len(inputs) :]:
@@ -125,13 +111,9 @@ def _traced(
         types = [Type.of(item, Kind.SHARED if is_shared else kind) for item in operation.outputs]
         region = None if is_shared else origin.region
         node = Primitive(list(read), types, region, origin.source, operation=operation)
-        written = tuple(
-            wanted.get(tensor.name, value)
-            for tensor, value in zip(operation.outputs, node.outputs, strict=True)
-        )
-        known.update(
-            (tensor.name, value) for tensor, value in zip(operation.outputs, written, strict=True)
-        )
+        names = [tensor.name for tensor in operation.outputs]
+        written = tuple(map(wanted.get, names, node.outputs))
+        known.update(zip(names, written, strict=True))
         if not is_constant(operation.type):
-            fires.append(Fire(node, read, written, by=by, at_use=kind is Kind.WAVE))
+            fires.append(Fire(node, read, written, at_use=kind is Kind.WAVE))
     return fires, [known[tensor.name] for tensor in results]

@@ -68,7 +68,7 @@ from kerasrec._src.graph.printer import Names, type_text
 from kerasrec._src.graph.types import Type
 from kerasrec._src.graph.values import Each, Node, Region, Source, Value
 from kerasrec._src.ops.table import reads_variable
-from kerasrec._src.ops.views import transposes
+from kerasrec._src.ops.views import place_of_cut, transposes
 
 
 @dataclass(frozen=True)
@@ -590,6 +590,11 @@ class Fire(_OfNode, reads="inputs", writes="outputs", by_frame="is_masked"):
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
     is_masked: bool = False
+
+    @property
+    def whole(self) -> Value:
+        """The value that an op cuts into pieces."""
+        return self.inputs[place_of_cut(self.node.op)]
 
     def text(self, names: ItemNames) -> str:
         turned = transposes(self.node.operation) if isinstance(self.node, Primitive) else None

@@ -15,7 +15,7 @@ from kerasrec._src.schedule.passes.by_place import (
     hoist_by_place,
     products_later,
 )
-from kerasrec._src.schedule.passes.columns import side_by_side
+from kerasrec._src.schedule.passes.columns import side_by_side, split_matmul, transpose_once
 from kerasrec._src.schedule.passes.first_loop import decide_at_once, integers_by_level
 from kerasrec._src.schedule.passes.keep_less import (
     cut_again,
@@ -23,7 +23,6 @@ from kerasrec._src.schedule.passes.keep_less import (
     rematerialise,
     sum_by_wave,
 )
-from kerasrec._src.schedule.passes.weights import split_matmul, transpose_once
 from kerasrec._src.schedule.schedule import Schedule
 
 Pass = Callable[[Schedule], Schedule]

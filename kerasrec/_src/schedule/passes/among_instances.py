@@ -14,12 +14,10 @@ from kerasrec._src.graph.values import Value
 from kerasrec._src.ops.axes import gathered, reshaped
 from kerasrec._src.ops.table import facts_of
 from kerasrec._src.ops.views import transposes
-from kerasrec._src.schedule.edit import edited, fires, readers_of
+from kerasrec._src.schedule.edit import Edits, edited, fires, readers_of
 from kerasrec._src.schedule.instructions import Divide, Fire, Instruction, Item, Join, Parts
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import Segment
-
-NAME = "among_instances"
 
 
 def among_instances(schedule: Schedule, devices: Sequence[str]) -> Schedule:
@@ -42,7 +40,7 @@ def among_instances(schedule: Schedule, devices: Sequence[str]) -> Schedule:
     fires_once = dict.fromkeys(fire for _, _, fire in schedule.of(Fire))
     times_written = Counter(value for fire in fires_once for value in fire.outputs)
     readers = readers_of(schedule)
-    edits: dict[Instruction, list[Instruction]] = {}
+    edits: Edits = {}
     for section in schedule.sections:
         for segment in section.segments:
             candidates = {
@@ -55,7 +53,7 @@ def among_instances(schedule: Schedule, devices: Sequence[str]) -> Schedule:
             for group in _groups(segment, candidates):
                 edits.update({fire: [] for fire in group})
                 edits[group[0]] = list(_Group(group, devices, readers).instructions())
-    return edited(schedule, edits)
+    return edited(schedule, among_instances, edits)
 
 
 def can_divide(fire: Fire) -> bool:
@@ -147,7 +145,7 @@ class _Group:
         parts: dict[Value, list[Value]] = {}
         for value in dict.fromkeys(value for value in read if value not in written):
             parts[value] = Parts([value], [value.type] * len(self.devices), value.region).outputs
-            yield Divide(value, tuple(parts[value]), by=NAME, at_use=at_use)
+            yield Divide(value, tuple(parts[value]), at_use=at_use)
         for fire in self.fires:
             copies = [replace(fire.node, device=device) for device in self.devices]
             for place, value in enumerate(fire.outputs):
@@ -156,14 +154,12 @@ class _Group:
                 inputs = [
                     parts[value][number] if value in parts else value for value in fire.inputs
                 ]
-                yield Fire(node, tuple(inputs), tuple(node.outputs), by=NAME, at_use=at_use)
+                yield Fire(node, tuple(inputs), tuple(node.outputs), at_use=at_use)
         read_by_others = [value for value in written if not own.issuperset(self.readers[value])]
         joined = tuple(filter(_is_of_tokens, read_by_others))
         if joined:
             of_parts = tuple(tuple(parts[value]) for value in joined)
-            yield Join(joined, of_parts, by=NAME, at_use=at_use)
+            yield Join(joined, of_parts, at_use=at_use)
         for value in read_by_others:
             if value not in joined:
-                yield from fires(
-                    lambda *of: [tf.raw_ops.AddN(inputs=of)], parts[value], [value], NAME
-                )
+                yield from fires(lambda *of: [tf.raw_ops.AddN(inputs=of)], parts[value], [value])

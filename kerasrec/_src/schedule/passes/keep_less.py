@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from kerasrec._src.graph.values import Value
 from kerasrec._src.ops.table import Is, has
-from kerasrec._src.schedule.edit import can_repeat, edited
+from kerasrec._src.schedule.edit import Edits, can_repeat, edited
 from kerasrec._src.schedule.instructions import (
     Fire,
     Instruction,
@@ -19,7 +19,6 @@ from kerasrec._src.schedule.instructions import (
     items_through,
 )
 from kerasrec._src.schedule.loads_and_saves import at_use_of
-from kerasrec._src.schedule.passes.columns import cut_value
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import Loop, Queues, Section
 
@@ -30,13 +29,13 @@ def cut_again(schedule: Schedule) -> Schedule:
     Each piece that is kept is one more array to carry through the loop, to write and to read.
     """
     saved = _saved(schedule)
-    edits: dict[Instruction, list[Instruction]] = {}
+    edits: Edits = {}
     for section, _, fire in schedule.of(Fire):
         if isinstance(section, Loop) and has(fire.node.op, Is.CUTTING):
             are_saved = [value in saved for value in fire.outputs]
-            if all(are_saved) or (any(are_saved) and cut_value(fire) in saved):
-                edits[fire] = [replace(fire, at_use=True, by=cut_again.__name__)]
-    return edited(schedule, edits)
+            if all(are_saved) or (any(are_saved) and fire.whole in saved):
+                edits[fire] = [replace(fire, at_use=True)]
+    return edited(schedule, cut_again, edits)
 
 
 def move_again(schedule: Schedule) -> Schedule:
@@ -47,7 +46,7 @@ def move_again(schedule: Schedule) -> Schedule:
     """
     saved = _saved(schedule)
     at_use = at_use_of(schedule)
-    edits: dict[Instruction, list[Instruction]] = {}
+    edits: Edits = {}
     for _, _, fire in schedule.of(Fire):
         if fire.at_use or not has(fire.node.op, Is.MOVING):
             continue
@@ -57,10 +56,10 @@ def move_again(schedule: Schedule) -> Schedule:
         if kept and _bytes(more) <= _bytes(kept):
             saved.difference_update(kept)
             saved.update(more)
-            changed = replace(fire, at_use=True, by=move_again.__name__)
+            changed = replace(fire, at_use=True)
             at_use.update(dict.fromkeys(fire.outputs, changed))
             edits[fire] = [changed]
-    return edited(schedule, edits)
+    return edited(schedule, move_again, edits)
 
 
 def rematerialise(schedule: Schedule) -> Schedule:
@@ -75,13 +74,13 @@ def rematerialise(schedule: Schedule) -> Schedule:
         for section, _, load in schedule.of(Load)
         if not (isinstance(section, Loop) and section.sweep)
     }
-    edits: dict[Instruction, list[Instruction]] = {
-        instruction: [replace(instruction, at_use=True, by=rematerialise.__name__)]
+    edits: Edits = {
+        instruction: [replace(instruction, at_use=True)]
         for section, _, instruction in schedule.instructions()
         if _may_repeat(section, instruction)
         and not loaded_elsewhere.intersection(instruction.writes)
     }
-    return edited(schedule, edits)
+    return edited(schedule, rematerialise, edits)
 
 
 def sum_by_wave(schedule: Schedule) -> Schedule:
@@ -94,7 +93,7 @@ def sum_by_wave(schedule: Schedule) -> Schedule:
     kept_by_loops = {
         save.item for section, _, save in schedule.of(Save) if isinstance(section, Loop)
     }
-    edits: dict[Instruction, list[Instruction]] = {}
+    edits: Edits = {}
     for loop, section in zip(schedule.sections, schedule.sections[1:], strict=False):
         if not isinstance(loop, Loop) or isinstance(loop, Queues):
             continue
@@ -104,8 +103,8 @@ def sum_by_wave(schedule: Schedule) -> Schedule:
             for reduce in segment.of(Reduce):
                 read = loads.intersection(items_through(reduce.reads, makers))
                 if reduce.can_be_by_wave and read <= kept_by_loops:
-                    edits[reduce] = [replace(reduce, by_wave=True, by=sum_by_wave.__name__)]
-    return edited(schedule, edits)
+                    edits[reduce] = [replace(reduce, by_wave=True)]
+    return edited(schedule, sum_by_wave, edits)
 
 
 def _saved(schedule: Schedule) -> set[Item]:
