@@ -58,24 +58,26 @@ def sent(graph: TaggedGraph, name: str, sweep: int) -> list[Instruction]:
     """
     # If equal calls are one call, it must be known who makes a call.
     by_frame = graph.memo is not None and not sweep
-    groups = (group for group in groups_of(graph) if group[0].caller == name)
-    return [instruction for group in groups for instruction in _sent(graph, group, sweep, by_frame)]
+    instructions: list[Instruction] = []
+    for group in _groups_in(graph, name):
+        instructions += _sent(graph, group, sweep, by_frame)
+    return instructions
 
 
 def returned(graph: TaggedGraph, name: str, sweep: int) -> list[Instruction]:
     """Returns the instructions by which a body receives the results of all its calls."""
     instructions: list[Instruction] = []
-    for group in groups_of(graph):
-        if group[0].caller != name:
-            continue
+    for group in _groups_in(graph, name):
+        taken = list(_taken_of(graph, group, sweep))
+        instructions += itertools.chain(*(after for after, _ in taken))
         is_shared = len(alternating(graph.sites_to(group[0].callee))) > 1
-        values = []
-        for after, value in _taken_of(graph, group, sweep):
-            instructions += after
-            values.append(value)
-        tokens = Tokens(name, group[0].region)
-        instructions.append(Returned(group, tuple(values), tokens if is_shared else None))
+        tokens = Tokens(name, group[0].region) if is_shared else None
+        instructions.append(Returned(group, tuple(value for _, value in taken), tokens))
     return instructions
+
+
+def _groups_in(graph: TaggedGraph, name: str) -> list[Together]:
+    return [group for group in groups_of(graph) if group[0].caller == name]
 
 
 def results(graph: TaggedGraph, name: str, sweep: int) -> list[Instruction]:
@@ -150,16 +152,14 @@ def _taken_of(
     returns = [site.linkages[sweep].returns for site in group]
     for place, output in enumerate(graph.bodies[group[0].callee].sweeps[sweep].outputs):
         if output:
-            yield _taken([item[place] if item else None for item in returns])
-
-
-def _taken(nodes: Sequence[Node | None]) -> tuple[list[Instruction], Value | None]:
-    values = tuple(node.output() if node else None for node in nodes)
-    if len(values) == 1 or not any(values):
-        return [], values[0]
-    (first, *_) = present(nodes)
-    rows = _in_turns([first.types[0]] * len(values), first)
-    return [Separate(values, rows, at_use=True)], rows
+            nodes = [of_site[place] if of_site else None for of_site in returns]
+            values = tuple(node.output() if node else None for node in nodes)
+            if len(values) == 1 or not any(values):
+                yield [], values[0]
+            else:
+                (first, *_) = present(nodes)
+                rows = _in_turns([first.types[0]] * len(values), first)
+                yield [Separate(values, rows, at_use=True)], rows
 
 
 def _in_turns(types: Sequence[Type], origin: Node) -> Value:

@@ -55,18 +55,13 @@ _TYPES = (
     "types leave out the token axis, one row a call: f32[8] is a tensor [tokens, 8]; "
     "shared and wave values have none"
 )
-_DIRECTIONS = {
-    Direction.CALLS: "from the roots down, until no token calls",
-    Direction.DOWN: "from the first wave down to the last",
-    Direction.UP: "from the last wave up to the first",
-}
+# With memo.
 _DIRECTIONS_OF_LEVELS = {
     Direction.CALLS: "from the highest down, when all calls are known, each once",
     Direction.DOWN: "from the highest down",
     Direction.UP: "from calls that call nobody up",
-}
-_BLOCKS_OF_LEVELS = {
     Direction.READY: "place 0 in any order, then place 1 from calls that call nobody up",
+    Direction.AGAIN: "place 0 in any order, then place 1 from calls that call nobody up",
     Direction.BACK: "place 1 from the highest down, then place 0 in any order",
 }
 
@@ -133,26 +128,26 @@ class _Printer:
         return f"{self._names.outputs(node.outputs)}{call}{_note(node.source)}"
 
     def _head(self, section: Section) -> str:
-        if isinstance(section, Queues):
-            if self._graph.memo:
-                return f"blocks of calls, {_BLOCKS_OF_LEVELS[section.direction]}"
-            if not section.sweep:
-                return f"queues, in turn where frames are ready: {_turns(section)}"
-            return f"queues, the same blocks, {section.direction.value}"
+        has_memo = self._graph.memo is not None
         if isinstance(section, Loop):
-            how, directions = "wave by wave", _DIRECTIONS
-            if self._graph.memo:
-                how, directions = "level by level", _DIRECTIONS_OF_LEVELS
-            return f"loop {section.stage}, {how}, {directions[section.direction]}"
+            order = (
+                _DIRECTIONS_OF_LEVELS[section.direction] if has_memo else section.direction.value
+            )
+            if not isinstance(section, Queues):
+                how = "level by level" if has_memo else "wave by wave"
+                return f"loop {section.stage}, {how}, {order}"
+            if has_memo:
+                return f"blocks of calls, {order}"
+            if section.sweep:
+                return f"queues, the same blocks, {order}"
+            return f"queues, in turn where frames are ready: {_turns(section)}"
         if self._in_queues:
-            where = "loop" if self._graph.memo else "queues"
-            return f"all frames at once, hoisted out of the {where}"
+            return f"all frames at once, hoisted out of the {'loop' if has_memo else 'queues'}"
         stages = [other.stage for other in self._sections if isinstance(other, Loop)]
         if section.stage in stages:
             return f"all tokens at once, hoisted out of loop {section.stage}"
-        if section.stage + 1 in stages:
-            return f"all tokens at once, before loop {section.stage + 1}"
-        return "all tokens at once"
+        before = f", before loop {section.stage + 1}" if section.stage + 1 in stages else ""
+        return f"all tokens at once{before}"
 
     def _segment(self, segment: Segment, sweep: int) -> list[str]:
         body = self._graph.bodies[segment.body]
@@ -165,25 +160,21 @@ class _Printer:
             if not isinstance(instruction, Load | Save)
         )
         lines += self._names.lines(parts, self._line)
-        for readers in self._readers(sweep):
-            these = [
-                save for save in segment.of(Save) if self._readers_of(save.item, sweep) == readers
-            ]
-            lines += self._items(f"save{readers}", these)
+        if sweep or self._graph.num_sweeps > 2:
+            words = "", " for this sweep and later ones", " for later sweeps"
+        else:
+            words = "", " for both passes", " for the backward pass"
+        by_readers: list[list[Save]] = [[], [], []]
+        for save in segment.of(Save):
+            by_readers[self._readers(save.item, sweep)].append(save)
+        for readers, saves in zip(words, by_readers, strict=True):
+            lines += self._items(f"save{readers}", saves)
         return lines
 
-    def _readers(self, sweep: int) -> tuple[str, str, str]:
-        """Returns words for who loads what a sweep saves: itself, others too, or only others."""
-        if not sweep and self._graph.num_sweeps <= 2:
-            return "", " for both passes", " for the backward pass"
-        return "", " for this sweep and later ones", " for later sweeps"
-
-    def _readers_of(self, item: Item, sweep: int) -> str:
-        alone, both, later = self._readers(sweep)
+    def _readers(self, item: Item, sweep: int) -> int:
+        """Returns 0 if only the sweep that saves an item loads it, 1 if others do, too, else 2."""
         loaded_in = self._loaded_in[item]
-        if all(other == sweep for other in loaded_in):
-            return alone
-        return both if sweep in loaded_in else later
+        return 0 if loaded_in <= {sweep} else 1 + (sweep not in loaded_in)
 
     def _items(self, verb: str, instructions: Sequence[Load | Save]) -> list[str]:
         """Returns lines of loads or saves, with as many items to a line as fit."""

@@ -102,9 +102,9 @@ class Direction(enum.Enum):
     BACK: over these blocks from the last to the first.
     """
 
-    CALLS = "until no token calls"
-    DOWN = "from the first wave to the last"
-    UP = "from the last wave to the first"
+    CALLS = "from the roots down, until no token calls"
+    DOWN = "from the first wave down to the last"
+    UP = "from the last wave up to the first"
     READY = "until no frame is ready"
     AGAIN = "from the first block to the last"
     BACK = "from the last block to the first"

@@ -58,42 +58,32 @@ def instructions_of(body: str, node: Node) -> list[Instruction]:
         body: The name of the node's body.
         node: A node of a tagged or extended graph.
     """
-    if isinstance(node, Call | nodes.Return | Result | Entrance):
-        return []
-    if isinstance(node, Collect | Accumulate):
-        return [Reduce(node)]
-    if isinstance(node, Check | nodes.Effect):
-        return [Effect(node, Tokens(body, node.region))]
-    if isinstance(node, Switch):
-        return [
-            Gather(value, (node.inputs[0], region), at_use=True)
-            for value in node.outputs
-            if (region := value.region)
-        ]
-    if isinstance(node, Computed) and not counts_tokens(node):
-        is_wave = node.types[0].kind is Kind.WAVE
-        return [Fire(node, tuple(node.inputs), tuple(node.outputs), at_use=is_wave)]
-    return [_of_one_output(body, node)]
-
-
-def _of_one_output(body: str, node: Node) -> Instruction:
-    output, region = node.output(), node.region
-    if isinstance(node, Merge):
-        inside = branches(region, node.predicate, len(node.inputs))
-        return Stitch(output, (*node.inputs, *inside))
-    if isinstance(node, nodes.Broadcast):
-        return Broadcast(output, (node.inputs[0], Tokens(body, region)), at_use=True)
-    if isinstance(node, Repeat) and region:
-        return Gather(output, (node.inputs[0], region), at_use=True)
-    if isinstance(node, nodes.Rows):
-        return RowOf(output, (Each(region, node.inputs[0]),), at_use=True)
-    if isinstance(node, Leave):
-        return Pass(output, (node.inputs[0],), at_use=True)
-    if isinstance(node, Enter):
-        lengths = node.inputs[1:] if len(node.inputs) > 2 else []
-        return Pass(output, (node.inputs[0], *lengths))
-    if counts_tokens(node):
-        return Count(output, (Tokens(body, node.inputs[0].region),), at_use=True)
+    region, inputs, outputs = node.region, tuple(node.inputs), tuple(node.outputs)
+    match node:
+        case Call() | nodes.Return() | Result() | Entrance():
+            return []
+        case Collect() | Accumulate():
+            return [Reduce(node)]
+        case Check() | nodes.Effect():
+            return [Effect(node, Tokens(body, region))]
+        case Computed() if counts_tokens(node):
+            return [Count(outputs[0], (Tokens(body, inputs[0].region),), at_use=True)]
+        case Computed():
+            return [Fire(node, inputs, outputs, at_use=node.types[0].kind is Kind.WAVE)]
+        case Switch() | Repeat():
+            pairs = ((value, value.region) for value in outputs)
+            return [Gather(value, (inputs[0], to), at_use=True) for value, to in pairs if to]
+        case Merge():
+            inside = branches(region, node.predicate, len(inputs))
+            return [Stitch(outputs[0], (*inputs, *inside))]
+        case nodes.Broadcast():
+            return [Broadcast(outputs[0], (inputs[0], Tokens(body, region)), at_use=True)]
+        case nodes.Rows():
+            return [RowOf(outputs[0], (Each(region, inputs[0]),), at_use=True)]
+        case Leave():
+            return [Pass(outputs[0], inputs[:1], at_use=True)]
+        case Enter():  # Lengths of several values must agree.
+            return [Pass(outputs[0], inputs if len(inputs) > 2 else inputs[:1])]
     raise GraphError(f"{node.op} has no instruction.")
 
 

@@ -78,15 +78,13 @@ def extend(graph: TaggedGraph) -> TaggedGraph:
         label: replace(site, linkages=site.linkages + (Linkage(),) * graph.num_sweeps)
         for label, site in graph.call_sites.items()
     }
-    extended = TaggedGraph(
-        bodies,
-        graph.entry,
-        sites,
-        list(graph.shared),
-        where_read=graph.where_read,
+    extended = replace(
+        graph,
+        bodies=bodies,
+        call_sites=sites,
+        shared=list(graph.shared),
+        obstacles=[],
         read_by=dict(graph.read_by),
-        memo=graph.memo,
-        left_out=graph.left_out,
     )
     for body in bodies.values():
         _BodyGradient(extended, body, wanted, collecting, results, reads).run()
