@@ -22,7 +22,7 @@ from kerasrec._src.graph.nodes import (
 )
 from kerasrec._src.graph.printer import GraphPart, comment, print_graph, sweep_name
 from kerasrec._src.graph.types import Type
-from kerasrec._src.graph.values import Branch, Node, Region, Source, Value
+from kerasrec._src.graph.values import Branch, Node, Region, Source, Value, reached
 from kerasrec._src.inspect.drawable import Drawable
 from kerasrec._src.inspect.scopes import OUTSIDE, SHARED, Scope, scopes_of
 
@@ -280,13 +280,14 @@ def present(nodes: Iterable[_Node | None]) -> list[_Node]:
 
 def needed(roots: Iterable[Node], among: Sequence[Node]) -> list[Node]:
     """Returns the nodes of `among` that are roots, or that roots depend on, in their order."""
-    left, waiting = set(among), list(roots)
-    while waiting:
-        node = waiting.pop()
-        if node in left:
-            left.remove(node)
-            waiting += [value.node for value in (*node.inputs, *node.named.values())]
-    return [node for node in among if node not in left]
+    own = set(among)
+
+    def sources(node: Node) -> Iterator[Node]:
+        values = (*node.inputs, *node.named.values())
+        return (value.node for value in values if value.node in own)
+
+    found = set(reached(roots, sources))
+    return [node for node in among if node in found]
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ The three classes refer to each other. `nodes.py` has the kinds of nodes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from kerasrec._src.errors import GraphError
 from kerasrec._src.graph.types import Kind, Type
@@ -202,3 +202,19 @@ def each_of(region: Region | None) -> Each | None:
 def branches(parent: Region | None, predicate: Value, num_branches: int) -> tuple[Branch, ...]:
     """Returns the regions of the branches of a conditional."""
     return tuple(Branch(parent, predicate, place, num_branches) for place in range(num_branches))
+
+
+_Item = TypeVar("_Item", bound=Hashable)
+
+
+def reached(
+    items: Iterable[_Item], following: Callable[[_Item], Iterable[_Item]]
+) -> Iterator[_Item]:
+    """Yields items, those that follow from them, those that follow from these, and so on, once."""
+    waiting, seen = list(items), set()
+    while waiting:
+        item = waiting.pop()
+        if item not in seen:
+            seen.add(item)
+            yield item
+            waiting += following(item)

@@ -66,7 +66,7 @@ from kerasrec._src.graph.nodes import (
 from kerasrec._src.graph.nodes import Effect as EffectNode
 from kerasrec._src.graph.printer import Names, type_text
 from kerasrec._src.graph.types import Type
-from kerasrec._src.graph.values import Each, Node, Region, Source, Value
+from kerasrec._src.graph.values import Each, Node, Region, Source, Value, reached
 from kerasrec._src.ops.table import reads_variable
 from kerasrec._src.ops.views import place_of_cut, transposes
 
@@ -247,17 +247,14 @@ def items_through(items: Iterable[Item], makers: Mapping[Item, Instruction]) -> 
         makers: The instructions to look through, by the items that they write; most often those
             that are materialised at use.
     """
-    waiting, seen = list(items), set()
-    while waiting:
-        item = waiting.pop()
-        if item in seen:
-            continue
-        seen.add(item)
-        yield item
+
+    def sources(item: Item) -> Iterator[Item]:
         if isinstance(item, Tokens) and item.region:
-            waiting.append(item.region)
+            yield item.region
         if item in makers:
-            waiting += makers[item].reads
+            yield from makers[item].reads
+
+    return reached(items, sources)
 
 
 @dataclass(frozen=True, eq=False)
@@ -765,14 +762,8 @@ class Reduce(_OfNode, by_frame="is_masked"):
 
 def _origin(value: Value) -> str:
     """Returns the name that a SHARED value has outside, or the names of what it is made of."""
-    seen: dict[Node, None] = {}
-    waiting = [value.node]
-    while waiting:
-        node = waiting.pop()
-        if node not in seen:
-            seen[node] = None
-            waiting += [read.node for read in reversed(node.inputs)]
-    names = [node.name for node in seen if isinstance(node, Named) and _has_gradient(node)]
+    nodes = reached([value.node], lambda node: (read.node for read in reversed(node.inputs)))
+    names = [node.name for node in nodes if isinstance(node, Named) and _has_gradient(node)]
     is_itself = isinstance(value.node, Named) or reads_variable(value.node.op)
     made_of = "" if is_itself else "made of "
     return f", {made_of}{' and '.join(names)}" if names else ""

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from kerasrec._src.graph.graph import Body, TaggedGraph, present
 from kerasrec._src.graph.nodes import Call, Check, Effect, Entrance, Result, Return
-from kerasrec._src.graph.values import Node, Value
+from kerasrec._src.graph.values import Node, Value, reached
 from kerasrec._src.schedule.instructions import Instruction, Item, Select, items_through
 from kerasrec._src.schedule.linkage import Together, alternating
 from kerasrec._src.schedule.stages import Rounds, Stage, find_stages
@@ -153,15 +153,14 @@ class BodyPlaces:
         ends = [value for leaf in self.tail.leaves for value in itertools.chain(*leaf.returned)]
         selectors = [select.regions[0].selector for select in self._selects]
         waiting += self._sources([*ends, *selectors])
-        in_loops: dict[Node, None] = {}
-        while waiting:
-            node = waiting.pop()
-            if node not in in_loops and node in self._stages:
-                in_loops[node] = None
-                sources = self._sources(self._reads(node))
-                sweep, _ = self._stages[node]
-                waiting += [item for item in sources if self._stages.get(item, (-1, 0))[0] == sweep]
-        return list(in_loops)
+
+        def sources(node: Node) -> Iterator[Node]:
+            """Yields the nodes of the same sweep that a node reads."""
+            for source in self._sources(self._reads(node)):
+                if source in self._stages and self._stages[source][0] == self._stages[node][0]:
+                    yield source
+
+        return list(reached((node for node in waiting if node in self._stages), sources))
 
     def _reads(self, node: Node) -> list[Item]:
         if isinstance(node, Return | Entrance):

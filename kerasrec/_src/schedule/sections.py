@@ -14,12 +14,11 @@ it.
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeVar
 
-from kerasrec._src.graph.values import Region
+from kerasrec._src.graph.values import Region, reached
 from kerasrec._src.schedule.instructions import (
     HandOn,
     Instruction,
@@ -168,14 +167,15 @@ class Queues(Loop):
         calls: dict[str, set[str]] = {segment.body: set() for segment in self.segments}
         for segment in self.segments:
             calls[segment.body].update(send.sites[0].callee for send in segment.of(Send))
-        reaches = {key: {key} | _reached(key, feeds) for key in feeds}
+        reaches = {key: set(reached([key], feeds.__getitem__)) for key in feeds}
+        called = {name: set(reached(calls[name], calls.__getitem__)) for name in calls}
         # In the order of `feeds`, since the order of sets is not always the same.
         components = dict.fromkeys(
             tuple(other for other in feeds if other in reaches[key] and key in reaches[other])
             for key in feeds
         )
         return tuple(
-            tuple(sorted(component, key=lambda key: (len(_reached(key[0], calls)), -key[1])))
+            tuple(sorted(component, key=lambda key: (len(called[key[0]]), -key[1])))
             # A component that feeds another one reaches more places.
             for component in sorted(components, key=lambda component: -len(reaches[component[0]]))
         )
@@ -201,23 +201,9 @@ class Queues(Loop):
                 if send.sites[0] not in handed_on:
                     waiting[send.sites[0].callee].add((segment.body, segment.number + 1))
         return {
-            name: set().union(*(waiting[other] for other in {name} | _reached(name, handed_on_by)))
+            name: set().union(*map(waiting.__getitem__, reached([name], handed_on_by.__getitem__)))
             for name in waiting
         }
-
-
-_Key = TypeVar("_Key", bound=Hashable)
-
-
-def _reached(key: _Key, feeds: Mapping[_Key, set[_Key]]) -> set[_Key]:
-    """Returns what can be reached from a key, in one step or more."""
-    reached: set[_Key] = set()
-    waiting = [key]
-    while waiting:
-        for other in feeds[waiting.pop()] - reached:
-            reached.add(other)
-            waiting.append(other)
-    return reached
 
 
 @dataclass(frozen=True)

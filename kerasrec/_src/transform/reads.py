@@ -33,7 +33,7 @@ from kerasrec._src.graph.nodes import (
     SumCotangent,
 )
 from kerasrec._src.graph.types import Kind, Type
-from kerasrec._src.graph.values import Branch, Node, Region, Value
+from kerasrec._src.graph.values import Branch, Node, Region, Value, reached
 from kerasrec._src.graph.writer import GraphWriter
 from kerasrec._src.ops.table import Is, has
 from kerasrec._src.transform.primitives import PrimitiveWriter
@@ -71,12 +71,12 @@ def connected_results(graph: TaggedGraph) -> dict[Value, frozenset[str]]:
         if collect.has_gradient:  # Rows without an index have no gradient.
             ends[table_result(collect.name)].append(collect.inputs[0])
     dependents: dict[Value, set[str]] = defaultdict(set)
-    for result, waiting in ends.items():
-        while waiting:
-            value = waiting.pop()
-            if result not in dependents[value] and passes_cotangents(value):
-                dependents[value].add(result)
-                waiting += value.node.inputs
+    for result, values in ends.items():
+        for value in reached(
+            filter(passes_cotangents, values),
+            lambda value: filter(passes_cotangents, value.node.inputs),
+        ):
+            dependents[value].add(result)
     return {value: frozenset(results) for value, results in dependents.items()}
 
 
