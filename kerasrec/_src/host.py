@@ -15,7 +15,7 @@ import tensorflow as tf
 from kerasrec._src.private import in_xla
 
 HOST = "/device:CPU:0"
-# The dtype of integers that are kept on the GPU; see `frames/rows_xla/by_xla.py`.
+# The dtype of integers that are kept on the GPU; see `frames/rows_xla/programs.py`.
 ON_GPU = tf.uint32
 
 

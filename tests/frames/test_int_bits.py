@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from kerasrec._src.frames.rows_xla.by_xla import from_int_bits, int_bits
+from kerasrec._src.frames.rows_xla.programs import from_int_bits, int_bits
 from tests.engine.helpers import traced
 from tests.programs import each
 

@@ -120,7 +120,7 @@ def test_arguments_that_are_not_kept_are_in_no_joined_buffer(a_gpu):
 @pytest.mark.many
 def test_a_joined_buffer_that_is_written_in_part():
     buffers = JoinedBuffers({"f": SPECS})
-    rows = MaskedRows(Sizes(*map(tf.constant, (4, 2, 2))), {}, {}, buffers)
+    rows = MaskedRows(Sizes(*map(tf.constant, (4, 2, 2, 1))), {}, {}, buffers)
     rows.write("scalar", tf.range(2), tf.ones([2]), tf.ones([2], tf.bool))
     with pytest.raises(GraphError, match="scalar"):
         rows.finished()

@@ -41,7 +41,7 @@ def down(n, x):
 )
 def test_blocks_are_wide_where_dead_rows_cost_little(function, arguments, widths):
     layout = MaskedLayout(function.execution_plan(*arguments).schedule)
-    sizes = Sizes(*map(tf.constant, (1024, 16, 64)))
+    sizes = Sizes(*map(tf.constant, (1024, 16, 64, 1)))
     store = MaskedStore(layout, sizes, None, {}, {})
     found = {
         place: int(store.sizes_for(component).width)
@@ -54,7 +54,7 @@ def test_blocks_are_wide_where_dead_rows_cost_little(function, arguments, widths
 def test_places_that_few_frames_reach_have_less_room():
     """Each inner node of a binary tree calls two, so at most half of all frames are inner nodes."""
     layout = MaskedLayout(binary.execution_plan([0]).schedule)
-    sizes = Sizes(*map(tf.constant, (1001, 16, 64)))
+    sizes = Sizes(*map(tf.constant, (1001, 16, 64, 1)))
     store = MaskedStore(layout, sizes, None, {}, {})
     assert layout.shares == {("binary", 0): 1, ("binary", 1): 2}
     rows = {
@@ -64,9 +64,9 @@ def test_places_that_few_frames_reach_have_less_room():
     }
     assert set(rows.values()) == {501 + 64 + 1}
     counts, tails = [tf.constant(1001)], dict.fromkeys(layout.shares, tf.constant(501))
-    assert not store.is_full(counts, tails)
-    assert store.is_full(counts, {**tails, ("binary", 1): tf.constant(502)})
-    assert store.is_full([tf.constant(1002)], tails)
+    assert not store.has_no_room(counts, tails)
+    assert store.has_no_room(counts, {**tails, ("binary", 1): tf.constant(502)})
+    assert store.has_no_room([tf.constant(1002)], tails)
 
 
 @pytest.mark.many

@@ -18,8 +18,8 @@ from kerasrec._src.errors import TraceError
 from kerasrec._src.frames.rows_xla.compiled_run import CompiledRun, RunWithinXla
 from kerasrec._src.frames.rows_xla.memo_run import MemoCompiledRun
 from kerasrec._src.frames.rows_xla.ops import obstacles as compiled_obstacles
+from kerasrec._src.frames.rows_xla.room import Bounds
 from kerasrec._src.frames.rows_xla.sizes import KnownSizes
-from kerasrec._src.frames.rows_xla.values import Bounds
 from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.graph.values import Value
 from kerasrec._src.ops.table import Is, has

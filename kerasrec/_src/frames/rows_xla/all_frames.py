@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 
 import tensorflow as tf
 
 from kerasrec._src.emit.arrays import open_rows
 from kerasrec._src.emit.control_flow import run_loop
 from kerasrec._src.emit.results import State, Tensors
-from kerasrec._src.frames.layout import BufferSpec, of_kind
+from kerasrec._src.emit.sums import Sums
 from kerasrec._src.frames.rows_xla.block import MaskedBlock
 from kerasrec._src.frames.rows_xla.entries import num_rows_of_token
 from kerasrec._src.frames.rows_xla.rows import beside, put
 from kerasrec._src.frames.rows_xla.store import MaskedStore
 from kerasrec._src.graph.nodes import Accumulate, Collect
+from kerasrec._src.graph.values import Value
 from kerasrec._src.half_precision import in_float32
 from kerasrec._src.private import in_xla
 from kerasrec._src.schedule.instructions import Reduce, Save
@@ -62,53 +63,52 @@ class Sum:
         found = [put(old, places, new, mask) for old, new in pairs]
         return [count + ranks[-1], *found]
 
-    def found(self, tensors: Tensors) -> Tensors:
-        """Returns the final value: a dense gradient, or the rows that were appended.
+    def add_to(self, sums: Sums, tensors: Tensors, sizes: Mapping[Value, tf.Tensor]) -> None:
+        """Adds the final value to the sums of a run: a dense gradient, or rows.
 
         Inside XLA, no rows can be left out, so unused rows are zeros for row 0.
+
+        Args:
+            sums: The sums of the run.
+            tensors: The tensors at the end of the loop.
+            sizes: The number of rows of each SHARED value that has been padded.
         """
-        if self._is_dense:
-            return tensors
-        count, *rows = tensors
-        if in_xla():
+        if isinstance(self.node, Accumulate) and self._is_dense:
+            size = sizes.get(self.node.to)
+            found = tensors if size is None else [tensors[0][:size]]
+        elif in_xla():
+            count, *rows = tensors
             is_given = tf.range(tf.shape(rows[0])[0]) < count
-            return [tf.where(beside(is_given, old), old, tf.zeros_like(old)) for old in rows]
-        return [old[:count] for old in rows]
+            found = [tf.where(beside(is_given, old), old, tf.zeros_like(old)) for old in rows]
+        else:
+            count, *rows = tensors
+            found = [old[:count] for old in rows]
+        if isinstance(self.node, Collect):
+            sums.collect(self.node, found, None)
+        else:
+            sums.accumulate(self.node, *found)
 
 
-def run_all_frames(
-    store: MaskedStore, section: AllTokens
-) -> tuple[list[Sum], list[Tensors], tf.Tensor]:
-    """Runs a section for all frames.
+def run_all_frames(store: MaskedStore, section: AllTokens) -> dict[Sum, Tensors]:
+    """Runs a section for all frames; returns the final tensors of each sum.
 
     Args:
         store: The store of the run, which takes what the section keeps.
         section: The section of the schedule.
-
-    Returns:
-        The sums, the final value of each, and whether an op failed, a bool.
     """
-    sums, found, has_fault = [], [], tf.constant(False)
-    specs = store.layout.specs_of_saves(section)
-    store.done.update(store.empty(specs))
+    sums: dict[Sum, Tensors] = {}
+    store.done.update(store.empty(store.layout.specs_of_saves(section)))
     for segment in section.segments:
         if segment.instructions:
-            more, tensors, fails = _run_segment(store, segment, specs)
-            sums += more
-            found += tensors
-            has_fault |= fails
-    return sums, found, has_fault
+            sums |= _run_segment(store, segment)
+    return sums
 
 
-def _run_segment(
-    store: MaskedStore, segment: Segment, specs: Mapping[Hashable, BufferSpec]
-) -> tuple[list[Sum], list[Tensors], tf.Tensor]:
+def _run_segment(store: MaskedStore, segment: Segment) -> dict[Sum, Tensors]:
     """Runs a segment on all frames of its body, or on those of its place."""
-    body, place = segment.body, segment.place
-    sums = [Sum(reduce.node, store) for reduce in of_kind(Reduce, segment.instructions)]
-    saved = {("value", save.item) for save in of_kind(Save, segment.instructions)}
+    sums = [Sum(reduce.node, store) for reduce in segment.of(Reduce)]
     sizes = store.sizes.wide
-    count = store.tails[body, place] if place else store.counts[body]
+    count = store.tails[segment.key] if segment.place else store.counts[segment.body]
 
     def run(state: State) -> State:
         start, written = state["start"], state["buffers"]
@@ -130,13 +130,16 @@ def _run_segment(
 
     begin = {
         "start": tf.constant(0),
-        "buffers": {key: store.done[key] for key in specs if key in saved},
+        "buffers": {
+            ("value", save.item): store.done["value", save.item] for save in segment.of(Save)
+        },
         "sums": [total.begin for total in sums],
         "has_fault": tf.constant(False),
     }
     end = run_loop(lambda state: state["start"] < count, run, begin, shape_of=_shape)
     store.done |= end["buffers"]
-    return sums, end["sums"], end["has_fault"]
+    store.faults.append(end["has_fault"])
+    return dict(zip(sums, end["sums"], strict=True))
 
 
 def _shape(tensor: tf.Tensor) -> tf.TensorShape:

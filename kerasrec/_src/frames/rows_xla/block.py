@@ -314,7 +314,7 @@ class MaskedBlock(Block):
         """Which frames return, bool `[width]`."""
         return _any_of([self.mask(branch.region) for branch in returns])
 
-    def fill(self, tables: dict[str, tf.Tensor]) -> None:
+    def fill(self) -> None:
         """Adds the values of COLLECT nodes to rows of their tables; dead rows add to none."""
         for node in (reduce.node for reduce in self.reduced):
             if not isinstance(node, Collect):
@@ -325,7 +325,8 @@ class MaskedBlock(Block):
             self.fail(~is_inside, node.region)
             places = tf.expand_dims(tf.cast(index, tf.int32), 1)
             live, add = mask & is_inside, tf.tensor_scatter_nd_add
-            tables[node.name] = put(tables[node.name], places, in_float32(value), live, add)
+            key, written = ("table", node.name), self.rows.written
+            written[key] = put(written[key], places, in_float32(value), live, add)
 
     def num_with_room(self, segment: Segment, from_end: bool = False) -> tf.Tensor | None:
         """Returns how many frames have room for their entries, int32; None without ragged rows.

@@ -11,7 +11,7 @@ the start: they raise the error, or finish the run.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 import tensorflow as tf
@@ -21,16 +21,15 @@ from kerasrec._src.emit.limits import Limits
 from kerasrec._src.emit.results import Given, Outcome, State, Tensors
 from kerasrec._src.emit.schedule_run import ScheduleRun
 from kerasrec._src.errors import or_nothing
-from kerasrec._src.frames.rows_xla.gradient import Gradient
+from kerasrec._src.frames.rows_xla.programs import Gradient, Values
+from kerasrec._src.frames.rows_xla.room import Bounds
 from kerasrec._src.frames.rows_xla.sizes import KnownSizes, known_num_rows
-from kerasrec._src.frames.rows_xla.values import Bounds, Values
 from kerasrec._src.graph.values import Value
 from kerasrec._src.host import integers_on_host
 from kerasrec._src.private import not_inlined
 from kerasrec._src.schedule.schedule import Schedule
 
 _GROWTH = 8
-_MOST_FRAMES = 1 << 24
 
 
 class CompiledRun:
@@ -75,7 +74,7 @@ class CompiledRun:
             schedule, keeps = self.forward_only or self.schedule, self.forward_only is None
             values = self.values_of(schedule, self.limits, self.shared, keeps, self.known)
             self._values, num_roots = values, known_num_rows(arguments[0])
-            found = self._found = self._run_values(arguments)
+            found = self._found = self._run_values(arguments, num_roots)
             return self._unless_failed(
                 lambda: values.outcome(found, num_roots),
                 lambda: self._in_waves().forward(arguments),
@@ -99,11 +98,11 @@ class CompiledRun:
             gradient = Gradient(self._values, shared)
             return self._unless_failed(lambda: gradient.run(self._found, given, num_roots), waves)
 
-    def _run_values(self, arguments: Tensors) -> State:
+    def _run_values(self, arguments: Tensors, num_roots: tf.Tensor) -> State:
         """Runs the values, with more room if there was not enough; see `Values.run`."""
-        values, most = self._values, self._most_frames()
-        capacity = tf.minimum(values.first_capacity(known_num_rows(arguments[0])), most)
-        first = values.run(arguments, capacity)
+        values, most = self._values, self._values.room.most_frames
+        capacity = values.room.first_capacity(num_roots)
+        first = values.run(arguments, num_roots, capacity)
 
         def is_full(found: State) -> tf.Tensor:
             return found["failures"][0] > 0
@@ -111,7 +110,7 @@ class CompiledRun:
         def run(state: State) -> State:
             capacity = state["capacity"]
             capacity = tf.where(capacity > most // _GROWTH, most, capacity * _GROWTH)
-            return {"found": values.run(arguments, capacity), "capacity": capacity}
+            return {"found": values.run(arguments, num_roots, capacity), "capacity": capacity}
 
         def with_more_room() -> State:
             found: State = run_loop(
@@ -139,17 +138,6 @@ class CompiledRun:
         assert self.by_waves is not None
         return self.by_waves(self.shared, self.limits)
 
-    def _most_in_memory(self) -> int:
-        """The number of tokens of each body for which there is memory."""
-        layout = self._values.layout
-        bytes_kept = sum(layout.bytes_kept(name) for name in layout.graph.bodies)
-        return self.limits.max_memory // max(bytes_kept, 1)
-
-    def _most_frames(self) -> int:
-        # The number of calls made at once is not known here. If there are at most max_width in all,
-        # the bound holds; if there are more, waves run the program and check it.
-        return min(self._most_in_memory(), self.limits.max_width, _MOST_FRAMES)
-
 
 class RunWithinXla(CompiledRun):
     """One run inside a program that XLA compiles as a whole: `tf.function(jit_compile=True)`.
@@ -176,8 +164,10 @@ class RunWithinXla(CompiledRun):
         super().__init__(schedule, forward_only, None, None, shared, limits)
         self.bounds = bounds
 
-    def _run_values(self, arguments: Tensors) -> State:
-        return self._values.run_within(arguments, self.bounds)
+    def _run_values(self, arguments: Tensors, num_roots: tf.Tensor) -> State:
+        values = self._values
+        capacity = values.room.capacity_within(num_roots, self.bounds)
+        return values.run(arguments, num_roots, capacity, self.bounds)
 
     def _unless_failed(
         self, compiled: Callable[[], Outcome], waves: Callable[[], Outcome]
@@ -208,18 +198,11 @@ def unless_failed(
         in_order = {key: outcome.sums[key] for key in found[0].sums}
         return replace(outcome, sums=in_order).flat()
 
-    of_waves_later = not_inlined(of_waves)
     # The branch that is traced first determines the structure.
-    tensors = tf.cond(~has_failed, of_compiled, of_waves_later)
-    return _like(found[0], tensors)
+    tensors = iter(tf.cond(~has_failed, of_compiled, not_inlined(of_waves)))
 
+    def next_like(tensor: tf.Tensor | tf.IndexedSlices) -> tf.Tensor | tf.IndexedSlices:
+        parts = [next(tensors) for _ in tf.nest.flatten(tensor, expand_composites=True)]
+        return tf.nest.pack_sequence_as(tensor, parts, expand_composites=True)
 
-def _like(outcome: Outcome, tensors: Sequence[tf.Tensor]) -> Outcome:
-    """Returns an outcome with other tensors, in the order of `flat`."""
-    left = iter(tensors)
-
-    def next_like(found: tf.Tensor | tf.IndexedSlices) -> tf.Tensor | tf.IndexedSlices:
-        parts = [next(left) for _ in tf.nest.flatten(found, expand_composites=True)]
-        return tf.nest.pack_sequence_as(found, parts, expand_composites=True)
-
-    return outcome.map(next_like)
+    return found[0].map(next_like)

@@ -8,7 +8,6 @@ in `tf.gather(rows, node)`: then the largest number of entries is known beforeha
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from kerasrec._src.graph.graph import Body
@@ -269,11 +268,3 @@ def _is_splits(value: Value) -> bool:
 def _lookup_in(region: Region | None) -> Lookup | None:
     each = each_of(region)
     return lookup_of(each) if each else None
-
-
-def tables_of_rows(body: Body) -> Iterator[tuple[Value, Value]]:
-    """The splits and the entries of each table of ragged rows that a body looks up."""
-    for node in body.nodes:
-        if _lookup_at(node):
-            splits, entries, _ = node.inputs
-            yield splits, entries

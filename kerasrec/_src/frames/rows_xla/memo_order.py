@@ -61,7 +61,7 @@ def order_of(
         num_roots: The number of root tokens, an int32 scalar.
 
     Returns:
-        The order, and the sizes of buffers, int32 scalars; see `rows.Sizes`.
+        The order, and the sizes of buffers, int32 scalars; see `Sizes`.
 
     Raises:
         tf.errors.InvalidArgumentError: When it is computed, if a call needs itself.
@@ -75,6 +75,13 @@ def order_of(
     width = tf.clip_by_value(bucket(most // num_levels) // 2, *_WIDTHS)
     widest = tf.minimum(_WIDE * width, tf.maximum(capacity, width))
     room = capacity + widest
+    sizes = {
+        "capacity": capacity,
+        "width": width,
+        "widest": widest,
+        "roots": bucket(num_roots),
+        "copies": copies,
+    }
 
     turns = in_turns(calls, level, num_levels)
     place = turns.place
@@ -93,9 +100,9 @@ def order_of(
         padded(entrance, len(names) * (capacity // widest + 1)),
         padded(in_levels, len(names) * capacity),
         [tf.shape(blocks)[0] for blocks in (entrance, in_levels)],
-        padded(tf.stack([roots, copy], 1), bucket(num_roots)),
+        padded(tf.stack([roots, copy], 1), sizes["roots"]),
         calls.copies,
-    ), {"capacity": capacity, "width": width, "widest": widest, "copies": copies}
+    ), sizes
 
 
 def _called(group: Together, edges: Tensors, place: tf.Tensor, calls: Calls) -> tf.Tensor:

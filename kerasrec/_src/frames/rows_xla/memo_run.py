@@ -17,120 +17,71 @@ from kerasrec._src.frames.rows_xla.block import MaskedBlock
 from kerasrec._src.frames.rows_xla.compiled_run import CompiledRun
 from kerasrec._src.frames.rows_xla.memo_order import Order, order_of
 from kerasrec._src.frames.rows_xla.memo_store import (
-    COPIES,
-    ROOTS,
     MemoBlock,
     MemoLayout,
     MemoStore,
-    called_key,
 )
-from kerasrec._src.frames.rows_xla.rows import Buffers
-from kerasrec._src.frames.rows_xla.sizes import Sizes, known_num_rows
-from kerasrec._src.frames.rows_xla.store import MaskedStore
-from kerasrec._src.frames.rows_xla.sweeps import BlockSweep, LaterSweep
-from kerasrec._src.frames.rows_xla.values import Values
+from kerasrec._src.frames.rows_xla.programs import Values
+from kerasrec._src.frames.rows_xla.sizes import Sizes
+from kerasrec._src.frames.rows_xla.sweeps import LaterSweep
 from kerasrec._src.host import integers_on_host
 from kerasrec._src.memo.calls import CallFinder, Calls
 from kerasrec._src.memo.memo_run import MemoRun
 from kerasrec._src.schedule.instructions import Return, Wait
-from kerasrec._src.schedule.linkage import groups_of
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import Segment
 
 _FAULT = ("fault",)
 
 
-class FirstMemoSweep(BlockSweep):
-    """The first sweep, upwards from the calls that call nobody; arguments as for `BlockSweep`."""
+class FirstMemoSweep(LaterSweep):
+    """The first sweep, upwards from the calls that call nobody; arguments as for `Sweep`."""
 
     store: MemoStore
 
-    def run_all(self) -> tf.Tensor:
-        """Runs all blocks; returns whether an op failed, a bool scalar."""
-        empty = self.store.empty_tables()
-        tables: Buffers = {("table", name): table for name, table in empty.items()}
+    def run(self, given: Any) -> None:
+        """Runs all calls, in an `Order`."""
+        store = self.store
+        store.take(given)
         # Not a constant: TensorFlow's bridge to XLA fails on constants that several loops pass on.
-        no_fault = self.store.num_roots < 0
-        self._run_from({**self.store.empty(self.specs), **tables, _FAULT: no_fault})
-        done = self.store.done
-        self.store.tables = {name: done.pop(("table", name)) for name in self.store.rows_of_tables}
-        return done.pop(_FAULT)
+        no_fault = store.num_roots < 0
+        self._run_from({**store.empty(self.specs), **store.empty_tables(), _FAULT: no_fault})
+        store.is_full = tf.constant(False)
+        store.faults.append(store.done.pop(_FAULT))
 
     def _run(self, block: MaskedBlock, segment: Segment) -> None:
         """Runs a segment on a block, fills tables, and records which calls wait for others."""
         assert isinstance(block, MemoBlock)
         block.run(segment.instructions)
-        written = block.rows.written
-        tables = {name: written["table", name] for name in self.store.rows_of_tables}
-        block.fill(tables)
-        written.update((("table", name), table) for name, table in tables.items())
+        block.fill()
         waits = of_kind(Wait, segment.instructions)
         if waits:
             block.wait(waits)
         block.give_back(of_kind(Return, segment.placed), self.sweep)
-        written[_FAULT] |= block.has_fault
-
-
-class LaterMemoSweep(LaterSweep):
-    """A later sweep, from callers down; arguments as for `LaterSweep`."""
-
-    store: MemoStore
-
-    def _begin(self, roots: tf.Tensor, is_root: tf.Tensor, given: Tensors) -> Buffers:
-        """Returns the buffers before the first block, with the values that the outside passes.
-
-        They are added up, since several root tokens may have made the same call.
-        """
-        store, entry = self.store, self.layout.graph.entry
-        rows = store.rows(store.sizes, store.empty(self.specs))
-        for number, tensor in enumerate(given):
-            key = self.layout.input(entry, self.sweep, number)
-            rows.add_tokens(key, store.roots, tensor, is_root)
-        return rows.finished()
+        block.rows.written[_FAULT] |= block.has_fault
 
 
 class MemoValues(Values):
     """Runs the values of a program on known calls; arguments as for `Values`."""
 
+    layout: MemoLayout
     layout_type = MemoLayout
     store_type = MemoStore
-    later_sweep = LaterMemoSweep
+    first_sweep = FirstMemoSweep
 
-    def run_in(self, order: Order, sizes: State, num_roots: tf.Tensor, most: int) -> State:
+    def run_in(self, order: Order, sizes: State, num_roots: tf.Tensor) -> State:
         """Runs the program, if there is enough memory for its buffers.
 
         Args:
             order: The order of all calls.
-            sizes: The sizes of the buffers; see `rows.Sizes`.
+            sizes: The sizes of the buffers; see `Sizes`.
             num_roots: The number of root tokens, an int32 scalar.
-            most: The number of tokens of each body for which there is memory.
 
         Returns:
             The same as `Values.run`.
         """
         tokens = tf.reduce_prod(tf.cast([Sizes(**sizes).rows, sizes["copies"]], tf.int64))
-        return self._run_with(sizes, num_roots, order, fits=tokens <= most)
-
-    def _padded_roots(self, given: Order) -> tf.Tensor:
-        return tf.shape(given.roots)[0]
-
-    def _first(
-        self, store: MaskedStore, given: Order, num_roots: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        bodies = list(self.graph.bodies)
-        for name, tensors in zip(bodies, given.arguments, strict=True):
-            store.done.update(
-                (("argument", name, number), tensor) for number, tensor in enumerate(tensors)
-            )
-        for group, called in zip(groups_of(self.graph), given.called, strict=True):
-            store.done[called_key(group)] = called
-        store.done |= {("trace", 0): given.entrance, ("trace", 1): given.levels}
-        store.done |= {ROOTS: given.roots, COPIES: given.num_copies}
-        store.steps = given.num_blocks
-        store.counts = dict(zip(bodies, given.counts, strict=True))
-        store.tails = {key: store.counts[key[0]] for key in self.layout.order}
-        has_fault = FirstMemoSweep(store, self.layout.queues[0]).run_all()
-        return tf.constant(False), has_fault
+        return self._run_with(sizes, num_roots, order, fits=tokens <= self.room.most_tokens)
 
 
 class MemoCompiledRun(CompiledRun):
@@ -148,18 +99,17 @@ class MemoCompiledRun(CompiledRun):
         self.in_waves = in_waves
         self._calls: Calls
 
-    def _run_values(self, arguments: Tensors) -> State:
+    def _run_values(self, arguments: Tensors, num_roots: tf.Tensor) -> State:
         """Finds all calls on the host, and runs their values."""
         shared = with_prepared(self.shared, self.in_waves.prepared_for([0]))
         with integers_on_host():
             finder = CallFinder(self.in_waves, shared, self.limits, is_for_copies=True)
             self._calls = finder.find(with_open_tokens(arguments))
-            num_roots = known_num_rows(arguments[0])
             values = self._values
             assert isinstance(values, MemoValues)
             given = self.schedule.graph, values.layout.waiting, self._calls, num_roots
             order, sizes = order_of(*given)
-        return values.run_in(order, sizes, num_roots, self._most_in_memory())
+        return values.run_in(order, sizes, num_roots)
 
     def _in_waves(self) -> ScheduleRun:
         """Makes a run by waves, of the calls that were found."""

@@ -17,6 +17,7 @@ from kerasrec._src.errors import GraphError
 from kerasrec._src.frames.layout import BufferSpec, Layout, Specs
 from kerasrec._src.frames.rows_xla.block import MaskedBlock
 from kerasrec._src.frames.rows_xla.layout import MaskedLayout
+from kerasrec._src.frames.rows_xla.memo_order import Order
 from kerasrec._src.frames.rows_xla.rows import Buffers, JoinedBuffers, MaskedRows, beside, put
 from kerasrec._src.frames.rows_xla.sizes import Sizes
 from kerasrec._src.frames.rows_xla.store import MaskedStore
@@ -26,11 +27,12 @@ from kerasrec._src.half_precision import wide
 from kerasrec._src.memo.copies import by_copy, in_line
 from kerasrec._src.private import rows_from
 from kerasrec._src.schedule.instructions import Wait
+from kerasrec._src.schedule.linkage import groups_of
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import Component, Place, Segment
 
-ROOTS = ("roots",)
-COPIES = ("copies",)
+_ROOTS = ("roots",)
+_COPIES = ("copies",)
 
 
 def called_key(sites: Sequence[CallSite]) -> Hashable:
@@ -55,15 +57,10 @@ class RowsOfCalls(MaskedRows):
         """Adds live values to rows, int32 `[n]`, since a call may have several callers."""
         values = tf.where(beside(live, values), values, tf.zeros_like(values))
         is_live = tf.reduce_any(self._rows_of(live), 1)
-        self._add(key, tf.expand_dims(rows, 1), self._rows_of(values), is_live)
+        self.add(key, tf.expand_dims(rows, 1), self._rows_of(values), is_live)
 
-    def add_tokens(
-        self, key: Hashable, places: tf.Tensor, values: tf.Tensor, live: tf.Tensor
-    ) -> None:
-        """Adds live values to tokens: `places` int32 `[n, 2]` (row, copy), `values` `[n, ...]`."""
-        self._add(key, places, values, live)
-
-    def _add(self, key: Hashable, places: tf.Tensor, values: tf.Tensor, live: tf.Tensor) -> None:
+    def add(self, key: Hashable, places: tf.Tensor, values: tf.Tensor, live: tf.Tensor) -> None:
+        """Adds live values to rows, int32 `[n, 1]`, or to tokens, int32 `[n, 2]` (row, copy)."""
         buffer = self.all(key)
         values = tf.cast(values, buffer.dtype)
         self.written[key] = put(buffer, places, values, live, tf.tensor_scatter_nd_add)
@@ -189,7 +186,7 @@ class MemoStore(MaskedStore):
     ) -> MemoBlock:
         """Makes a block of rows of a body; arguments as for `MaskedStore`."""
         rows = self.rows(sizes, written)
-        is_call, is_copy = tf.range(sizes.width) < count, tf.range(rows.copies) < self.done[COPIES]
+        is_call, is_copy = tf.range(sizes.width) < count, tf.range(rows.copies) < self.done[_COPIES]
         live = tf.reshape(tf.expand_dims(is_call, 1) & is_copy, [-1])
         if segment.place:
             live &= rows.read_block(("waits", segment.body), start)
@@ -200,11 +197,26 @@ class MemoStore(MaskedStore):
             block.given = block.arguments()
         return block
 
-    @property
-    def roots(self) -> tf.Tensor:
-        """The calls and copies of root tokens, int32 `[tokens, 2]`."""
-        return self.done[ROOTS]
+    def take(self, order: Order) -> None:
+        """Takes all calls of the run, which are known."""
+        bodies = list(self.layout.graph.bodies)
+        for name, tensors in zip(bodies, order.arguments, strict=True):
+            self.done.update(
+                (("argument", name, number), tensor) for number, tensor in enumerate(tensors)
+            )
+        for group, called in zip(groups_of(self.layout.graph), order.called, strict=True):
+            self.done[called_key(group)] = called
+        self.done |= {("trace", 0): order.entrance, ("trace", 1): order.levels}
+        self.done |= {_ROOTS: order.roots, _COPIES: order.num_copies}
+        self.steps = order.num_blocks
+        self.counts = dict(zip(bodies, order.counts, strict=True))
+        self.tails = {key: self.counts[key[0]] for key in self.layout.order}
 
     def of_roots(self, tensor: tf.Tensor) -> tf.Tensor:
         """The rows of root tokens."""
-        return tf.gather_nd(tensor, self.roots)
+        return tf.gather_nd(tensor, self.done[_ROOTS])
+
+    def give(self, rows: MaskedRows, key: Hashable, tensor: tf.Tensor) -> None:
+        """Adds up values that the outside passes, since root tokens may have made equal calls."""
+        assert isinstance(rows, RowsOfCalls)
+        rows.add(key, self.done[_ROOTS], tensor, self.is_root)

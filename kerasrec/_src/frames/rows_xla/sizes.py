@@ -43,6 +43,7 @@ class Sizes:
         capacity: The number of frames of a body for which there is room, an int32 scalar.
         width: The number of frames in a block, an int32 scalar.
         widest: The number of frames in the largest block, an int32 scalar.
+        roots: The number of root tokens, padded, an int32 scalar.
         copies: The number of tokens that each row serves, if not one, an int32 scalar.
         entries: The number of entries of ragged rows for which a block has room, if there are such
             rows, an int32 scalar.
@@ -52,6 +53,7 @@ class Sizes:
     capacity: tf.Tensor
     width: tf.Tensor
     widest: tf.Tensor
+    roots: tf.Tensor
     copies: tf.Tensor | None = None
     entries: tf.Tensor | None = None
     most_entries: tf.Tensor | None = None

@@ -154,7 +154,7 @@ class MaskedStep(Step):
         """Reads the arguments again, now that those of the calls are written, and fills tables."""
         if not self.place:
             self.block.read_arguments()
-        self.block.fill(self._state["tables"])
+        self.block.fill()
 
     def wait(self, waits: Sequence[Wait]) -> None:
         """Makes frames wait for their calls; those that are ready are queued at once."""
@@ -223,7 +223,7 @@ def write_frames(
 
     Args:
         rows: The buffers.
-        layout: The layout of the store.
+        layout: The layout of the program.
         body: The body that is called.
         numbers: The numbers of the frames, int32 `[n]` or `[n, m]`.
         known: All columns and parameters. Columns have the shape of `numbers`, or one that

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import tensorflow as tf
 
+from kerasrec._src.emit.results import Tensors
 from kerasrec._src.emit.schedule_run import tensor_of
 from kerasrec._src.frames.layout import BufferSpec
 from kerasrec._src.frames.rows_xla.block import MaskedBlock
@@ -26,7 +28,7 @@ class MaskedStore:
     Args:
         layout: The layout of its frames.
         sizes: The sizes of the buffers.
-        num_roots: The number of root tokens, padded, an int32 scalar.
+        num_roots: The number of root tokens, an int32 scalar.
         shared: The tensors of SHARED values.
         sizes_of_tables: The number of rows of each SHARED value that has been padded, int32
             scalars.
@@ -38,7 +40,8 @@ class MaskedStore:
         tails: For each place except place 0, the number of frames that have been queued there,
             int32 scalars.
         steps: For each component, the number of blocks, int32 scalars.
-        tables: The tables with an index, by name.
+        is_full: Whether there was no room for all frames, a bool scalar.
+        faults: Whether an op has failed or a limit was met, bool scalars.
     """
 
     layout: MaskedLayout
@@ -52,7 +55,18 @@ class MaskedStore:
     counts: dict[Hashable, tf.Tensor] = field(default_factory=dict)
     tails: dict[Place, tf.Tensor] = field(default_factory=dict)
     steps: list[tf.Tensor] = field(default_factory=list)
-    tables: dict[str, tf.Tensor] = field(default_factory=dict)
+    is_full: tf.Tensor | None = None
+    faults: Tensors = field(default_factory=list)
+
+    @cached_property
+    def roots(self) -> tf.Tensor:
+        """The frames of root tokens, which are the first ones, padded, int32 `[tokens]`."""
+        return tf.range(self.sizes.roots)
+
+    @cached_property
+    def is_root(self) -> tf.Tensor:
+        """Which of them are real, bool `[tokens]`."""
+        return tf.range(self.sizes.roots) < self.num_roots
 
     def rows(self, sizes: Sizes, written: Buffers) -> MaskedRows:
         """The buffers, of which some may be written."""
@@ -91,7 +105,9 @@ class MaskedStore:
         """
         return self.sizes.wide if self.layout.has_wide_blocks(component) else self.sizes
 
-    def is_full(self, counts: Iterable[tf.Tensor], tails: Mapping[Place, tf.Tensor]) -> tf.Tensor:
+    def has_no_room(
+        self, counts: Iterable[tf.Tensor], tails: Mapping[Place, tf.Tensor]
+    ) -> tf.Tensor:
         """Whether there is no room for the frames of a space, or of a place; a bool scalar."""
         frames = [count > self.sizes.capacity for count in counts]
         shares = {key: share for key, share in self.layout.shares.items() if share > 1}
@@ -120,18 +136,22 @@ class MaskedStore:
                 found[key] = tf.broadcast_to(row, tf.shape(found[key]))
         return found
 
-    def empty_tables(self) -> dict[str, tf.Tensor]:
-        """Tables of zeros by name, of at least one row, since TensorFlow adds to no empty table.
+    def empty_tables(self) -> Buffers:
+        """Tables of zeros, of at least one row, since TensorFlow adds to no empty table.
 
         Rows are summed in float32 if they are half-precision.
         """
         types = self.layout.graph.table_types
         return {
-            name: tf.zeros(
+            ("table", name): tf.zeros(
                 [tf.maximum(rows, 1), *(types[name].shape or ())], wide(types[name].dtype)
             )
             for name, rows in self.rows_of_tables.items()
         }
+
+    def taken_tables(self) -> Tensors:
+        """Takes the tables with an index out of the buffers that are kept."""
+        return [self.done.pop(("table", name)) for name in self.rows_of_tables]
 
     def outputs(self, sweep: int) -> list[tf.Tensor]:
         """The results of a sweep for root tokens."""
@@ -142,5 +162,9 @@ class MaskedStore:
         return [self.of_roots(rows.all(key)) for key in keys]
 
     def of_roots(self, tensor: tf.Tensor) -> tf.Tensor:
-        """The rows of root tokens, which are the first frames."""
-        return tensor[: self.num_roots]
+        """The rows of root tokens."""
+        return tensor[: self.sizes.roots]
+
+    def give(self, rows: MaskedRows, key: Hashable, tensor: tf.Tensor) -> None:
+        """Writes values that the outside passes to root tokens, `[tokens, ...]`, padded."""
+        rows.write(key, self.roots, tensor, self.is_root)

@@ -9,6 +9,7 @@ place runs until its own queue is empty.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 
@@ -25,60 +26,65 @@ from kerasrec._src.schedule.sections import Component, Direction, Place, Queues,
 _SCALARS = ("counts", "heads", "tails", "steps", "fault")
 
 
-class FirstSweep:
-    """The first sweep.
+class Sweep:
+    """A sweep.
 
     Args:
-        store: The store, which takes the values that the sweep keeps.
+        store: The store, which has the values kept so far, and takes those of this sweep.
+        section: The section of the schedule.
     """
 
-    def __init__(self, store: MaskedStore):
-        self.store = store
-        self.layout, self.sizes = store.layout, store.sizes
-        self.specs = self.layout.buffer_specs(0)
+    def __init__(self, store: MaskedStore, section: Queues):
+        self.store, self.layout = store, store.layout
+        self.sweep = section.sweep
+        self.is_back = section.direction is Direction.BACK
+        self.specs = self.layout.buffer_specs(section.sweep)
 
-    def run(self, arguments: Tensors, num_roots: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Runs all frames, or as many as there is room for.
+    def run(self, given: Any) -> None:
+        """Runs the sweep.
 
         Args:
-            arguments: The arguments of the program, padded.
-            num_roots: The number of root tokens, an int32 scalar.
-
-        Returns:
-            Whether there was no room, and whether an op failed or a limit was met; bool scalars.
+            given: The values that the outside passes to root tokens, `[tokens, ...]` each, padded.
         """
-        state, store = self._begin(arguments, num_roots), self.store
+        raise NotImplementedError
+
+
+class FirstSweep(Sweep):
+    """The first sweep; it runs all frames, or as many as there is room for."""
+
+    def run(self, given: Tensors) -> None:
+        """Runs the sweep on the arguments of the program."""
+        state, store = self._begin(given), self.store
         for number, component in enumerate(self.layout.components):
             state = self._run_component(state, number, component)
         store.done |= state["buffers"]
         store.done |= {("trace", at): trace for at, trace in enumerate(state["traces"])}
-        store.tables, store.counts = state["tables"], state["counts"]
-        store.tails, store.steps = state["tails"], state["steps"]
-        return self._is_full(state), state["fault"] | tf.reduce_any(state["failed"])
+        store.counts, store.tails, store.steps = (
+            state[name] for name in ("counts", "tails", "steps")
+        )
+        store.is_full = self._is_full(state)
+        store.faults.append(state["fault"] | tf.reduce_any(state["failed"]))
 
-    def _begin(self, arguments: Tensors, num_roots: tf.Tensor) -> State:
+    def _begin(self, arguments: Tensors) -> State:
         """Returns the state before the first block: the root tokens are frames of the entry."""
-        entry, components, sizes = self.layout.graph.entry, self.layout.components, self.sizes
+        store, layout, sizes = self.store, self.layout, self.store.sizes
+        entry, num_roots = layout.graph.entry, store.num_roots
         # Not a constant: TensorFlow's bridge to XLA fails on constants that several loops pass on.
         zero = num_roots - num_roots
-        rows = self.store.rows(sizes, self.store.empty(self.specs))
-        roots = tf.range(tf.shape(arguments[0])[0])
-        is_root = roots < num_roots
-        known = dict(enumerate(arguments)) | self.layout.columns_of_roots(roots, zero)
-        write_frames(rows, self.layout, entry, roots, known, is_root)
-        of_roots = (entry, self.layout.results(entry))
+        rows = store.rows(sizes, {**store.empty(self.specs), **store.empty_tables()})
+        known = dict(enumerate(arguments)) | layout.columns_of_roots(store.roots, zero)
+        write_frames(rows, layout, entry, store.roots, known, store.is_root)
+        of_roots = (entry, layout.results(entry))
         return {
             "buffers": rows.finished(),
-            "counts": {
-                space: num_roots if space in of_roots else zero for space in self.layout.spaces
-            },
-            "heads": dict.fromkeys(self.layout.order, zero),
-            "tails": dict.fromkeys(self.layout.order, zero),
-            "steps": [zero for _ in components],
+            "counts": {space: num_roots if space in of_roots else zero for space in layout.spaces},
+            "heads": dict.fromkeys(layout.order, zero),
+            "tails": dict.fromkeys(layout.order, zero),
+            "steps": [zero for _ in layout.components],
             "traces": [
-                tf.zeros([len(places) * sizes.capacity + 1, 3], tf.int32) for places in components
+                tf.zeros([len(places) * sizes.capacity + 1, 3], tf.int32)
+                for places in layout.components
             ],
-            "tables": self.store.empty_tables(),
             # Whether a step has failed that makes calls; such steps might go on forever.
             "fault": zero > 0,
             # For each row of a block, whether another step has failed; asked at the end of the run.
@@ -123,7 +129,7 @@ class FirstSweep:
         return run_loop(goes_on, run, state, _SCALARS)
 
     def _is_full(self, state: State) -> tf.Tensor:
-        return self.store.is_full(state["counts"].values(), state["tails"])
+        return self.store.has_no_room(state["counts"].values(), state["tails"])
 
     def _waiting(self, state: State, key: Place) -> tf.Tensor:
         """The number of frames in the queue of a place, an int32 scalar."""
@@ -132,22 +138,19 @@ class FirstSweep:
         return end - state["heads"][key]
 
 
-class BlockSweep:
+class LaterSweep(Sweep):
     """A sweep whose blocks are known: any later one, and with `memo` the first.
 
     They are recorded for each component, under `("trace", number)`.
-
-    Args:
-        store: The store, which has the values kept so far, and takes those of this sweep.
-        section: The section of the schedule.
     """
 
-    def __init__(self, store: MaskedStore, section: Queues):
-        self.store = store
-        self.layout = store.layout
-        self.sweep = section.sweep
-        self.is_back = section.direction is Direction.BACK
-        self.specs = self.layout.buffer_specs(section.sweep)
+    def run(self, given: Any) -> None:
+        """Runs the sweep on values from the outside."""
+        store, entry = self.store, self.layout.graph.entry
+        rows = store.rows(store.sizes, store.empty(self.specs))
+        for number, tensor in enumerate(given):
+            store.give(rows, self.layout.input(entry, self.sweep, number), tensor)
+        self._run_from(rows.finished())
 
     def _run_from(self, buffers: Buffers) -> None:
         """Runs all blocks, from given buffers."""
@@ -203,25 +206,3 @@ class BlockSweep:
     def _run(self, block: MaskedBlock, segment: Segment) -> None:
         """Runs a segment on a block."""
         block.run_again(segment, self.sweep)
-
-
-class LaterSweep(BlockSweep):
-    """A later sweep, over the blocks that the first has recorded; arguments as for `BlockSweep`."""
-
-    def run(self, roots: tf.Tensor, is_root: tf.Tensor, given: Tensors) -> None:
-        """Runs the sweep.
-
-        Args:
-            roots: The frames to which the outside passes values, padded, int32 `[tokens]`.
-            is_root: Which of them are real, bool `[tokens]`.
-            given: The values that the outside passes, `[tokens, ...]` each.
-        """
-        self._run_from(self._begin(roots, is_root, given))
-
-    def _begin(self, roots: tf.Tensor, is_root: tf.Tensor, given: Tensors) -> Buffers:
-        """Returns the buffers before the first block."""
-        store, entry = self.store, self.layout.graph.entry
-        rows = store.rows(store.sizes, store.empty(self.specs))
-        for number, tensor in enumerate(given):
-            rows.write(self.layout.input(entry, self.sweep, number), roots, tensor, is_root)
-        return rows.finished()
