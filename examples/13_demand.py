@@ -1,6 +1,6 @@
 """Functions as arguments: values on demand, searches that stop early, and folds.
 
-A value is computed before it is passed to a function, even if the function never reads it. A
+A value is computed before it is passed to a function, if the function reads it for any token. A
 function that is passed runs only where it is called, and only for the tokens that call it. With
 this you can compute a value on demand (`kerasrec.lazy`), stop a search early (`kerasrec.any_of`),
 and write functions such as `map` and `fold`.

@@ -524,3 +524,114 @@ def test_what_is_not_lazy():
 
     with pytest.raises(kerasrec.TraceError, match="outside a recursive function"):
         kerasrec.lazy(lambda: 3)()
+
+
+# What a lazy value has computed is passed on.
+
+
+@kerasrec.recursive
+def sum_of_reads(n, x):
+    return kerasrec.cond(n == 0, lambda: 0.0, lambda: x() + sum_of_reads(n - 1, x))
+
+
+@pytest.mark.many
+def test_a_value_that_was_read_is_passed_on_as_it_is():
+    """fib(10) alone makes 177 calls. Nobody reads the value for n = 0, and it is not computed."""
+
+    @kerasrec.recursive
+    def walk(n, x):
+        return kerasrec.cond(n == 0, lambda: n, lambda: x() + walk(n - 1, x))
+
+    @kerasrec.recursive
+    def start(n, m):
+        return walk(n, kerasrec.lazy(lambda: fib(m)))
+
+    np.testing.assert_array_equal(start([4, 0, 1], [10, 10, 5]), [220, 0, 5])
+    assert start.run_trace(4, 10).num_calls == 1 + 5 + 177
+    assert start.run_trace(0, 10).calls["fib"] == 0
+
+
+@pytest.mark.many
+def test_each_branch_passes_on_what_it_has_computed():
+    @kerasrec.recursive
+    def below(n, x):
+        return kerasrec.cond(n == 0, lambda: x(), lambda: below(n - 1, x) + below(n - 1, x))
+
+    @kerasrec.recursive
+    def start(n, m, reads):
+        x = kerasrec.lazy(lambda: fib(m))
+        return kerasrec.cond(reads, lambda: x() + below(n, x), lambda: below(n, x))
+
+    np.testing.assert_array_equal(start([2, 2], [10, 10], [True, False]), [275, 220])
+    assert start.run_trace(2, 10, True).calls["fib"] == 177
+    assert start.run_trace(2, 10, False).calls["fib"] == 4 * 177
+
+
+@pytest.mark.many
+@pytest.mark.parametrize("engine", ["waves", "compiled", "scalar"])
+def test_gradients_of_a_value_that_is_passed_on(engine):
+    @kerasrec.recursive(engine=engine)
+    def start(n, y):
+        return sum_of_reads(n, kerasrec.lazy(lambda: tf.exp(y)))
+
+    y = tf.constant([1.0, 0.5])
+    with tf.GradientTape() as tape:
+        tape.watch(y)
+        total = start([3, 0], y)
+    np.testing.assert_allclose(total, [3 * np.exp(1.0), 0], rtol=1e-6)
+    np.testing.assert_allclose(tape.gradient(total, y), [3 * np.exp(1.0), 0], rtol=1e-6)
+
+
+@pytest.mark.many
+def test_rows_are_computed_again_and_memo_passes_on_nothing():
+    @kerasrec.recursive
+    def rows_sum(n, x):
+        return kerasrec.cond(
+            n == 0, lambda: n, lambda: tf.reduce_sum(x(), axis=1) + rows_sum(n - 1, x)
+        )
+
+    @kerasrec.recursive
+    def start(n):
+        return rows_sum(
+            n,
+            kerasrec.lazy(
+                lambda: tf.RaggedTensor.from_row_lengths(tf.ones_like(tf.repeat(n, n)), n)
+            ),
+        )
+
+    np.testing.assert_array_equal(start([2, 3]), [4, 9])
+
+    @kerasrec.recursive(memo=True)
+    def with_memo(n, m):
+        return sum_of_reads(n, kerasrec.lazy(lambda: tf.cast(fib(m), tf.float32)))
+
+    np.testing.assert_array_equal(with_memo([4, 2], [10, 5]), [220, 10])
+
+
+@pytest.mark.many
+def test_a_new_one_for_each_call_is_refused_with_a_way_out():
+    @kerasrec.recursive
+    def last(n, x):
+        return kerasrec.cond(
+            n == 0, lambda: x(), lambda: last(n - 1, kerasrec.lazy(lambda: fib(n)))
+        )
+
+    @kerasrec.recursive
+    def start(n):
+        return last(n, kerasrec.lazy(lambda: fib(n)))
+
+    with pytest.raises(kerasrec.TraceError, match=r"or pass kerasrec.functions\(\[...\]\)\[0\]"):
+        start(3)
+
+    def later(n):
+        return kerasrec.functions([lambda: fib(n)])[0]
+
+    @kerasrec.recursive
+    def last_value(n, x):
+        return kerasrec.cond(n == 0, lambda: x(), lambda: last_value(n - 1, later(n)))
+
+    @kerasrec.recursive
+    def start_value(n):
+        return last_value(n, later(n))
+
+    np.testing.assert_array_equal(start_value([0, 3, 8]), [0, 1, 1])

@@ -25,6 +25,7 @@ import tensorflow as tf
 
 from kerasrec._src.autograph import not_converted
 from kerasrec._src.errors import SignatureError, TraceError
+from kerasrec._src.graph.types import Kind
 from kerasrec._src.trace.captured import Captured, with_tensors
 from kerasrec._src.trace.conditional import as_int32, choose, predicate_of
 from kerasrec._src.trace.rows import Scope
@@ -210,23 +211,45 @@ class FunctionValue:
 
 
 class Lazy:
-    """The result of `kerasrec.lazy`; calling it returns the value."""
+    """The result of `kerasrec.lazy`; calling it returns the value.
 
-    def __init__(self, function: Callable[[], Any]):
+    Args:
+        function: Computes the value.
+        is_computed: Whether the function only returns what another body has computed.
+    """
+
+    def __init__(self, function: Callable[[], Any], is_computed: bool = False):
         self.python_function = function
-        self._found: WeakKeyDictionary[Tracer, list[tuple[Scope, Any]]] = WeakKeyDictionary()
+        self._is_computed = is_computed
+        self._found: WeakKeyDictionary[Tracer, list[tuple[Scope, Any, Lazy]]] = WeakKeyDictionary()
 
     @not_converted
     def __call__(self) -> Any:
         """Returns the value, computed for the tokens of the branch that reads it."""
         tracer = tracer_for("The value of kerasrec.lazy")
         found = self._found.setdefault(tracer, [])
-        for scope, value in found:
+        for scope, value, _ in found:
             if tracer.scope[: len(scope)] == scope:
                 return value
         value = self.python_function()
-        found.append((tracer.scope, value))
+        found.append((tracer.scope, value, Lazy(lambda: value, is_computed=True)))
         return value
+
+    def passed_by(self, tracer: Tracer) -> Lazy:
+        """Returns what a body passes on: the value itself, if it has computed it for these tokens.
+
+        Ragged rows, and tensors without a value for each token, cannot be passed on in this way.
+        """
+        if self._is_computed:
+            return self
+        for scope, value, computed in self._found.get(tracer, ()):
+            tensors = [part for part in tf.nest.flatten(value) if not isinstance(part, int | float)]
+            if tracer.scope[: len(scope)] == scope and all(
+                isinstance(part, tf.Tensor) and tracer.kind(part) is not Kind.WAVE
+                for part in tensors
+            ):
+                return computed
+        return self
 
     @property
     def settings(self) -> tuple[Any, ...]:
@@ -259,9 +282,10 @@ def lazy(function: Any) -> Lazy:
     ```
 
     In one body, the value is computed once for all reads in the same branch and in branches inside
-    that branch. If the body passes it on to another function, that function computes it again. A
-    recursive function that takes a lazy value, or any other function, is traced once for each one
-    that is passed to it.
+    that branch. Calls in these branches that the body makes after the first read pass on the value
+    that was computed, so all readers share it. If a call passes it on before that, each function
+    that reads it computes it. A recursive function that takes a lazy value, or any other function,
+    is traced once for each one that is passed to it.
 
     Args:
         function: A function without arguments that computes the value. It may call recursive

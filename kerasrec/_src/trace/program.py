@@ -20,6 +20,7 @@ from kerasrec._src.graph.graph import FunctionGraphs
 from kerasrec._src.graph.types import Kind, Type
 from kerasrec._src.trace.build import build
 from kerasrec._src.trace.function_state import Code, FunctionState, numbered
+from kerasrec._src.trace.function_values import Lazy
 from kerasrec._src.trace.mistakes import EndlessLoopError, check_what_is_left, finding_mistakes
 from kerasrec._src.trace.same_nest import covers, same_nest
 from kerasrec._src.trace.signature import (
@@ -338,6 +339,9 @@ class _Tracing:
         self, tracer: Tracer, function: Traceable, args: tuple[Any, ...]
     ) -> tuple[FunctionState, list[tf.Tensor], Any, list[Type]]:
         """Returns a call's callee, its argument tensors, and the structure and types it returns."""
+        has_memo = getattr(self.states[0].function, "memo", False)  # There, floats cannot differ.
+        if not has_memo and any(isinstance(leaf, Lazy) for leaf in tf.nest.flatten(args)):
+            args = tf.nest.map_structure(partial(_passed_by, tracer), args)
         flat = tensors_in(args)
         same = [state for state in self.states if state.function is function]
         name = function.name
@@ -353,3 +357,8 @@ class _Tracing:
             if wanted != types[place] and tracer.kind(tensors[place]) is Kind.TOKEN:
                 tensors[place] = tf.ensure_shape(tensors[place], wanted.tensor_shape())
         return state, tensors, *self.returns_of(state)
+
+
+def _passed_by(tracer: Tracer, argument: Any) -> Any:
+    """Returns what a body passes on for an argument of a call."""
+    return argument.passed_by(tracer) if isinstance(argument, Lazy) else argument

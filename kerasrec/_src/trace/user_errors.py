@@ -111,7 +111,8 @@ _NEVER_THE_SAME = {
     False: (
         "function",
         "If it passes a new function to each call of itself, this never ends: define the function "
-        "outside, or pass on the one that was passed.",
+        "outside, pass on the one that was passed, or pass kerasrec.functions([...])[0], a value "
+        "that takes along the tensors that the function reads.",
     ),
 }
 
