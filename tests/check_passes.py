@@ -25,18 +25,18 @@ import numpy as np
 import tensorflow as tf
 
 from kerasrec._src.emit.limits import Limits
-from kerasrec._src.engine.scheduled import Scheduled
+from kerasrec._src.engine.program import Program
 from kerasrec._src.engine.shared import shared_tensors, with_cotangents
 from kerasrec._src.errors import GraphError
 from kerasrec._src.function.arguments import Arguments
-from kerasrec._src.function.runner import Runner
+from kerasrec._src.function.concrete_function import ConcreteFunction
 from kerasrec._src.graph.carried import with_carried
 from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.graph.interpreter import interpret
 from kerasrec._src.graph.nodes import SumCotangent, SumKey, name_of, operations
 from kerasrec._src.graph.values import Value
-from kerasrec._src.schedule.build import build
-from kerasrec._src.schedule.passes import Pass, default_passes, optimize
+from kerasrec._src.options import Options
+from kerasrec._src.schedule.passes import Pass, default_passes
 from kerasrec._src.trace.functions import unrepeatable_op
 from kerasrec._src.transform import primitives
 from kerasrec._src.transform.extend import extend
@@ -49,16 +49,16 @@ _TOLERANCE = {2: 1e-2, 4: 1e-3, 8: 1e-8}  # by the bytes of a float
 @contextlib.contextmanager
 def checked_passes() -> Iterator[None]:
     """Checks the passes of each program at its first eager call."""
-    run, checked = Runner.run, set()
+    run, checked = ConcreteFunction.run, set()
 
-    def run_checked(runner: Runner, given: Arguments) -> Any:
-        if tf.executing_eagerly() and runner not in checked:
-            checked.add(runner)
-            compiled, program = runner.compiled, runner.compiled.program
-            check_passes(compiled.tagged, program.graph, given.tokens(), program.limits)
-        return run(runner, given)
+    def run_checked(function: ConcreteFunction, given: Arguments) -> Any:
+        if tf.executing_eagerly() and function not in checked:
+            checked.add(function)
+            program = function.executable.program
+            check_passes(function.tagged, program.graph, given.tokens(), program.limits)
+        return run(function, given)
 
-    with mock.patch.object(Runner, "run", run_checked):
+    with mock.patch.object(ConcreteFunction, "run", run_checked):
         yield
 
 
@@ -105,8 +105,10 @@ def check_passes(
         _compare("simplify", true, _interpreted(whole, given, cotangents))
     if passes is None:
         passes = default_passes(recomputes=True)
-    for name, waves in _with_each(extended, passes):
-        _compare(name, _run(waves, given, cotangents, limits), true)
+    for count in range(1 + len(passes)):
+        program = Program(extended, limits, Options(), passes[:count])
+        name = getattr(passes[count - 1], "__name__", repr(passes[count - 1])) if count else "build"
+        _compare(name, _run(program, given, cotangents), true)
 
 
 def _not_simplified(tagged: TaggedGraph) -> TaggedGraph:
@@ -115,15 +117,6 @@ def _not_simplified(tagged: TaggedGraph) -> TaggedGraph:
         mock.patch.object(primitives, "sum_of_broadcast", lambda node: None),
     ):
         return extend(tagged)
-
-
-def _with_each(extended: TaggedGraph, passes: Sequence[Pass]) -> Iterator[tuple[str, Scheduled]]:
-    """The program with one more pass each time, and the name of the last pass."""
-    schedule = build(extended)
-    yield "build", Scheduled(extended, schedule)
-    for one in passes:
-        schedule = optimize(schedule, [one])
-        yield getattr(one, "__name__", repr(one)), Scheduled(extended, schedule)
 
 
 @dataclass
@@ -197,16 +190,14 @@ def _interpreted(
     return _Found(_values(run.outputs, run.tables), _gradients(run.gradients, run.shared_gradients))
 
 
-def _run(
-    program: Scheduled, given: Sequence[np.ndarray], cotangents: _Cotangents | None, limits: Limits
-) -> _Found:
-    """The results of a program that is run by waves."""
+def _run(program: Program, given: Sequence[np.ndarray], cotangents: _Cotangents | None) -> _Found:
+    """The results of a program that is run in waves."""
     graph = program.graph
     keys: list[Value] = []
 
     def run() -> tuple[Any, ...]:
         shared = shared_tensors(graph)
-        waves = program.run(shared, limits)
+        waves = program.in_waves(shared)
         arguments = with_carried(graph, [tf.constant(item) for item in given])
         forward = waves.forward(arguments)
         if cotangents is None:

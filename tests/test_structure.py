@@ -18,6 +18,7 @@ PACKAGE = ROOT / "kerasrec" / "_src"
 
 # A module imports from its own folder and from folders and modules before it.
 ORDER = [
+    "options",
     "ops",
     "graph",
     "trace",
@@ -31,9 +32,8 @@ ORDER = [
     "frames",
     "engine",
     "inspect",
-    "options",
-    "compile",
     "function",
+    "compile",
     "recursive",
     "public",
     "layers",
@@ -83,7 +83,7 @@ ALONE = {
 # return, and whether a cell draws random numbers.
 EXCEPTIONS = {
     "graph/graph.py": {"kerasrec._src.inspect.drawable", "kerasrec._src.inspect.scopes"},
-    "layers/*.py": {"kerasrec._src.engine.execution_plan", "kerasrec._src.graph.graph"},
+    "layers/*.py": {"kerasrec._src.engine.choice", "kerasrec._src.graph.graph"},
     "layers/inputs.py": {
         "kerasrec._src.graph.nodes",
         "kerasrec._src.trace.functions",

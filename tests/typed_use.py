@@ -13,7 +13,7 @@ from nltk import Tree
 from typing_extensions import assert_type
 
 import kerasrec
-from kerasrec._src.engine.execution_plan import ExecutionPlan
+from kerasrec._src.engine.choice import ExecutionPlan
 from kerasrec._src.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec._src.inspect.run_trace import RunTrace
 from kerasrec.datasets import EncodedTree, Treebank, TreeOrder

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
+import tensorflow as tf
 
-from kerasrec._src.engine.choice import ENGINES, EngineOptions
-from kerasrec._src.engine.instances import checked_instances
 from kerasrec._src.errors import TraceError
 
+Engine: TypeAlias = Literal["auto", "waves", "compiled", "scalar"]
 MemoOption: TypeAlias = Literal[True, False, "batch"]
 # The least value of an option, and what a message adds to it; some may be tensors or None instead.
-LEAST = {
+_LEAST = {
     "parallel_tokens": (1, ", or None for all"),
     "xla_calls": (1, ", for the call from outside, or None"),
     "xla_row_length": (1, ", or None"),
@@ -23,11 +24,11 @@ LEAST = {
 
 
 @dataclass(kw_only=True, eq=False)
-class Options(EngineOptions):
+class Options:
     """What a recursive function is told besides its Python function; see `kerasrec.recursive`.
 
     Raises:
-        TraceError: an option has a value that it cannot have.
+        TraceError: An option has a value that it cannot have.
     """
 
     returns: Any = None
@@ -35,11 +36,19 @@ class Options(EngineOptions):
     max_depth: int = 200_000
     max_width: int = 1 << 23
     max_memory: int | None = None
+    engine: Engine = "auto"
+    parallel_tokens: int | None = None
+    xla_calls: int | tf.Tensor | None = None
+    xla_row_length: int | tf.Tensor | None = None
+    xla_entries: int | tf.Tensor | None = None
+    max_xla_sizes: int = 32
     recompute: bool = False
+    instances: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        if self.engine not in ENGINES:
-            raise TraceError(f"engine is {self.engine!r}; it must be one of {', '.join(ENGINES)}.")
+        engines = get_args(Engine)
+        if self.engine not in engines:
+            raise TraceError(f"engine is {self.engine!r}; it must be one of {', '.join(engines)}.")
         if self.memo not in get_args(MemoOption):
             raise TraceError(f"memo is {self.memo!r}; it must be True, False or 'batch'.")
         for name, num_bits in (("max_depth", 31), ("max_width", 31), ("max_memory", 63)):
@@ -52,21 +61,60 @@ class Options(EngineOptions):
                     f"{(1 << num_bits) - 1}{or_none}."
                 )
             setattr(self, name, int(number))
-        for name, (least, reason) in LEAST.items():
+        for name, (least, reason) in _LEAST.items():
             number = getattr(self, name)
             if isinstance(number, int | float | np.number) and number < least:
                 raise TraceError(f"{name} is {number}; it must be at least {least}{reason}.")
-        self.instances = checked_instances(self.instances)
+        self._check_names_of_instances()
+        self.instances = tuple(self.instances)
         if self.instances:
             self._check_that_waves_run()
 
-    def of_engines(self) -> EngineOptions:
-        """Returns a copy of those that matter when an engine is chosen.
+    def alone(self) -> Options:
+        """Returns a copy without what a subclass adds.
 
         A program keeps it, and must not keep the function that keeps the program.
         """
-        names = [field.name for field in fields(EngineOptions)]
-        return EngineOptions(**{name: getattr(self, name) for name in names})
+        return Options(**{field.name: getattr(self, field.name) for field in fields(Options)})
+
+    def check_that_instances_are_there(self, function: str) -> None:
+        """Checks that all devices that `instances` names exist; the error lists those that do.
+
+        TensorFlow would run the part of a missing device on another one, without saying so.
+
+        Args:
+            function: The function's name.
+
+        Raises:
+            TraceError: If this process knows no device of a given name.
+        """
+        there = [device.name for device in tf.config.list_logical_devices()]
+        specs = [tf.DeviceSpec.from_string(name) for name in there]
+        for name in self.instances:
+            wanted = tf.DeviceSpec.from_string(name)
+            if not any(spec.make_merged_spec(wanted) == spec for spec in specs):
+                raise TraceError(
+                    f"{function} has an instance on {name}, and there is no such device. There are "
+                    f"{', '.join(there)}. A task is there after "
+                    "tf.config.experimental_connect_to_cluster; several logical devices, after "
+                    "tf.config.set_logical_device_configuration."
+                )
+
+    def _check_names_of_instances(self) -> None:
+        names = self.instances
+        if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+            raise TraceError(
+                f"instances is {names!r}; it must be a list of names of devices or tasks, such as "
+                "['/GPU:0', '/GPU:1'] or ['/job:worker/task:0', '/job:worker/task:1']."
+            )
+        for name in names:
+            try:
+                tf.DeviceSpec.from_string(name)
+            except ValueError:
+                raise TraceError(
+                    f"instances has {name!r}, which is no name of a device or task, such as "
+                    "'/GPU:0' or '/job:worker/task:1'."
+                ) from None
 
     def _check_that_waves_run(self) -> None:
         if self.engine not in ("auto", "waves"):

@@ -17,19 +17,17 @@ import keras
 import tensorflow as tf
 
 from kerasrec._src.autograph import not_converted
-from kerasrec._src.compile import Compiled, compile_function
-from kerasrec._src.emit.limits import Limits, memory_of_machine
-from kerasrec._src.engine.choice import Engine
-from kerasrec._src.engine.execution_plan import ExecutionPlan
+from kerasrec._src.compile import compile_function
+from kerasrec._src.engine.choice import ExecutionPlan
 from kerasrec._src.errors import SentenceFirst, TraceError
 from kerasrec._src.function.arguments import Arguments, arguments_of, bind, keyword_only
 from kerasrec._src.function.cache import Cache
+from kerasrec._src.function.concrete_function import ConcreteFunction
 from kerasrec._src.function.methods import Methods, importable_name
-from kerasrec._src.function.runner import Runner
 from kerasrec._src.function.tables import TableRuns
 from kerasrec._src.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec._src.inspect.run_trace import RunTrace
-from kerasrec._src.options import MemoOption, Options
+from kerasrec._src.options import Engine, MemoOption, Options
 from kerasrec._src.trace.ragged import call
 from kerasrec._src.trace.signature import Signature
 from kerasrec._src.trace.source import is_written_in_python, name_of
@@ -172,22 +170,22 @@ class RecursiveFunction(Options):
     @not_converted
     def function_graphs(self, *args: Any, **kwargs: Any) -> FunctionGraphs:
         """Returns the graph of each function, before tagging, to print or draw."""
-        return self._compiled(args, kwargs).graphs
+        return self._called_with(args, kwargs).graphs
 
     @not_converted
     def tagged_graph(self, *args: Any, **kwargs: Any) -> TaggedGraph:
         """Returns the static tagged graph of the program, to print or draw."""
-        return self._compiled(args, kwargs).tagged
+        return self._called_with(args, kwargs).tagged
 
     @not_converted
     def extended_graph(self, *args: Any, **kwargs: Any) -> TaggedGraph:
         """Returns the tagged graph with its gradient, to print or draw."""
-        return self._compiled(args, kwargs).program.graph
+        return self._called_with(args, kwargs).executable.graph
 
     @not_converted
     def execution_plan(self, *args: Any, **kwargs: Any) -> ExecutionPlan:
         """Returns which engine runs the program and why, and what runs in which wave, to print."""
-        return self._compiled(args, kwargs).program.execution_plan
+        return self._called_with(args, kwargs).executable.plan
 
     @not_converted
     def run_trace(self, *args: Any, **kwargs: Any) -> RunTrace:
@@ -202,7 +200,7 @@ class RecursiveFunction(Options):
                 "runs yet. Call it outside of tf.function and of recursive functions."
             )
         given = arguments_of(self, args, kwargs)
-        return self._runner(given.signature).record(given)
+        return self._under(given.signature).record(given)
 
     def clear_cache(self) -> None:
         """Forgets all signatures; the next call compiles again.
@@ -239,19 +237,13 @@ class RecursiveFunction(Options):
         return self.python_function(*args[:count], **dict(zip(names, args[count:], strict=True)))
 
     def _run(self, given: Arguments) -> tuple[Any, dict[str, tf.Tensor]]:
-        return self._runner(given.signature).run(given)
+        return self._under(given.signature).run(given)
 
-    def _runner(self, signature: Signature) -> Runner:
-        return self._cache.get(
-            signature, lambda key: compile_function(self, key, self._bounds(), self)
-        )
+    def _under(self, signature: Signature) -> ConcreteFunction:
+        return self._cache.get(signature, lambda key: compile_function(self, key, self))
 
-    def _bounds(self) -> Limits:
-        memory = memory_of_machine() if self.max_memory is None else self.max_memory
-        return Limits(self.name, self.max_depth, self.max_width, memory)
-
-    def _compiled(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Compiled:
-        return self._runner(arguments_of(self, args, kwargs).signature).compiled
+    def _called_with(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ConcreteFunction:
+        return self._under(arguments_of(self, args, kwargs).signature)
 
     @property
     def _instance(self) -> Any:
@@ -261,7 +253,7 @@ class RecursiveFunction(Options):
     @property
     def settings(self) -> tuple[Any, ...]:
         """The options of the decorator."""
-        return tuple(getattr(self, field.name) for field in dataclasses.fields(Options))
+        return tuple(vars(self.alone()).values())
 
     def with_function(self, python_function: Callable[..., Any]) -> RecursiveFunction:
         """The same options for another Python function."""

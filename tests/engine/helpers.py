@@ -9,15 +9,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 import tensorflow as tf
 
-from kerasrec._src.compile import lower
 from kerasrec._src.datatypes.made_values import PREFIX as MADE
 from kerasrec._src.emit.limits import Limits
-from kerasrec._src.engine.choice import EngineOptions
 from kerasrec._src.engine.executable import Executable
+from kerasrec._src.engine.program import Program as Lowered
 from kerasrec._src.engine.shared import shared_tensors
 from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.graph.interpreter import Interpretation, interpret
+from kerasrec._src.options import Options
 from kerasrec._src.schedule.passes import default_passes
+from kerasrec._src.transform.extend import extend
 from tests.programs import Program
 
 # For half precision, four roundings.
@@ -86,7 +87,8 @@ def lowered(
     graph = program.function.tagged_graph(*program.inputs)
     limits = Limits(program.name, 100_000, 1 << 23, 1 << 40)
     passes = default_passes(recompute) if passes is None else passes
-    return lower(graph, limits, EngineOptions(**options), passes, by_queues, recomputes=recompute)
+    given = Options(recompute=recompute, **options)
+    return Executable(Lowered(extend(graph), limits, given, passes, by_queues))
 
 
 def traced(program: Program, is_open: bool = False, **options) -> Callable:
@@ -100,8 +102,7 @@ def traced(program: Program, is_open: bool = False, **options) -> Callable:
     made = lowered(program, **options)
 
     def run(*flat):
-        outcome, _ = made.run(flat)
-        return tuple(outcome.outputs), outcome.tables
+        return made.run(*flat)[:2]
 
     specs = [tf.TensorSpec([None, *item.shape[1:]], item.dtype) for item in program.flat_inputs]
     return tf.function(run, autograph=False, input_signature=specs if is_open else None)
@@ -120,8 +121,7 @@ def traced_within_xla(program: Program, calls: int) -> Callable:
 
     @tf.function(autograph=False, jit_compile=True)
     def run(*flat):
-        outcome, _ = made.within_xla().run(flat)
-        return tuple(outcome.outputs), outcome.tables
+        return made.within_xla().run(*flat)[:2]
 
     return run
 
@@ -146,8 +146,8 @@ def run_one(program: Program, **options) -> Run:
 
     @tf.function(autograph=False)
     def run(*flat):
-        outcome, _ = made.run([tf.expand_dims(item, 0) for item in flat])
-        return tuple(tf.squeeze(item, 0) for item in outcome.outputs), outcome.tables
+        outputs, tables, _ = made.run(*[tf.expand_dims(item, 0) for item in flat])
+        return tuple(tf.squeeze(item, 0) for item in outputs), tables
 
     def result(inputs: Sequence) -> tuple[list, dict]:
         outputs, tables = run(*[tf.squeeze(item, 0) for item in inputs])

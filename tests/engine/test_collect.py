@@ -5,10 +5,12 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec._src.compile import lower
 from kerasrec._src.emit.limits import Limits
-from kerasrec._src.engine.choice import EngineOptions
+from kerasrec._src.engine.executable import Executable
+from kerasrec._src.engine.program import Program
 from kerasrec._src.graph.interpreter import interpret
+from kerasrec._src.options import Options
+from kerasrec._src.transform.extend import extend
 
 
 @kerasrec.recursive
@@ -68,8 +70,8 @@ def test_called():
 def test_by_every_engine(options, by_queues):
     graph = collatz.tagged_graph(*arguments())
     limits = Limits("collatz", 1000, 1000, 1 << 40)
-    program = lower(graph, limits, EngineOptions(**options), by_queues=by_queues)
-    check(tf.function(lambda *given: program.run(given)[0].tables, autograph=False)(*arguments()))
+    program = Executable(Program(extend(graph), limits, Options(**options), by_queues=by_queues))
+    check(tf.function(lambda *given: program.run(*given)[1], autograph=False)(*arguments()))
 
 
 @pytest.mark.many

@@ -12,9 +12,10 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec._src.compile import lower
 from kerasrec._src.emit.limits import Limits
-from kerasrec._src.engine.choice import EngineOptions
+from kerasrec._src.engine.executable import Executable
+from kerasrec._src.engine.program import Program
+from kerasrec._src.options import Options
 from kerasrec._src.schedule.build import build
 from kerasrec._src.schedule.instructions import HandOn, Return, Wait
 from kerasrec._src.transform.extend import extend
@@ -342,12 +343,13 @@ def test_entries_of_rows_that_only_the_gradient_keeps():
         return tf.reduce_sum(entries, axis=1)
 
     graph = total.tagged_graph(np.int32([0, 1, 2]), np.float32([[1], [2], [3]]))
-    program = lower(graph, Limits("total", 9, 9, 1 << 30), EngineOptions(), by_queues=True)
+    limits = Limits("total", 9, 9, 1 << 30)
+    program = Executable(Program(extend(graph), limits, Options(), by_queues=True))
 
     @tf.function(autograph=False)
     def gradient(x):
-        outcome, _ = program.run([tf.constant([0, 1, 2]), x])
-        return tf.gradients(outcome.outputs[0], x)
+        outputs, _, _ = program.run(tf.constant([0, 1, 2]), x)
+        return tf.gradients(outputs[0], x)
 
     np.testing.assert_allclose(gradient(tf.constant([[1.0], [2.0], [3.0]]))[0], [[5], [7.5], [0]])
 

@@ -13,17 +13,18 @@ import numpy as np
 import tensorflow as tf
 
 import kerasrec
-from kerasrec._src.compile import lower
 from kerasrec._src.emit.limits import Limits
-from kerasrec._src.engine.choice import EngineOptions
 from kerasrec._src.engine.executable import Executable
+from kerasrec._src.engine.program import Program as Lowered
 from kerasrec._src.engine.shared import shared_tensors
 from kerasrec._src.frames.rows_xla.ops import obstacles
 from kerasrec._src.graph.carried import tables_of_roots
 from kerasrec._src.graph.interpreter import interpret
 from kerasrec._src.graph.nodes import RowsOfRoots
+from kerasrec._src.options import Options as OptionsOfDecorator
 from kerasrec._src.schedule.passes import WAVE_PASSES, default_passes
 from kerasrec._src.schedule.passes.among_instances import among_instances
+from kerasrec._src.transform.extend import extend
 from tests.frames.helpers import never_by_waves
 from tests.fuzz.plain import (
     Result,
@@ -211,10 +212,10 @@ class Run:
 
         def run(arguments: list, cotangents: list) -> tuple:
             sources = self._sources(arguments)
-            outcome, _ = lowered.run(arguments)
-            found, given = self._pairs(outcome.outputs, outcome.tables, cotangents)
+            outputs, tables, _ = lowered.run(*arguments)
+            found, given = self._pairs(outputs, tables, cotangents)
             gradients = tf.gradients(found, sources, given) if found else [None] * len(sources)
-            return outcome.outputs, dict(outcome.tables), _dense(gradients, sources)
+            return outputs, tables, _dense(gradients, sources)
 
         none = [
             [tf.TensorSpec([None, *item.shape[1:]], item.dtype) for item in found(self.program, ())]
@@ -227,14 +228,18 @@ class Run:
         options = self.options
         limits = Limits(self.program.entry.name, options.max_depth or 100_000, 1 << 23, 1 << 40)
         passes = PASSES[options.passes]
-        return lower(
-            self.function.tagged_graph(*self.packed(arguments_of(self.program, ()))),
+        program = Lowered(
+            extend(self.function.tagged_graph(*self.packed(arguments_of(self.program, ())))),
             limits,
-            EngineOptions(engine=options.engine, parallel_tokens=options.parallel_tokens),
+            OptionsOfDecorator(
+                engine=options.engine,
+                parallel_tokens=options.parallel_tokens,
+                recompute=options.recompute,
+            ),
             default_passes(options.recompute) if passes is None else passes,
             by_queues=options.in_queues,
-            recomputes=options.recompute,
         )
+        return Executable(program)
 
     def extended_graph(self) -> Any:
         return self.function.extended_graph(*self.packed(arguments_of(self.program, ())))

@@ -19,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 
 import kerasrec
-from kerasrec._src.engine.choice import Engine
+from kerasrec._src.options import Engine
 from tests.fuzz.typed import Typed
 
 WEIGHT = 0.7

@@ -16,6 +16,7 @@ from kerasrec._src.emit.results import State
 from kerasrec._src.errors import WITHOUT_FRAMES
 from kerasrec._src.graph.carried import NUM_LABELS
 from kerasrec._src.graph.graph import TaggedGraph
+from kerasrec._src.options import Options
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,12 @@ class Limits:
     max_depth: int
     max_width: int
     max_memory: int
+
+    @classmethod
+    def of(cls, name: str, options: Options) -> Limits:
+        """Returns the limits that a function's options set."""
+        memory = memory_of_machine() if options.max_memory is None else options.max_memory
+        return cls(name, options.max_depth, options.max_width, memory)
 
     def allow(self, depth: tf.Tensor, width: tf.Tensor, memory: tf.Tensor) -> tf.Tensor:
         """Returns whether a wave may run.

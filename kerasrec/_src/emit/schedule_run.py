@@ -14,6 +14,7 @@ from kerasrec._src.emit.control_flow import with_open_tokens
 from kerasrec._src.emit.limits import Limits
 from kerasrec._src.emit.registers import Registers
 from kerasrec._src.emit.results import Given, Outcome, Tensors
+from kerasrec._src.emit.run import Run
 from kerasrec._src.emit.sums import Sums
 from kerasrec._src.graph.fire import fire
 from kerasrec._src.graph.graph import TaggedGraph, order_of
@@ -25,7 +26,7 @@ from kerasrec._src.schedule.sections import Loop, Section
 
 
 @dataclass(eq=False)
-class ScheduleRun:
+class ScheduleRun(Run):
     """One run of a schedule; all derivatives read the values that it keeps.
 
     Subclasses define how loops run, and `store`, where segments save values for each other.
@@ -55,7 +56,7 @@ class ScheduleRun:
         raise NotImplementedError
 
     def forward(self, arguments: Tensors) -> Outcome:
-        """Runs sweep 0 on flat arguments, `[tokens, ...]` each."""
+        """Runs sweep 0."""
         if not self.schedule.has_loops:
             self.limits.check_width(num_rows(arguments[0]))
         self.shared = with_prepared(self.shared, self.schedule.prepared_for([0]))
@@ -65,12 +66,7 @@ class ScheduleRun:
             return Outcome({0: outputs}, sums.tables())
 
     def backward(self, given: Given, shared: dict[Value, tf.Tensor]) -> Outcome:
-        """Runs all sweeps after the first; may be called several times after `forward`.
-
-        Args:
-            given: The values that come from outside for these sweeps.
-            shared: The tensors of SHARED values, including the cotangents of sums over all tokens.
-        """
+        """Runs all sweeps after the first, on a copy: it may be called several times."""
         run = copy.copy(self)
         run.store = self.store.copy()
         sweeps = range(1, 1 + len(given))

@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
+import html
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, TypeAlias, get_args
 
 import tensorflow as tf
 
 from kerasrec._src import host
-from kerasrec._src.emit.limits import Limits
-from kerasrec._src.emit.results import Given, Outcome, Tensors
-from kerasrec._src.engine.scheduled import BoundedRun, Scheduled
+from kerasrec._src.emit.run import Run
+from kerasrec._src.engine.program import Program, SharedTensors
 from kerasrec._src.errors import TraceError
-from kerasrec._src.frames.rows_xla.compiled_run import CompiledRun, RunWithinXla
-from kerasrec._src.frames.rows_xla.memo_run import MemoCompiledRun
 from kerasrec._src.frames.rows_xla.ops import obstacles as compiled_obstacles
-from kerasrec._src.frames.rows_xla.room import Bounds
 from kerasrec._src.frames.rows_xla.sizes import KnownSizes
-from kerasrec._src.graph.graph import TaggedGraph
-from kerasrec._src.graph.values import Value
+from kerasrec._src.graph.graph import TaggedGraph, order_of
 from kerasrec._src.ops.table import Is, has
-from kerasrec._src.scalar.scalar_run import ScalarRun, gradient_obstacles, obstacles
+from kerasrec._src.scalar.scalar_run import gradient_obstacles, obstacles
 from kerasrec._src.schedule.schedule import Schedule
-
-InBlocks: TypeAlias = Callable[[TaggedGraph], tuple[Schedule, Schedule | None]]
-"""A function that makes the schedule in blocks of an extended graph. The second schedule leaves out
-the gradient; there is one if the gradient runs the values again instead of keeping them."""
-
-Engine: TypeAlias = Literal["auto", "waves", "compiled", "scalar"]
-ENGINES = get_args(Engine)
 
 # TensorFlow divides even a small product among threads, and waits for all of them. On two cores,
 # a TreeLSTM of 150 units trains faster with one thread for each op, and one of 300 units slower:
@@ -40,117 +28,107 @@ _SMALL = 1 << 18
 _THREADS = "TF_NUM_INTRAOP_THREADS"
 
 
-@dataclass(kw_only=True, eq=False)
-class EngineOptions:
-    """The user's options for engines; see `kerasrec.recursive`."""
-
-    engine: Engine = "auto"
-    parallel_tokens: int | None = None
-    xla_calls: int | tf.Tensor | None = None
-    xla_row_length: int | tf.Tensor | None = None
-    xla_entries: int | tf.Tensor | None = None
-    max_xla_sizes: int = 32
-    instances: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
-class EngineChoice:
-    """An engine, and why it was chosen.
+@dataclass(frozen=True, eq=False)
+class ExecutionPlan:
+    """How a recursive function runs for some signature; it prints.
 
     Args:
-        name: "waves", "compiled" or "scalar".
-        run: Makes a run from the tensors of SHARED values and the limits.
-        reason: The reason for the choice, in words for the user.
-        schedule: The schedule that the engine runs; for "scalar", the one that waves would run.
+        engine: The engine: "waves", "compiled" or "scalar".
+        reason: Why this engine runs the program.
+        program: The program.
+        run: Makes a run from the tensors of SHARED values.
+        advice: What may make it faster on this machine; empty if nothing is known, or if you chose
+          the engine.
         known: The sizes for which XLA has compiled the program, if it compiles once for each size.
-        advice: What may make the program faster on this machine; empty if nothing is known.
     """
 
-    name: str
-    run: Any
+    engine: str
     reason: str
-    schedule: Schedule
-    known: KnownSizes | None = None
+    program: Program
+    run: Callable[[SharedTensors], Run]
     advice: str = ""
+    known: KnownSizes | None = None
+
+    @property
+    def schedule(self) -> Schedule:
+        """What runs when, on which tokens, and what is kept for the gradient.
+
+        For "scalar", it is how waves would run it.
+        """
+        return self.program.blocks if self.engine == "compiled" else self.program.schedule
+
+    @property
+    def summary(self) -> str:
+        """Engine, reason and advice, in one line."""
+        advice = f"; {self.advice}" if self.advice else ""
+        return f"engine: {self.engine}, {self.reason}{advice}"
+
+    def __str__(self) -> str:
+        return f"{self.summary}\n\n{self.schedule}"
+
+    def __repr__(self) -> str:
+        return f"<ExecutionPlan, {self.summary}; print() shows it>"
+
+    def _repr_html_(self) -> str:
+        """The printed plan, for notebooks."""
+        return f"<pre>{html.escape(str(self))}</pre>"
 
 
-def choose(program: Scheduled, in_blocks: InBlocks, options: EngineOptions) -> EngineChoice:
+def choose(program: Program) -> ExecutionPlan:
     """Chooses the engine for a program.
 
-    Args:
-        program: The program with its gradient.
-        in_blocks: Returns the schedules by which "compiled" runs a graph.
-        options: The user's options. "auto" chooses "scalar" for programs of plain numbers,
-            unless they have `memo` or `instances`, or that engine cannot run their gradient.
+    "auto" chooses "scalar" for programs of plain numbers, unless they have `memo` or `instances`,
+    or that engine cannot run their gradient. Second and higher derivatives run by "compiled" if the
+    user asks for it and it can run them, and otherwise in "waves".
 
     Raises:
-        TraceError: If "scalar" or "compiled" is asked for and cannot run the program.
+        TraceError: If "scalar" or "compiled" is asked for and cannot run the program with its
+            gradient.
     """
-    engine, parallel_tokens = options.engine, options.parallel_tokens
-    if program.graph.memo:
-        return _memo(program, in_blocks, options)
+    graph, options = program.graph, program.options
+    engine, bound = options.engine, options.parallel_tokens
+    is_higher = graph.num_sweeps > 2
+    if engine == "compiled" and not (is_higher and _obstacles_of_compiled(program)):
+        return _compiled(program)
+    if is_higher:
+        return ExecutionPlan("waves", "as any second derivative", program, program.in_waves)
+    run = program.in_waves if bound is None else program.in_bounded_waves
+    in_waves = partial(ExecutionPlan, "waves", program=program, run=run)
+    at_most = "" if bound is None else f"at most {bound:,} tokens at once"
+    if graph.memo:
+        if engine == "scalar":
+            raise TraceError(
+                "engine='scalar' runs every call, and with memo=True equal calls are one. Use "
+                "engine='waves' or 'compiled', or leave the choice to engine='auto'."
+            )
+        reason = "level by level, since memo=True makes equal calls one call"
+        return in_waves("; ".join(filter(None, [reason, at_most])))
     if options.instances:
-        reason = f"each divided among instances on {', '.join(options.instances)}"
-        return EngineChoice("waves", program.run, reason, program.schedule)
-    if engine == "compiled":
-        return _compiled(program, in_blocks, options)
-    reasons = obstacles(program.graph)
+        return in_waves(f"each divided among instances on {', '.join(options.instances)}")
+    reasons = obstacles(graph)
     if engine == "scalar" and reasons:
-        raise TraceError(
-            f"engine='scalar' cannot run this program: {reasons[0]}. Use engine='waves' or leave "
-            "the choice to engine='auto'."
-        )
-    if _has_gradient(program.graph):
-        reasons += gradient_obstacles(program.graph)
+        raise _cannot_run(engine, reasons)
+    if _has_gradient(graph):
+        reasons += gradient_obstacles(graph)
     if engine == "scalar" or (engine == "auto" and not reasons):
         reason = "one token at a time, compiled by XLA"
-        return EngineChoice("scalar", partial(_scalar, program), reason, program.schedule)
-    if parallel_tokens is not None:
-        bounded = partial(BoundedRun, program, parallel_tokens)
-        reason = f"at most {parallel_tokens:,} tokens at once"
-        return EngineChoice("waves", bounded, reason, program.schedule)
-    if engine == "waves":
-        return EngineChoice("waves", program.run, "as the decorator says", program.schedule)
-    faster = advice(program.graph, lambda: not _obstacles_of_compiled(program.graph, options))
-    reason = f"because {reasons[0]}"
-    return EngineChoice("waves", program.run, reason, program.schedule, advice=faster)
+        return ExecutionPlan("scalar", reason, program, program.by_scalar)
+    if at_most or engine == "waves":
+        return in_waves(at_most or "as the decorator says")
+    faster = advice(graph, lambda: not _obstacles_of_compiled(program))
+    return in_waves(f"because {reasons[0]}", advice=faster)
 
 
-def choose_again(
-    program: Scheduled, in_blocks: InBlocks, options: EngineOptions, first: EngineChoice
-) -> EngineChoice:
-    """Chooses the engine for a second or higher derivative.
-
-    This is "compiled" if it runs the program with its gradient and can run this derivative, too.
-    Otherwise it is "waves".
-
-    Args:
-        program: The program with all derivatives up to this one.
-        in_blocks: As for `choose`.
-        options: As for `choose`.
-        first: The choice for the program with its gradient.
-    """
-    if first.name == "compiled" and not _obstacles_of_compiled(program.graph, options):
-        return _compiled(program, in_blocks, options)
-    return EngineChoice("waves", program.run, "as any second derivative", program.schedule)
-
-
-def choose_within_xla(
-    program: Scheduled, in_blocks: InBlocks, options: EngineOptions, order: int = 1
-) -> EngineChoice:
+def choose_within_xla(program: Program) -> ExecutionPlan:
     """Chooses the engine for a program inside of a larger one that XLA compiles as a whole.
 
-    Args:
-        program: The program with all derivatives up to some order.
-        in_blocks: As for `choose`.
-        options: As for `choose`.
-        order: The order of the last derivative.
-
     Raises:
-        TraceError: If XLA cannot run the program.
+        TraceError: If XLA cannot run the program, or it has no such derivative.
     """
-    graph = program.graph
-    reasons = _obstacles_of_compiled(graph, options)
+    graph, order = program.graph, order_of(program.graph.num_sweeps - 1)
+    if order > 1 and graph.obstacles:
+        raise TraceError(graph.obstacles[0])
+    reasons = _obstacles_of_compiled(program)
     if graph.memo:
         reasons.insert(0, "it has memo=True, which looks calls up in a table of the host")
     outputs = graph.bodies[graph.entry].outputs
@@ -167,29 +145,22 @@ def choose_within_xla(
             f"tf.function(jit_compile=True), and cannot be compiled: {reasons[0]}. Leave out "
             "jit_compile=True; in a layer, set self.supports_jit = False."
         )
-    schedule, forward_only = in_blocks(graph)
-    bounds = Bounds(options.xla_calls, options.xla_row_length, options.xla_entries)
-    run = partial(RunWithinXla, schedule, forward_only, bounds)
-    return EngineChoice("compiled", run, "in blocks, compiled by XLA with all around it", schedule)
+    reason = "in blocks, compiled by XLA with all around it"
+    return ExecutionPlan("compiled", reason, program, program.within_xla)
 
 
-def _memo(program: Scheduled, in_blocks: InBlocks, options: EngineOptions) -> EngineChoice:
-    """Chooses the engine for a program with `memo`: it runs by level, in waves or in blocks."""
-    if options.engine == "compiled":
-        return _compiled(program, in_blocks, options)
-    if options.engine == "scalar":
-        raise TraceError(
-            "engine='scalar' runs every call, and with memo=True equal calls are one. Use "
-            "engine='waves' or 'compiled', or leave the choice to engine='auto'."
-        )
-    run, reason = program.run, "level by level, since memo=True makes equal calls one call"
-    if options.parallel_tokens is not None:
-        run = partial(program.run, parallel_tokens=options.parallel_tokens)
-        reason += f"; at most {options.parallel_tokens:,} tokens at once"
-    return EngineChoice("waves", run, reason, program.schedule)
+def _compiled(program: Program) -> ExecutionPlan:
+    reasons = _obstacles_of_compiled(program)
+    if reasons:
+        raise _cannot_run("compiled", reasons)
+    known = KnownSizes(program.options.max_xla_sizes)
+    by_level = "level by level, " if program.graph.memo and program.graph.inner_sites else ""
+    reason = f"{by_level}in blocks, compiled by XLA"
+    return ExecutionPlan("compiled", reason, program, partial(program.compiled, known), known=known)
 
 
-def _obstacles_of_compiled(graph: TaggedGraph, options: EngineOptions) -> list[str]:
+def _obstacles_of_compiled(program: Program) -> list[str]:
+    graph, options = program.graph, program.options
     reasons = compiled_obstacles(graph)
     sums = [node for body in graph.bodies.values() for node in body.accumulates]
     if graph.num_sweeps > 4 and any(len(node.inputs) > 1 for node in sums):
@@ -201,33 +172,11 @@ def _obstacles_of_compiled(graph: TaggedGraph, options: EngineOptions) -> list[s
     return reasons
 
 
-def _compiled(program: Scheduled, in_blocks: InBlocks, options: EngineOptions) -> EngineChoice:
-    reasons = _obstacles_of_compiled(program.graph, options)
-    if reasons:
-        raise TraceError(
-            f"engine='compiled' cannot run this program: {reasons[0]}. Use engine='waves' or leave "
-            "the choice to engine='auto'."
-        )
-    schedule, forward_only = in_blocks(program.graph)
-    known = KnownSizes(options.max_xla_sizes)
-    given = schedule, forward_only, program.run, known
-    run: Any = partial(CompiledRun, *given)
-    reason = "in blocks, compiled by XLA"
-    if program.graph.memo and program.graph.inner_sites:
-        run = partial(MemoCompiledRun, program.schedule, *given)
-        reason = f"level by level, {reason}"
-    return EngineChoice("compiled", run, reason, schedule, known)
-
-
-def _scalar(program: Scheduled, shared: dict[Value, tf.Tensor], limits: Limits) -> ScalarRun:
-    """Makes a run by the scalar engine; waves run the gradients that it cannot run."""
-
-    def backward(arguments: Tensors, given: Given, of_gradient: dict[Value, tf.Tensor]) -> Outcome:
-        run = program.run(shared, limits)
-        run.forward(arguments)
-        return run.backward(given, of_gradient)
-
-    return ScalarRun(program.graph, shared, limits, backward)
+def _cannot_run(engine: str, reasons: list[str]) -> TraceError:
+    return TraceError(
+        f"engine={engine!r} cannot run this program: {reasons[0]}. Use engine='waves' or leave "
+        "the choice to engine='auto'."
+    )
 
 
 def _has_gradient(graph: TaggedGraph) -> bool:

@@ -5,41 +5,29 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 
-from kerasrec._src.emit.limits import Limits
 from kerasrec._src.emit.results import Outcome
-from kerasrec._src.engine.choice import (
-    EngineChoice,
-    EngineOptions,
-    InBlocks,
-    choose,
-    choose_again,
-    choose_within_xla,
-)
+from kerasrec._src.emit.run import Run
+from kerasrec._src.engine.choice import choose, choose_within_xla
 from kerasrec._src.engine.derivatives import Inputs, dense, differentiable
-from kerasrec._src.engine.execution_plan import ExecutionPlan
-from kerasrec._src.engine.scheduled import Scheduled
+from kerasrec._src.engine.program import Program
 from kerasrec._src.engine.shared import shared_tensors, with_cotangents
 from kerasrec._src.errors import TraceError
 from kerasrec._src.graph.carried import rows_of_roots, with_carried
-from kerasrec._src.graph.graph import TaggedGraph
+from kerasrec._src.graph.graph import TaggedGraph, order_of
 from kerasrec._src.graph.nodes import SumCotangent, keys_of
 from kerasrec._src.graph.values import Node, Value
+from kerasrec._src.options import Options
 from kerasrec._src.private import as_in_xla
 from kerasrec._src.transform.reads import output_result, table_result
 
-
-@dataclass(frozen=True)
-class _Mark:
-    """The key of a result's mark among the sums of a run."""
-
-    result: str
+Results: TypeAlias = tuple[Sequence[tf.Tensor], dict[str, tf.Tensor], dict[str, tf.Tensor]]
+"""Flat outputs, tables by name, and the marks of results that have one, by the result's name."""
 
 
 @dataclass(eq=False)
@@ -47,61 +35,49 @@ class Executable:
     """A program as a function of TensorFlow.
 
     Args:
-        first: The program with its gradient.
-        derive: Takes a graph, and returns it with one more derivative and its schedule.
-        in_blocks: As for `choice.choose`.
-        limits: The bounds on depth and width.
-        options: The options of the engine.
+        program: The program with its gradient, or with all derivatives up to some order.
         is_within_xla: Whether it runs inside of a larger program that XLA compiles as a whole.
     """
 
-    first: Scheduled
-    derive: Callable[[TaggedGraph], Scheduled]
-    in_blocks: InBlocks
-    limits: Limits
-    options: EngineOptions
+    program: Program
     is_within_xla: bool = False
 
     def __post_init__(self) -> None:
-        self._derivatives = [self.first]
+        self.plan = (choose_within_xla if self.is_within_xla else choose)(self.program)
         self._lock = threading.Lock()
-        choose_first = choose_within_xla if self.is_within_xla else choose
-        self._choices = {1: choose_first(self.first, self.in_blocks, self.options)}
+        self._derivative: Executable | None = None
 
     @property
     def graph(self) -> TaggedGraph:
-        """The graph of the program with its gradient."""
-        return self.first.graph
+        """The graph of the program with its derivatives."""
+        return self.program.graph
 
-    def by_waves(self) -> Executable:
-        """Returns the same program, always run by waves, without a bound on parallel tokens."""
-        return replace(self, options=EngineOptions(engine="waves"), is_within_xla=False)
+    def in_waves(self) -> Executable:
+        """Returns the same program, always run in waves, without a bound on parallel tokens."""
+        return Executable(replace(self.program, options=Options(engine="waves")))
 
     def within_xla(self) -> Executable:
         """Returns the same program, to run inside of one that XLA compiles as a whole."""
-        return replace(self, is_within_xla=True)
+        return Executable(self.program, is_within_xla=True)
 
     @property
-    def choice(self) -> EngineChoice:
-        """The engine that runs it, with its gradient."""
-        return self._choices[1]
-
-    @property
-    def execution_plan(self) -> ExecutionPlan:
-        """How the program runs."""
-        choice = self.choice
-        return ExecutionPlan(choice.name, choice.reason, choice.schedule, choice.advice)
+    def derivative(self) -> Executable:
+        """The program with one more derivative, made when it is first asked for, by any thread."""
+        with self._lock:
+            if self._derivative is None:
+                self._derivative = Executable(self.program.extended(), self.is_within_xla)
+            return self._derivative
 
     @property
     def num_xla_sizes(self) -> int:
         """The number of sizes for which XLA has compiled it; 0 if it compiles once or never."""
-        return sum(len(choice.known or ()) for choice in self._choices.values())
+        return len(self.plan.known or ()) + (
+            self._derivative.num_xla_sizes if self._derivative else 0
+        )
 
     def run(
-        self,
-        arguments: Sequence[tf.Tensor],
-        closed_over: Mapping[Value, tf.Tensor] | None = None,
-    ) -> tuple[Outcome, dict[str, tf.Tensor]]:
+        self, *arguments: tf.Tensor, closed_over: Mapping[Value, tf.Tensor] | None = None
+    ) -> Results:
         """Runs the program on flat arguments; the results are differentiable.
 
         Call it while a graph is being built. The extended graph computes the gradients of the
@@ -118,33 +94,31 @@ class Executable:
             closed_over: The tensors that the functions close over, if `tensors_closed_over` has
                 read them; otherwise they are read here.
 
-        Returns:
-            The outcome, and the mark of each result that has one.
         """
-        runs: list[Any] = []
-        keys: dict[Any, tf.Tensor] = {}
+        run: Run
+        keys: dict[Any, tf.Tensor]
 
         def forward(inputs: Inputs) -> Outcome:
-            runs.append(self.choice.run(inputs.shared, self.limits))
-            outcome = runs[0].forward(inputs.sweeps[0])
-            keys.update(self._keys(outcome))
-            outcome.sums.update({_Mark(result): tf.zeros([]) for result in self._marked})
+            nonlocal run, keys
+            run = self.plan.run(inputs.shared)
+            outcome = run.forward(list(inputs.sweeps[0]))
+            keys = self._keys(outcome)
+            outcome.sums.update((_mark(result), tf.zeros([])) for result in self._marked)
             return outcome
 
         def backward(inputs: Inputs) -> Outcome:
             shared = with_cotangents(self.graph, inputs.shared, keys)
-            return runs[0].backward(inputs.sweeps[1:], shared)
+            return run.backward(inputs.sweeps[1:], shared)
 
         def gradient(inputs: Inputs, cotangents: Outcome) -> Outcome:
             if self.graph.obstacles:
                 raise TraceError(self.graph.obstacles[0])
             for name in self._names_of_keys:
                 cotangents.sums.pop(name)
-            marks = {result: cotangents.sums.pop(_Mark(result)) for result in self._marked}
+            marks = {result: cotangents.sums.pop(_mark(result)) for result in self._marked}
             is_read = self._read(marks, cotangents) if self._asked else {}
             inputs = Inputs(inputs.sweeps, {**inputs.shared, **is_read})
-            with self._context():
-                return self._derivative(1, backward, inputs, cotangents)
+            return self._differentiable(backward, inputs, cotangents)
 
         given = with_carried(self.graph, list(arguments))
         known = {**(closed_over or {}), **rows_of_roots(self.graph, list(arguments))}
@@ -155,7 +129,8 @@ class Executable:
                 outcome.sums[node.name] = tf.stop_gradient(outcome.sums[node.name])
         for name in self._names_of_keys:
             outcome.sums.pop(name)
-        return outcome, {result: outcome.sums.pop(_Mark(result)) for result in self._marked}
+        marks = {result: outcome.sums.pop(_mark(result)) for result in self._marked}
+        return tuple(outcome.outputs), outcome.tables, marks
 
     @functools.cached_property
     def _names_of_keys(self) -> list[str]:
@@ -209,79 +184,53 @@ class Executable:
             for value, results in self._asked.items()
         }
 
-    def _derivative(
-        self,
-        order: int,
-        run: Callable[[Inputs], Outcome],
-        inputs: Inputs,
-        cotangents: Outcome,
+    def _differentiable(
+        self, run: Callable[[Inputs], Outcome], inputs: Inputs, cotangents: Outcome
     ) -> Outcome:
-        """Runs a derivative in such a way that its results are differentiable, too.
+        """Runs the last derivative in such a way that its results are differentiable, too.
 
         Args:
-            order: The order of the derivative.
             run: Computes the derivative.
             inputs: The inputs of the derivative before.
             cotangents: The cotangents of the results of the derivative before.
         """
-        graph = self._extended(order).graph
         num_tokens = tf.shape(inputs.sweeps[0][0])[0]
-        outputs = [sweep.outputs for sweep in graph.bodies[graph.entry].sweeps]
+        outputs = [sweep.outputs for sweep in self.graph.bodies[self.graph.entry].sweeps]
         given = [
             cotangents.sweeps.get(index) or _zeros(outputs[index], num_tokens)
             for index in reversed(range(len(inputs.sweeps)))
         ]
+        order = order_of(self.graph.num_sweeps - 1)
         sums = {(order, key): dense(tensor) for key, tensor in cotangents.sums.items()}
-        shared = with_cotangents(graph, inputs.shared, sums)
-        further = partial(self._second, order + 1)
-        return differentiable(run, further, Inputs([*inputs.sweeps, *given], shared))
+        with as_in_xla() if self.is_within_xla else nullcontext():
+            shared = with_cotangents(self.graph, inputs.shared, sums)
+            return differentiable(run, self._further, Inputs([*inputs.sweeps, *given], shared))
 
-    def _second(self, order: int, inputs: Inputs, cotangents: Outcome) -> Outcome:
-        """Runs a second or higher derivative: all sweeps of a graph extended `order` times.
+    def _further(self, inputs: Inputs, cotangents: Outcome) -> Outcome:
+        """Runs a second or higher derivative: all sweeps of the program with one more derivative.
 
         Raises:
             TraceError: Inside of XLA, if there is no such derivative or XLA cannot run it.
         """
-        graph = self._extended(order).graph
-        if self.is_within_xla and graph.obstacles:
-            raise TraceError(graph.obstacles[0])
-        choice = self._choice(order)
+        further = self.derivative
 
         def run(inputs: Inputs) -> Outcome:
             # TensorFlow may build a derivative that is never used: errors are raised at run time.
-            refusals = [tf.debugging.Assert(False, [message]) for message in graph.obstacles[:1]]
+            obstacles = further.graph.obstacles[:1]
+            refusals = [tf.debugging.Assert(False, [message]) for message in obstacles]
             with tf.control_dependencies(refusals):
                 arguments = [tf.identity(tensor) for tensor in inputs.sweeps[0]]
-            run_again = choice.run(inputs.shared, self.limits)
-            outcome = run_again.forward(arguments)
-            shared = with_cotangents(graph, inputs.shared, self._keys(outcome))
-            return run_again.backward(inputs.sweeps[1:], shared)
+            whole = further.plan.run(inputs.shared)
+            keys = self._keys(whole.forward(arguments))
+            shared = with_cotangents(further.graph, inputs.shared, keys)
+            return whole.backward(inputs.sweeps[1:], shared)
 
-        with self._context():
-            return self._derivative(order, run, inputs, cotangents)
+        return further._differentiable(run, inputs, cotangents)
 
-    def _context(self) -> AbstractContextManager[None]:
-        """The context in which derivatives are built."""
-        return as_in_xla() if self.is_within_xla else nullcontext()
 
-    def _choice(self, order: int) -> EngineChoice:
-        """Returns the engine for all derivatives up to some order; any thread may call this."""
-        program, given = self._extended(order), (self.in_blocks, self.options)
-        with self._lock:
-            if order not in self._choices:
-                self._choices[order] = (
-                    choose_within_xla(program, *given, order)
-                    if self.is_within_xla
-                    else choose_again(program, *given, self.choice)
-                )
-            return self._choices[order]
-
-    def _extended(self, order: int) -> Scheduled:
-        """Returns the program with derivatives up to some order; any thread may call this."""
-        with self._lock:
-            while len(self._derivatives) < order:
-                self._derivatives.append(self.derive(self._derivatives[-1].graph))
-            return self._derivatives[order - 1]
+def _mark(result: str) -> tuple[str, str]:
+    """The key of a result's mark among the sums of a run."""
+    return "mark", result
 
 
 def _any_but_zero(cotangents: Outcome) -> tf.Tensor:

@@ -9,8 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kerasrec._src.compile import Compiled
-from kerasrec._src.function.runner import Runner
+from kerasrec._src.function.concrete_function import ConcreteFunction
 from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.graph.nodes import Shared
 from kerasrec._src.private import (
@@ -37,14 +36,16 @@ class Cache:
 
     def __init__(self, name: str):
         self.name = name
-        self._runners: dict[tuple[Any, ...], Runner] = {}
+        self._functions: dict[tuple[Any, ...], ConcreteFunction] = {}
         self._were_new: deque[bool] = deque(maxlen=_WATCHED_CALLS)
         self._has_warned = False
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Cache, (self.name,)
 
-    def get(self, signature: Signature, make: Callable[[Signature], Compiled]) -> Runner:
+    def get(
+        self, signature: Signature, make: Callable[[Signature], ConcreteFunction]
+    ) -> ConcreteFunction:
         """Returns the function for a signature; it is not kept inside a stateless scope.
 
         Args:
@@ -56,33 +57,33 @@ class Cache:
         functions = signature.keys_of_functions
         state = (str(number), must_be_dense(), op_callbacks())
         key = (str(signature.structure), signature.types, functions, state)
-        known = self._runners.get(key)
-        if known is not None and _is_within_reach(known.compiled.tagged):
+        known = self._functions.get(key)
+        if known is not None and _is_within_reach(known.tagged):
             self._were_new.append(False)
             return known
         with UsersFrames(), unseen_by_op_callbacks():
-            runner = Runner(make(signature))
-        was_faster = self._runners.get(key) is not known  # Another thread.
+            function = make(signature)
+        was_faster = self._functions.get(key) is not known  # Another thread.
         if not (was_faster or in_stateless_scope()):
-            self._runners[key] = runner
+            self._functions[key] = function
             self._were_new.append(known is None)
             self._warn_of_many(signature)
-        return runner
+        return function
 
     def clear(self) -> None:
         """Forgets all signatures."""
-        self._runners.clear()
+        self._functions.clear()
         self._were_new.clear()
 
     @property
     def num_traces(self) -> int:
         """The number of times that TensorFlow has traced the functions that are kept."""
-        return sum(runner.num_traces for runner in self._runners.values())
+        return sum(function.num_traces for function in self._functions.values())
 
     @property
     def num_xla_sizes(self) -> int:
         """The number of sizes for which XLA has compiled the functions that are kept."""
-        return sum(runner.compiled.program.num_xla_sizes for runner in self._runners.values())
+        return sum(function.executable.num_xla_sizes for function in self._functions.values())
 
     def _warn_of_many(self, signature: Signature) -> None:
         """Warns once, as `tf.function` does, if many calls compile: that takes time and memory."""
@@ -97,7 +98,7 @@ class Cache:
             f"compiled it again, the last one for ({signature}). Each dtype, each shape without "
             f"the token axis, each structure of the arguments and each function among them is a "
             f"signature; {self.name} has "
-            f"{len(self._runners)} by now and keeps some megabytes for each. Cast arguments to "
+            f"{len(self._functions)} by now and keeps some megabytes for each. Cast arguments to "
             "one dtype and pad them to one shape, pass rows of any length as tf.RaggedTensor, and "
             "define a function that is passed once, outside of what passes it. "
             f"{self.name}.clear_cache() forgets all signatures."

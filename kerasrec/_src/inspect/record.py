@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import tensorflow as tf
 
 from kerasrec._src.engine.executable import Executable
-from kerasrec._src.engine.scheduled import Scheduled
+from kerasrec._src.engine.program import Program
 from kerasrec._src.engine.shared import shared_tensors
 from kerasrec._src.graph.carried import rows_of_roots, with_carried
 from kerasrec._src.graph.graph import CallSite, TaggedGraph
@@ -23,7 +23,6 @@ from kerasrec._src.inspect.run_step import RunStep
 from kerasrec._src.inspect.run_trace import RunTrace
 from kerasrec._src.inspect.scopes import names_in
 from kerasrec._src.private import unseen_by_op_callbacks
-from kerasrec._src.schedule.build import build
 from kerasrec._src.schedule.instructions import (
     Effect,
     Fire,
@@ -49,26 +48,25 @@ class Recorder:
     """Runs a program by waves and records what happens.
 
     Args:
-        program: The program.
+        executable: The program.
         specs: The specs of the flat arguments, `[tokens, ...]` each.
     """
 
-    def __init__(self, program: Executable, specs: Sequence[tf.TensorSpec]):
-        self.program = program
+    def __init__(self, executable: Executable, specs: Sequence[tf.TensorSpec]):
+        self.executable = executable
         self._keys: list[Region | str] = []
         self._run = tf.function(self._forward, input_signature=specs, autograph=False)
 
     @functools.cached_property
-    def _schedule(self) -> Schedule:
-        """The schedule before any pass, whose instructions are those of the nodes."""
-        return build(self.program.graph, self.program.first.schedule.in_queues)
+    def _recorded(self) -> Program:
+        """The program without passes: the instructions are those of its nodes."""
+        return replace(self.executable.program, passes=())
 
     @property
     def usual_way(self) -> str:
         """How ordinary calls run, if it is not by waves without a bound; otherwise empty."""
-        program = self.program
-        is_usual = program.choice.run == program.first.run
-        return "" if is_usual else program.execution_plan.summary
+        plan = self.executable.plan
+        return "" if plan.run == self.executable.program.in_waves else plan.summary
 
     def record(self, arguments: Sequence[tf.Tensor]) -> RunTrace:
         """Runs the program forward on flat arguments, `[tokens, ...]` each."""
@@ -76,20 +74,18 @@ class Recorder:
         found = {
             key: tensor.numpy().tolist() for key, tensor in zip(self._keys, sizes, strict=True)
         }
-        run = _run_trace(self._schedule, notes.numpy().tolist(), found, self.usual_way)
-        if not self.program.graph.memo:
+        run = _run_trace(self._recorded.schedule, notes.numpy().tolist(), found, self.usual_way)
+        if not self.executable.graph.memo:
             return run
-        sites = self.program.graph.inner_sites
+        sites = self.executable.graph.inner_sites
         made = sum(_tokens_of(site, found) for site in sites) + len(arguments[0])
         return replace(run, num_shared=made - run.num_calls)
 
     @unseen_by_op_callbacks()
     def _forward(self, *arguments: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
-        rows = rows_of_roots(self.program.graph, list(arguments))
-        shared, limits = shared_tensors(self.program.graph, rows), self.program.limits
-        scheduled = Scheduled(self._schedule.graph, self._schedule)
-        run = scheduled.run(shared, limits).recording()
-        run.forward(with_carried(self.program.graph, list(arguments)))
+        rows = rows_of_roots(self.executable.graph, list(arguments))
+        run = self._recorded.in_waves(shared_tensors(self.executable.graph, rows)).recording()
+        run.forward(with_carried(self.executable.graph, list(arguments)))
         sizes = run.sizes()
         self._keys = list(sizes)
         return run.notes(), list(sizes.values())

@@ -13,7 +13,7 @@ import keras
 import tensorflow as tf
 
 from kerasrec._src import host
-from kerasrec._src.engine.execution_plan import ExecutionPlan
+from kerasrec._src.engine.choice import ExecutionPlan
 from kerasrec._src.errors import or_nothing
 from kerasrec._src.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec._src.layers.cell import RecursiveCell, call_cell, is_ready_made
@@ -121,7 +121,7 @@ class Recursion:
         if training and is_dense and not (embedding is None or is_table(embedding)):
             warnings.warn(_SEPARATE.format(embedding.name), stacklevel=2)
         use = _Use(training and self._depends_on_training, is_dense, return_sequences)
-        if in_xla():  # No function of its own, for the reason that `function/runner.py` gives.
+        if in_xla():  # Not a separate function: `function/concrete_function.py` says why.
             return self._run(use, [], batch)
         x, children = batch["x"], batch["children"]
         is_ragged = isinstance(children, tf.RaggedTensor)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 import keras
 import tensorflow as tf
 
-from kerasrec._src.engine.execution_plan import ExecutionPlan
+from kerasrec._src.engine.choice import ExecutionPlan
 from kerasrec._src.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec._src.layers.cell import RecursiveCell
 from kerasrec._src.layers.inputs import NodeInputs, takes_text

@@ -13,14 +13,14 @@ separate function, which costs nothing unless it is called.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any
 
 import tensorflow as tf
 
 from kerasrec._src.emit.limits import Limits
 from kerasrec._src.emit.results import Given, Outcome, State, Tensors
+from kerasrec._src.emit.run import Run
 from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.graph.values import Value
 from kerasrec._src.private import not_inlined
@@ -29,29 +29,23 @@ from kerasrec._src.scalar.sweeps import ScalarForward, ScalarGradient
 
 __all__ = ["ScalarRun", "gradient_obstacles", "obstacles"]
 
-Backward: TypeAlias = Callable[[Tensors, Given, dict[Value, tf.Tensor]], Outcome]
-
 _BLOCK = 128
 _GROWTH = 16
 
 
 @dataclass(eq=False)
-class ScalarRun:
+class ScalarRun(Run):
     """One run of a program of plain numbers; its gradient runs the program again.
 
     Args:
         graph: A program without `obstacles`.
         shared: The tensors of SHARED values.
         limits: The bounds on depth and memory.
-        other_backward: Runs the program again, forward and backward, with another engine, for a
-          gradient that has `gradient_obstacles`; its arguments are those of the program, then those
-          of `backward`.
     """
 
     graph: TaggedGraph
     shared: dict[Value, tf.Tensor]
     limits: Limits
-    other_backward: Backward
     arguments: Tensors = field(init=False)
 
     def forward(self, arguments: Tensors) -> Outcome:
@@ -61,9 +55,7 @@ class ScalarRun:
         return Outcome({0: outputs}, {})
 
     def backward(self, given: Given, shared: dict[Value, tf.Tensor]) -> Outcome:
-        """Runs all tokens again, forward and backward; arguments as for `ScheduleRun.backward`."""
-        if gradient_obstacles(self.graph):
-            return self.other_backward(self.arguments, given, shared)
+        """Runs all tokens again, forward and backward; it must have no `gradient_obstacles`."""
         gradient = ScalarGradient(self.graph, shared, self.limits)
         sweep = self.graph.bodies[self.graph.entry].sweeps[1]
         pairs = zip(sweep.parameters, given[0], strict=True)

@@ -10,7 +10,6 @@ the start: they raise the error, or finish the run.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -19,27 +18,27 @@ import tensorflow as tf
 from kerasrec._src.emit.control_flow import run_loop
 from kerasrec._src.emit.limits import Limits
 from kerasrec._src.emit.results import Given, Outcome, State, Tensors
+from kerasrec._src.emit.run import Run
 from kerasrec._src.emit.schedule_run import ScheduleRun
 from kerasrec._src.errors import or_nothing
 from kerasrec._src.frames.rows_xla.programs import Gradient, Values
-from kerasrec._src.frames.rows_xla.room import Bounds
 from kerasrec._src.frames.rows_xla.sizes import KnownSizes, known_num_rows
 from kerasrec._src.graph.values import Value
 from kerasrec._src.host import integers_on_host
+from kerasrec._src.options import Options
 from kerasrec._src.private import not_inlined
 from kerasrec._src.schedule.schedule import Schedule
 
 _GROWTH = 8
 
 
-class CompiledRun:
+class CompiledRun(Run):
     """One run of a program.
 
     Args:
-        schedule: The schedule in queues, with the gradient.
-        forward_only: The same without the gradient. If it is given, nothing is kept for a gradient,
-            and the gradient runs the values again.
-        by_waves: Makes a run by waves, from the tensors of SHARED values and the limits.
+        schedule: The schedule in queues.
+        keeps: Whether it keeps what a gradient reads.
+        in_waves: Makes a run in waves from the tensors of SHARED values.
         known: The sizes for which XLA has compiled the program; beyond their bound, waves run it.
             None if the code around it is compiled, too.
         shared: The tensors of SHARED values.
@@ -51,15 +50,15 @@ class CompiledRun:
     def __init__(
         self,
         schedule: Schedule,
-        forward_only: Schedule | None,
-        by_waves: Callable[[dict[Value, tf.Tensor], Limits], ScheduleRun] | None,
+        keeps: bool,
+        in_waves: Callable[[dict[Value, tf.Tensor]], ScheduleRun] | None,
         known: KnownSizes | None,
         shared: dict[Value, tf.Tensor],
         limits: Limits,
     ):
         self.schedule = schedule
-        self.forward_only = forward_only
-        self.by_waves = by_waves
+        self.keeps = keeps
+        self.in_waves = in_waves
         self.known = known
         self.shared = shared
         self.limits = limits
@@ -68,11 +67,11 @@ class CompiledRun:
         self._found: State
 
     def forward(self, arguments: Tensors) -> Outcome:
-        """Runs sweep 0 on flat arguments, `[tokens, ...]` each."""
+        """Runs sweep 0."""
         with integers_on_host():
             self.arguments = arguments
-            schedule, keeps = self.forward_only or self.schedule, self.forward_only is None
-            values = self.values_of(schedule, self.limits, self.shared, keeps, self.known)
+            given = self.schedule, self.limits, self.shared, self.keeps, self.known
+            values = self.values_of(*given)
             self._values, num_roots = values, known_num_rows(arguments[0])
             found = self._found = self._run_values(arguments, num_roots)
             return self._unless_failed(
@@ -81,22 +80,14 @@ class CompiledRun:
             )
 
     def backward(self, given: Given, shared: dict[Value, tf.Tensor]) -> Outcome:
-        """Runs the other sweeps; the arguments are those of `ScheduleRun.backward`."""
-        if self.forward_only is not None:
-            again = copy.copy(self)
-            again.forward_only = None
-            again.forward(self.arguments)
-            return again.backward(given, shared)
-
-        def waves() -> Outcome:
-            run = self._in_waves()
-            run.forward(self.arguments)
-            return run.backward(given, shared)
-
+        """Runs the other sweeps."""
         with integers_on_host():
             num_roots = known_num_rows(self.arguments[0])
             gradient = Gradient(self._values, shared)
-            return self._unless_failed(lambda: gradient.run(self._found, given, num_roots), waves)
+            return self._unless_failed(
+                lambda: gradient.run(self._found, given, num_roots),
+                lambda: self._in_waves().whole(self.arguments, given, shared),
+            )
 
     def _run_values(self, arguments: Tensors, num_roots: tf.Tensor) -> State:
         """Runs the values, with more room if there was not enough; see `Values.run`."""
@@ -134,9 +125,9 @@ class CompiledRun:
         return tf.reduce_any(self._found["failures"] > 0)
 
     def _in_waves(self) -> ScheduleRun:
-        """Makes a run by waves."""
-        assert self.by_waves is not None
-        return self.by_waves(self.shared, self.limits)
+        """Makes a run in waves."""
+        assert self.in_waves is not None
+        return self.in_waves(self.shared)
 
 
 class RunWithinXla(CompiledRun):
@@ -146,9 +137,9 @@ class RunWithinXla(CompiledRun):
     calls is known beforehand, and if a run fails, all its results are NaN, or the largest integer.
 
     Args:
-        schedule: The schedule in queues, with the gradient.
-        forward_only: The same as for `CompiledRun`.
-        bounds: The bounds on calls and rows.
+        schedule: The schedule in queues.
+        keeps: Whether it keeps what a gradient reads.
+        options: The user's options, which bound calls and rows.
         shared: The tensors of SHARED values.
         limits: The bounds on depth.
     """
@@ -156,18 +147,18 @@ class RunWithinXla(CompiledRun):
     def __init__(
         self,
         schedule: Schedule,
-        forward_only: Schedule | None,
-        bounds: Bounds,
+        keeps: bool,
+        options: Options,
         shared: dict[Value, tf.Tensor],
         limits: Limits,
     ):
-        super().__init__(schedule, forward_only, None, None, shared, limits)
-        self.bounds = bounds
+        super().__init__(schedule, keeps, None, None, shared, limits)
+        self.options = options
 
     def _run_values(self, arguments: Tensors, num_roots: tf.Tensor) -> State:
         values = self._values
-        capacity = values.room.capacity_within(num_roots, self.bounds)
-        return values.run(arguments, num_roots, capacity, self.bounds)
+        capacity = values.room.capacity_within(num_roots, self.options)
+        return values.run(arguments, num_roots, capacity, self.options)
 
     def _unless_failed(
         self, compiled: Callable[[], Outcome], waves: Callable[[], Outcome]

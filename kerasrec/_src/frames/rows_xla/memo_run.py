@@ -28,7 +28,6 @@ from kerasrec._src.host import integers_on_host
 from kerasrec._src.memo.calls import CallFinder, Calls
 from kerasrec._src.memo.memo_run import MemoRun
 from kerasrec._src.schedule.instructions import Return, Wait
-from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import Segment
 
 _FAULT = ("fault",)
@@ -85,25 +84,20 @@ class MemoValues(Values):
 
 
 class MemoCompiledRun(CompiledRun):
-    """One run of a program.
+    """One run of a program; arguments as for `CompiledRun`.
 
-    Args:
-        in_waves: The schedule that waves run, whose first loop finds the calls. The further
-            arguments are those of `CompiledRun`.
+    The first loop of the schedule that waves run finds the calls.
     """
 
     values_of = MemoValues
-
-    def __init__(self, in_waves: Schedule, *arguments: Any):
-        super().__init__(*arguments)
-        self.in_waves = in_waves
-        self._calls: Calls
+    _calls: Calls
 
     def _run_values(self, arguments: Tensors, num_roots: tf.Tensor) -> State:
         """Finds all calls on the host, and runs their values."""
-        shared = with_prepared(self.shared, self.in_waves.prepared_for([0]))
+        in_waves = super()._in_waves().schedule
+        shared = with_prepared(self.shared, in_waves.prepared_for([0]))
         with integers_on_host():
-            finder = CallFinder(self.in_waves, shared, self.limits, is_for_copies=True)
+            finder = CallFinder(in_waves, shared, self.limits, is_for_copies=True)
             self._calls = finder.find(with_open_tokens(arguments))
             values = self._values
             assert isinstance(values, MemoValues)
@@ -112,7 +106,7 @@ class MemoCompiledRun(CompiledRun):
         return values.run_in(order, sizes, num_roots)
 
     def _in_waves(self) -> ScheduleRun:
-        """Makes a run by waves, of the calls that were found."""
+        """Makes a run in waves, of the calls that were found."""
         run = super()._in_waves()
         assert isinstance(run, MemoRun)
         run.calls = self._calls

@@ -20,7 +20,7 @@ from kerasrec._src.emit.schedule_run import tensor_of
 from kerasrec._src.emit.sums import Sums
 from kerasrec._src.frames.rows_xla.all_frames import Sum, run_all_frames
 from kerasrec._src.frames.rows_xla.layout import MaskedLayout
-from kerasrec._src.frames.rows_xla.room import Bounds, Room
+from kerasrec._src.frames.rows_xla.room import Room
 from kerasrec._src.frames.rows_xla.shared import SharedInputs
 from kerasrec._src.frames.rows_xla.sizes import KnownSizes, Sizes, bucket, padded
 from kerasrec._src.frames.rows_xla.store import MaskedStore
@@ -28,6 +28,7 @@ from kerasrec._src.frames.rows_xla.sweeps import FirstSweep, LaterSweep
 from kerasrec._src.graph.graph import order_of
 from kerasrec._src.graph.values import Value
 from kerasrec._src.host import ON_GPU
+from kerasrec._src.options import Options
 from kerasrec._src.private import in_xla
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import AllTokens, Queues
@@ -160,7 +161,7 @@ class Values(XlaProgram):
         arguments: Tensors,
         num_roots: tf.Tensor,
         capacity: tf.Tensor,
-        bounds: Bounds | None = None,
+        options: Options | None = None,
     ) -> State:
         """Runs the program, with room for a number of frames, and within bounds inside of XLA.
 
@@ -169,7 +170,7 @@ class Values(XlaProgram):
             failed, a call is too deep, or XLA has compiled for as many sizes as it may. The other
             values are those that `outcome` and a gradient read.
         """
-        sizes, fits = self.room.sizes(num_roots, capacity, bounds)
+        sizes, fits = self.room.sizes(num_roots, capacity, options)
         given = [padded(tensor, sizes["roots"]) for tensor in arguments]
         return self._run_with(sizes, num_roots, given, fits)
 

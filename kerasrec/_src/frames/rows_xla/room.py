@@ -6,8 +6,6 @@ more; inside of a program that XLA compiles as a whole, it cannot, and bounds sa
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import tensorflow as tf
 
 from kerasrec._src.emit.limits import Limits
@@ -22,27 +20,9 @@ from kerasrec._src.frames.rows_xla.sizes import (
     sizes_for,
     sizes_for_entries,
 )
+from kerasrec._src.options import Options
 
 _MOST_FRAMES = 1 << 24
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """What a run within a program that XLA compiles as a whole cannot find out by itself.
-
-    Args:
-        calls: The largest number of calls that a root token leads to, including itself. None for
-            one call for each row of a table of integers that the program reads.
-        row_length: The largest number of entries in a row of ragged rows. None for all entries of
-            the table.
-        entries: The largest number of entries that the calls of a root token look up in all. None
-            for a row of the largest length in each call, or for all entries of a table if `calls`
-            is None.
-    """
-
-    calls: int | tf.Tensor | None = None
-    row_length: int | tf.Tensor | None = None
-    entries: int | tf.Tensor | None = None
 
 
 class Room:
@@ -76,39 +56,39 @@ class Room:
         wanted = tf.reduce_max([64, 8 * bucket(num_roots), *rows])
         return tf.minimum(wanted, self.most_frames)
 
-    def capacity_within(self, num_roots: tf.Tensor, bounds: Bounds) -> tf.Tensor:
+    def capacity_within(self, num_roots: tf.Tensor, options: Options) -> tf.Tensor:
         """The room for frames, and for entries of rows, within bounds: an int32 scalar.
 
         Raises:
             TraceError: If the number of calls has no bound, and there is no table of integers.
         """
-        calls = bounds.calls if self._graph.inner_sites else 1
+        calls = options.xla_calls if self._graph.inner_sites else 1
         frames = self._frames_by_tables(num_roots) if calls is None else num_roots * calls
         if not self._inputs.ragged:
             return tf.maximum(frames, 1)
-        if bounds.entries is not None:
-            entries = num_roots * bounds.entries
+        if options.xla_entries is not None:
+            entries = num_roots * options.xla_entries
         elif calls is None:
             entries = self._most_entries()
         else:
-            entries = frames * self._row_length(bounds)
+            entries = frames * self._row_length(options)
         return tf.reduce_max([1, frames, entries])
 
     def sizes(
-        self, num_roots: tf.Tensor, capacity: tf.Tensor, bounds: Bounds | None
+        self, num_roots: tf.Tensor, capacity: tf.Tensor, options: Options | None
     ) -> tuple[State, tf.Tensor]:
         """Returns the sizes of a run, see `Sizes`, and whether all rows have room in a block.
 
         Args:
             num_roots: The number of root tokens, an int32 scalar.
             capacity: The room for frames, an int32 scalar.
-            bounds: The bounds inside of XLA; None outside.
+            options: The options, which bound it inside of XLA; None outside.
         """
         sizes = {**sizes_for(capacity), "roots": bucket(num_roots)}
         if not self._inputs.ragged:
             return sizes, tf.constant(True)
         widest = self._widest_row()
-        entries = sizes_for_entries(sizes, self._row_length(bounds) if bounds else widest)
+        entries = sizes_for_entries(sizes, self._row_length(options) if options else widest)
         return sizes | entries, widest <= entries["entries"]
 
     def _frames_by_tables(self, num_roots: tf.Tensor) -> tf.Tensor:
@@ -136,10 +116,11 @@ class Room:
         tables = [value for value in self._tables if value.type.dtype.is_integer]
         return [known_num_rows(self._shared[value]) for value in tables]
 
-    def _row_length(self, bounds: Bounds) -> tf.Tensor:
+    def _row_length(self, options: Options) -> tf.Tensor:
         """The room for the entries of a row within bounds, an int32 scalar that XLA knows."""
         longest = tf.maximum(1, self._most_entries())
-        return longest if bounds.row_length is None else tf.minimum(longest, bounds.row_length)
+        most = options.xla_row_length
+        return longest if most is None else tf.minimum(longest, most)
 
     def _most_entries(self) -> tf.Tensor:
         """The number of all entries of a table of ragged rows, the largest one, int32."""

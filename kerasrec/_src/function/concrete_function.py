@@ -1,41 +1,49 @@
-"""Runs a compiled function from outside: eagerly or in a graph, for one token or many."""
+"""A recursive function under one signature: its stages, and its calls from outside."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf
 
-from kerasrec._src.compile import Compiled
 from kerasrec._src.datatypes.made_values import with_made
 from kerasrec._src.engine.derivatives import marked
-from kerasrec._src.engine.executable import Executable
+from kerasrec._src.engine.executable import Executable, Results
 from kerasrec._src.engine.shared import tensors_closed_over
 from kerasrec._src.function.arguments import Arguments, as_token
-from kerasrec._src.graph.values import Value
+from kerasrec._src.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec._src.inspect.record import Recorder
 from kerasrec._src.inspect.run_trace import RunTrace
 from kerasrec._src.private import in_xla, show_to_tapes, unseen_by_op_callbacks, unseen_by_tapes
+from kerasrec._src.trace.signature import Signature
 from kerasrec._src.transform.reads import output_result, table_result
 
-# Flat outputs, tables by name, and marks by result.
-Results = tuple[Sequence[tf.Tensor], dict[str, tf.Tensor], dict[str, tf.Tensor]]
 
-
-class Runner:
-    """A compiled function as functions of TensorFlow.
+@dataclass(eq=False)
+class ConcreteFunction:
+    """A recursive function under one signature.
 
     Args:
-        compiled: All stages of the function.
+        signature: The signature of its arguments.
+        graphs: The graphs of the functions.
+        tagged: The tagged graph of the program.
+        executable: The program with its derivatives, as a function of TensorFlow.
+        returns: The nest of its results.
     """
 
-    def __init__(self, compiled: Compiled):
-        self.compiled = compiled
-        self._specs = compiled.signature.tensor_specs()
-        self._run = _runner(compiled.program, self._specs)
-        self._recorder = Recorder(compiled.program, self._specs)
+    signature: Signature
+    graphs: FunctionGraphs
+    tagged: TaggedGraph
+    executable: Executable
+    returns: Any
+
+    def __post_init__(self) -> None:
+        self._specs = self.signature.tensor_specs()
+        self._run = _traced(self.executable, self._specs)
+        self._recorder = Recorder(self.executable, self._specs)
 
     @property
     def num_traces(self) -> int:
@@ -55,9 +63,9 @@ class Runner:
             tables = {
                 name: marked(table, marks.get(table_result(name))) for name, table in tables.items()
             }
-        returns = self.compiled.returns
         # After the function's own results, there may be one more, by which gradients enter.
-        result = tf.nest.pack_sequence_as(returns, outputs[: len(tf.nest.flatten(returns))])
+        num_results = len(tf.nest.flatten(self.returns))
+        result = tf.nest.pack_sequence_as(self.returns, outputs[:num_results])
         result, tables = with_made(result, tables)
         if given.rows is not None:
             result = tf.nest.map_structure(given.rows.with_values, result)
@@ -88,7 +96,7 @@ class Runner:
         In these, version 2.21 mixes up the frames of nested loops around a function that XLA
         compiles.
         """
-        return _runner(self.compiled.program.by_waves(), self._specs)
+        return _traced(self.executable.in_waves(), self._specs)
 
     @functools.cached_property
     def _run_within_xla(self) -> Any:
@@ -99,14 +107,13 @@ class Runner:
         constants. Then it would compile anew for each batch. So the ops of the run are in the graph
         around it, and tapes of that graph are told to see them as one op.
         """
-        program = self.compiled.program.within_xla()
-        results_of = _results_of(program)
+        executable = self.executable.within_xla()
 
         def run(*arguments: tf.Tensor) -> Results:
             given = [tf.identity(tensor) for tensor in arguments]
-            closed_over = tensors_closed_over(program.graph)
+            closed_over = tensors_closed_over(executable.graph)
             with unseen_by_tapes():
-                results = results_of(*given, closed_over=closed_over)
+                results = executable.run(*given, closed_over=closed_over)
             show_to_tapes([*given, *closed_over.values()], tf.nest.flatten(results))
             return results
 
@@ -126,15 +133,7 @@ def _of_one(run: Any, *tensors: tf.Tensor) -> Results:
     return tuple(tf.squeeze(tensor, 0) for tensor in outputs), tables, marks
 
 
-def _results_of(program: Executable) -> Callable[..., Results]:
-    def run(*arguments: tf.Tensor, closed_over: Mapping[Value, tf.Tensor] | None = None) -> Results:
-        outcome, marks = program.run(arguments, closed_over)
-        return tuple(outcome.outputs), outcome.tables, marks
-
-    return run
-
-
-def _runner(program: Executable, specs: Sequence[tf.TensorSpec]) -> Any:
+def _traced(executable: Executable, specs: Sequence[tf.TensorSpec]) -> Any:
     # TensorFlow warns of many traces of one Python function; partials are counted separately.
-    run = functools.partial(_results_of(program))
+    run = functools.partial(executable.run)
     return tf.function(run, input_signature=specs, autograph=False)

@@ -1,0 +1,138 @@
+"""A program with its derivatives up to some order: its schedules, and its runs by each engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TypeAlias
+
+import tensorflow as tf
+
+from kerasrec._src.emit.limits import Limits
+from kerasrec._src.emit.run import Run, RunAgain
+from kerasrec._src.errors import TraceError
+from kerasrec._src.frames.rows_tf.queue_run import QueueRun
+from kerasrec._src.frames.rows_xla.compiled_run import CompiledRun, RunWithinXla
+from kerasrec._src.frames.rows_xla.memo_run import MemoCompiledRun
+from kerasrec._src.frames.rows_xla.sizes import KnownSizes
+from kerasrec._src.graph.graph import TaggedGraph
+from kerasrec._src.graph.values import Value
+from kerasrec._src.memo.memo_run import MemoRun
+from kerasrec._src.options import Options
+from kerasrec._src.scalar.scalar_run import ScalarRun, gradient_obstacles
+from kerasrec._src.schedule.build import build, build_blocks, build_bounded, forward_part
+from kerasrec._src.schedule.passes import BLOCK_PASSES, Pass, optimize
+from kerasrec._src.schedule.schedule import Schedule
+from kerasrec._src.transform.extend import extend
+from kerasrec._src.transform.recompute import unrepeatable
+from kerasrec._src.waves.wave_run import WaveRun
+
+SharedTensors: TypeAlias = dict[Value, tf.Tensor]
+"""The tensors of SHARED values."""
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A program with its derivatives up to some order.
+
+    Methods that take the tensors of SHARED values make a run of it.
+
+    Args:
+        graph: The graph, extended once for each order.
+        limits: The bounds on depth, width and memory.
+        options: The user's options.
+        passes: The passes over its schedule by waves.
+        by_queues: Whether a program of one round runs by queues, too, as those of several do.
+    """
+
+    graph: TaggedGraph
+    limits: Limits
+    options: Options
+    passes: Sequence[Pass] = ()
+    by_queues: bool = False
+
+    def __post_init__(self) -> None:
+        if self.graph.memo:
+            _ = self.schedule  # To build it is to find out whether `memo` is possible.
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        """The schedule by waves, or by queues of TensorFlow's kernels."""
+        return optimize(build(self.graph, self.by_queues), self.passes)
+
+    @cached_property
+    def blocks(self) -> Schedule:
+        """The schedule in blocks, which XLA compiles."""
+        return optimize(build_blocks(self.graph), BLOCK_PASSES)
+
+    @cached_property
+    def blocks_of_values(self) -> Schedule:
+        """The schedule in blocks, without the gradient."""
+        return optimize(build_blocks(forward_part(self.graph)), BLOCK_PASSES)
+
+    def extended(self) -> Program:
+        """Returns the program with one more derivative."""
+        return replace(self, graph=extend(self.graph))
+
+    def in_waves(self, shared: SharedTensors) -> QueueRun | WaveRun:
+        """All tokens that are ready run at once, by stock TensorFlow ops."""
+        if self.graph.memo:
+            return MemoRun(self.schedule, shared, self.limits)
+        machine = QueueRun if self.schedule.in_queues else WaveRun
+        return machine(self.schedule, shared, self.limits)
+
+    def in_bounded_waves(self, shared: SharedTensors) -> Run:
+        """The same, but at most `parallel_tokens` run at once; they do not in a gradient.
+
+        Raises:
+            TraceError: If there is a gradient, and the program may give other results when it runs
+                again.
+        """
+        bound = self.options.parallel_tokens
+        if self.graph.memo:
+            return MemoRun(self.schedule, shared, self.limits, bound)
+
+        def again() -> Run:
+            reason = unrepeatable(self.graph, in_other_waves=True)
+            if reason:
+                raise TraceError(
+                    f"{self.limits.name} has no gradient with parallel_tokens, which runs it again "
+                    f"for its gradient: {reason}, or leave parallel_tokens out."
+                )
+            return self.in_waves(shared)
+
+        values = QueueRun(build_bounded(self.graph), shared, self.limits, bound)
+        return RunAgain(values, again)
+
+    def by_scalar(self, shared: SharedTensors) -> Run:
+        """One token after the other, on numbers; waves run a gradient that numbers cannot."""
+        run = ScalarRun(self.graph, shared, self.limits)
+        if not gradient_obstacles(self.graph):
+            return run
+        return RunAgain(run, lambda: self.in_waves(shared))
+
+    def compiled(self, known: KnownSizes, shared: SharedTensors) -> Run:
+        """In blocks, by programs that XLA compiles for each size; `known` counts the sizes."""
+
+        def run(schedule: Schedule, keeps: bool) -> Run:
+            finds_calls = self.graph.memo and self.graph.inner_sites
+            machine = MemoCompiledRun if finds_calls else CompiledRun
+            return machine(schedule, keeps, self.in_waves, known, shared, self.limits)
+
+        return self._compiled(run)
+
+    def within_xla(self, shared: SharedTensors) -> Run:
+        """In blocks, inside of a larger program that XLA compiles as a whole."""
+        given = self.options, shared, self.limits
+        return self._compiled(lambda schedule, keeps: RunWithinXla(schedule, keeps, *given))
+
+    def _compiled(self, run: Callable[[Schedule, bool], Run]) -> Run:
+        """Makes a run that keeps what the gradient reads; with `recompute` that of the values not.
+
+        Args:
+            run: Makes a run of a schedule in blocks, given whether it keeps anything.
+        """
+        if not self.options.recompute:
+            return run(self.blocks, True)
+        return RunAgain(run(self.blocks_of_values, False), lambda: run(self.blocks, True))
