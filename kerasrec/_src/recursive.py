@@ -9,9 +9,9 @@ import copy
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any, ParamSpec, Protocol, overload
 
 import keras
 import tensorflow as tf
@@ -27,11 +27,13 @@ from kerasrec._src.function.methods import Methods, importable_name
 from kerasrec._src.function.tables import TableRuns
 from kerasrec._src.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec._src.inspect.run_trace import RunTrace
-from kerasrec._src.options import Engine, MemoOption, Options
+from kerasrec._src.options import Options
 from kerasrec._src.trace.ragged import call
 from kerasrec._src.trace.signature import Signature
 from kerasrec._src.trace.source import is_written_in_python, name_of
 from kerasrec._src.trace.tracer import active_tracer
+
+_Options = ParamSpec("_Options")
 
 
 @keras.saving.register_keras_serializable("kerasrec")
@@ -269,45 +271,36 @@ def _how_to_decorate(given: Any) -> str:
     return "Decorate a function that calls it."
 
 
-@overload
-def recursive(function: Callable[..., Any]) -> RecursiveFunction: ...
+class _Decorator(Protocol[_Options]):
+    """A decorator that is used with options, in brackets, or without."""
+
+    @overload
+    def __call__(self, function: Callable[..., Any]) -> RecursiveFunction: ...
+
+    @overload
+    def __call__(
+        self, *args: _Options.args, **options: _Options.kwargs
+    ) -> Callable[[Callable[..., Any]], RecursiveFunction]: ...
 
 
-@overload
-def recursive(
-    *,
-    returns: Any = ...,
-    memo: MemoOption = ...,
-    max_depth: int = ...,
-    max_width: int = ...,
-    max_memory: int | None = ...,
-    engine: Engine = ...,
-    parallel_tokens: int | None = ...,
-    xla_calls: int | tf.Tensor | None = ...,
-    xla_row_length: int | tf.Tensor | None = ...,
-    xla_entries: int | tf.Tensor | None = ...,
-    max_xla_sizes: int = ...,
-    recompute: bool = ...,
-    instances: Sequence[str] = ...,
-) -> Callable[[Callable[..., Any]], RecursiveFunction]: ...
+def _with_keywords(
+    options: Callable[_Options, Options],
+) -> Callable[[Callable[..., Any]], _Decorator[_Options]]:
+    """Gives a decorator the types and the defaults of its options, for type checkers and `help`."""
+
+    def with_signature(decorator: Any) -> Any:
+        signature = inspect.signature(decorator)
+        function, _ = signature.parameters.values()
+        keywords = inspect.signature(options).parameters.values()
+        decorator.__signature__ = signature.replace(parameters=[function, *keywords])
+        return decorator
+
+    return with_signature
 
 
-def recursive(
-    function: Callable[..., Any] | None = None,
-    *,
-    returns: Any = None,
-    memo: MemoOption = False,
-    max_depth: int = Options.max_depth,
-    max_width: int = Options.max_width,
-    max_memory: int | None = None,
-    engine: Engine = "auto",
-    parallel_tokens: int | None = None,
-    xla_calls: int | tf.Tensor | None = None,
-    xla_row_length: int | tf.Tensor | None = None,
-    xla_entries: int | tf.Tensor | None = None,
-    max_xla_sizes: int = Options.max_xla_sizes,
-    recompute: bool = False,
-    instances: Sequence[str] = (),
+@_with_keywords(Options)
+def recursive(  # noqa: D417
+    function: Callable[..., Any] | None = None, **options: Any
 ) -> RecursiveFunction | Callable[[Callable[..., Any]], RecursiveFunction]:
     """Turns a Python function that calls itself, directly or through others, into a graph.
 
@@ -403,21 +396,7 @@ def recursive(
     Returns:
         A `RecursiveFunction`, or a decorator if `function` is not given.
     """
-    # In a `tf.function`, `locals()` would hold variables of AutoGraph, too.
-    decorate = functools.partial(
-        RecursiveFunction,
-        returns=returns,
-        memo=memo,
-        max_depth=max_depth,
-        max_width=max_width,
-        max_memory=max_memory,
-        engine=engine,
-        parallel_tokens=parallel_tokens,
-        xla_calls=xla_calls,
-        xla_row_length=xla_row_length,
-        xla_entries=xla_entries,
-        max_xla_sizes=max_xla_sizes,
-        recompute=recompute,
-        instances=instances,
-    )
-    return decorate if function is None else decorate(function)
+    inspect.signature(recursive).bind(function, **options)
+    if function is not None:
+        return RecursiveFunction(function, **options)
+    return lambda function: RecursiveFunction(function, **options)
