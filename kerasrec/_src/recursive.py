@@ -9,6 +9,9 @@ import copy
 import dataclasses
 import functools
 import inspect
+import operator
+import sys
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ParamSpec, Protocol, overload
@@ -23,7 +26,6 @@ from kerasrec._src.errors import SentenceFirst, TraceError
 from kerasrec._src.function.arguments import Arguments, arguments_of, bind, keyword_only
 from kerasrec._src.function.cache import Cache
 from kerasrec._src.function.concrete_function import ConcreteFunction
-from kerasrec._src.function.methods import Methods, importable_name
 from kerasrec._src.function.tables import TableRuns
 from kerasrec._src.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec._src.inspect.run_trace import RunTrace
@@ -34,6 +36,8 @@ from kerasrec._src.trace.source import is_written_in_python, name_of
 from kerasrec._src.trace.tracer import active_tracer
 
 _Options = ParamSpec("_Options")
+# Two threads that ask for a new method at once get the same one.
+_LOCK = threading.RLock()
 
 
 @keras.saving.register_keras_serializable("kerasrec")
@@ -86,13 +90,13 @@ class RecursiveFunction(Options):
         """Bound method, cached per instance or class, with its own compilation cache."""
         if instance is None:
             return self
-
-        def bound() -> RecursiveFunction:
-            method = self.with_function(self.python_function.__get__(instance, owner))
-            method._decorated = self
-            return method
-
-        return Methods.of(instance).get(self, bound)
+        with _LOCK:
+            methods = _Methods.of(instance).by_function
+            if self not in methods:
+                method = self.with_function(self.python_function.__get__(instance, owner))
+                method._decorated = self
+                methods[self] = method
+            return methods[self]
 
     def __repr__(self) -> str:
         return f"<RecursiveFunction {self.name}{self.python_signature}>"
@@ -113,7 +117,7 @@ class RecursiveFunction(Options):
         """By name, if other processes can import it; otherwise by its parts."""
         if self._decorated is not None:
             return RecursiveFunction.__get__, (self._decorated, self._instance)
-        name = importable_name(self)
+        name = _importable_name(self)
         return super().__reduce_ex__(protocol) if name is None else name
 
     def get_config(self) -> dict[str, str]:
@@ -260,6 +264,46 @@ class RecursiveFunction(Options):
     def with_function(self, python_function: Callable[..., Any]) -> RecursiveFunction:
         """The same options for another Python function."""
         return dataclasses.replace(self, python_function=python_function)
+
+
+class _Methods:
+    """The recursive methods of one object, kept in its attributes to live as long as the object.
+
+    Args:
+        instance: The object, or a class; None in copies, which a copied object does not use.
+    """
+
+    def __init__(self, instance: Any = None):
+        self.instance = instance
+        self.by_function: dict[RecursiveFunction, RecursiveFunction] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Methods, ()
+
+    @classmethod
+    def of(cls, instance: Any) -> _Methods:
+        """Returns an object's own methods, not those of its original or of a base class."""
+        name = "_recursive_methods"
+        methods: _Methods | None = vars(instance).get(name)
+        if methods is None or methods.instance is not instance:
+            methods = cls(instance)
+            if isinstance(instance, type):
+                setattr(instance, name, methods)
+            else:
+                vars(instance)[name] = methods  # Not by __setattr__, which Keras tracks.
+        return methods
+
+
+def _importable_name(function: RecursiveFunction) -> str | None:
+    """The name under which an imported module has a function; None if no module has it."""
+    module, name = (vars(function).get(key) for key in ("__module__", "__qualname__"))
+    if name is None or module == "__main__" or module not in sys.modules:
+        return None
+    try:
+        found = operator.attrgetter(name)(sys.modules[module])
+    except AttributeError:
+        return None
+    return name if found is function else None
 
 
 def _how_to_decorate(given: Any) -> str:

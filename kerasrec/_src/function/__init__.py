@@ -1,1 +1,1 @@
-"""The parts of a recursive function: arguments, compiled signatures, runs, methods of objects."""
+"""The parts of a recursive function: arguments, and what is compiled for a signature."""
