@@ -14,7 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec._src.emit.registers import Registers
-from kerasrec._src.frames.layout import CALLS, RETURNS, Column, of_kind
+from kerasrec._src.frames.layout import CALLS, RETURNS, Column, Layout, of_kind
 from kerasrec._src.graph.graph import CallSite
 from kerasrec._src.graph.values import Node, Region, Value
 from kerasrec._src.schedule.instructions import Frames, Load, Receive, Return, Send
@@ -32,7 +32,7 @@ class Block(Registers):
         layout: The layout of the program.
     """
 
-    layout: Any
+    layout: Layout
 
     @property
     def count(self) -> tf.Tensor:

@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec._src.emit.results import State
-from kerasrec._src.frames.layout import CALLS, RETURNS, Column, of_kind
+from kerasrec._src.frames.layout import CALLS, RETURNS, Column, Layout, of_kind
 from kerasrec._src.graph.values import Region
 from kerasrec._src.schedule.instructions import Return, Send, Wait
 from kerasrec._src.schedule.sections import Place
@@ -30,7 +30,7 @@ class Step:
 
     block: Any
 
-    def __init__(self, layout: Any, key: Place, state: State):
+    def __init__(self, layout: Layout, key: Place, state: State):
         self.layout = layout
         # Dicts and lists are changed in place.
         self._state: State = {

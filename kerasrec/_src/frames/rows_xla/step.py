@@ -31,6 +31,7 @@ class MaskedStep(Step):
         state: The state of the sweep before the step.
     """
 
+    layout: MaskedLayout
     block: MaskedBlock
 
     def __init__(self, store: MaskedStore, key: Place, sizes: Sizes, state: State):
