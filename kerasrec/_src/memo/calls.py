@@ -85,11 +85,11 @@ class CallFinder:
             for section in self.schedule.sections
             if isinstance(section, Loop) and section.direction is Direction.CALLS
         )
-        self._is_key = {
-            name: [is_key(self.graph, node) for node in body.parameters]
+        self._is_in_key = {
+            name: [_is_in_key(self.graph, node) for node in body.parameters]
             for name, body in bodies.items()
         }
-        self._table = CallTable(1 + max(map(sum, self._is_key.values())))
+        self._table = CallTable(1 + max(map(sum, self._is_in_key.values())))
         self._strings = StringTable()
         self._bodies = list(bodies)
 
@@ -131,7 +131,7 @@ class CallFinder:
         }
         end = run_loop(self._goes_on, self._turn, start)
         bounded = end["depth"], _width(end), end["memory"]
-        check = self.limits.check(graph, *bounded, call=partial(one_call, graph, end["new"]))
+        check = self.limits.check(graph, *bounded, call=partial(_one_call, graph, end["new"]))
         with tf.control_dependencies([check]):
             count = tf.identity(end["count"])
         calls, edges = (
@@ -154,7 +154,7 @@ class CallFinder:
             return tf.constant(1)
         parameters = self.graph.bodies[self.graph.entry].parameters
         # The keys of values that tokens make differ from root to root.
-        if reads_root(self.graph, self._loop) or any(node.is_key for node in parameters):
+        if _reads_root(self.graph, self._loop) or any(node.is_key for node in parameters):
             return tf.constant(1)
         keys = [
             tensor for tensor, node in zip(given, parameters, strict=True) if not node.is_carried
@@ -220,7 +220,7 @@ class CallFinder:
         """Returns the keys of calls of a body, int64 `[calls, columns]`."""
         columns = [
             self._strings.number(tensor) if tensor.dtype == tf.string else tensor
-            for tensor, tells in zip(arguments, self._is_key[body], strict=True)
+            for tensor, tells in zip(arguments, self._is_in_key[body], strict=True)
             if tells
         ]
         return self._table.key(self._bodies.index(body), columns)
@@ -237,7 +237,7 @@ def _deciding(segment: Segment) -> list[Instruction]:
     ]
 
 
-def reads_root(graph: TaggedGraph, loop: Loop) -> bool:
+def _reads_root(graph: TaggedGraph, loop: Loop) -> bool:
     """Whether the root token of a call decides which calls it makes."""
     roots = {
         node.output() for body in graph.bodies.values() for node in body.parameters if node.is_root
@@ -259,7 +259,7 @@ def _made_of(items: Iterable[Item], segment: Segment) -> set[Item]:
     return set(items_through(items, makers))
 
 
-def is_key(graph: TaggedGraph, node: Entrance) -> bool:
+def _is_in_key(graph: TaggedGraph, node: Entrance) -> bool:
     """Whether an argument is part of the key of a call.
 
     Of other values that tokens carry, equal calls share those of the first call.
@@ -269,7 +269,7 @@ def is_key(graph: TaggedGraph, node: Entrance) -> bool:
     return graph.memo is not None and not graph.memo.across_roots
 
 
-def one_call(graph: TaggedGraph, calls: dict[str, Tensors]) -> tf.Tensor:
+def _one_call(graph: TaggedGraph, calls: dict[str, Tensors]) -> tf.Tensor:
     """Returns one of some calls as users write it, a string; there must be at least one.
 
     Args:

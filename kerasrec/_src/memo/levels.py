@@ -17,8 +17,8 @@ from kerasrec._src.row_ids import row_ids
 _MAX_SHOWN = 16
 
 
-class Turns(NamedTuple):
-    """The calls of each body, in the order of the turns in which they run.
+class SortedCalls(NamedTuple):
+    """The calls of each body, in the order in which they run.
 
     Args:
         arguments: For each body, the values of its parameters, `[calls, ...]` each.
@@ -31,24 +31,23 @@ class Turns(NamedTuple):
     place: tf.Tensor
 
 
-def in_turns(calls: Calls, turn: tf.Tensor, num_turns: tf.Tensor) -> Turns:
-    """Sorts calls by their turns.
+def sorted_calls(calls: Calls, turn: tf.Tensor, num_turns: tf.Tensor) -> SortedCalls:
+    """Sorts the calls of each body by the turn of a loop in which they run.
 
     Args:
         calls: All calls of a run.
         turn: The turn of each call, int32 `[calls]`.
         num_turns: The number of turns, an int32 scalar.
     """
-    turns = Turns({}, {}, tf.zeros([calls.count], tf.int32))
+    arguments, sizes, place = {}, {}, tf.zeros([calls.count], tf.int32)
     for name, numbers in calls.numbers.items():
         own = tf.gather(turn, numbers)
         order = tf.argsort(own, stable=True)
-        turns.arguments[name] = [tf.gather(tensor, order) for tensor in calls.arguments[name]]
-        turns.sizes[name] = tf.math.bincount(own, minlength=num_turns, maxlength=num_turns)
+        arguments[name] = [tf.gather(tensor, order) for tensor in calls.arguments[name]]
+        sizes[name] = tf.math.bincount(own, minlength=num_turns, maxlength=num_turns)
         rows = tf.expand_dims(tf.gather(numbers, order), 1)
-        place = tf.tensor_scatter_nd_update(turns.place, rows, tf.range(tf.size(numbers)))
-        turns = turns._replace(place=place)
-    return turns
+        place = tf.tensor_scatter_nd_update(place, rows, tf.range(tf.size(numbers)))
+    return SortedCalls(arguments, sizes, place)
 
 
 def levels(graph: TaggedGraph, calls: Calls) -> tf.Tensor:

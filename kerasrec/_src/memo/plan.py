@@ -18,7 +18,7 @@ from kerasrec._src.emit.results import State, Tensors
 from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.memo.calls import Calls
 from kerasrec._src.memo.copies import added, by_copy, in_line, of_copies, taken
-from kerasrec._src.memo.levels import in_turns, levels
+from kerasrec._src.memo.levels import levels, sorted_calls
 from kerasrec._src.schedule.linkage import Together
 
 
@@ -124,14 +124,14 @@ def plan_of(graph: TaggedGraph, calls: Calls, parallel_tokens: int | None = None
         level = _cut(level, calls, parallel_tokens)
     num_waves = tf.reduce_max(tf.concat([level, [-1]], 0)) + 1
     wave = num_waves - 1 - level
-    turns = in_turns(calls, wave, num_waves)
-    sizes, place = turns.sizes, turns.place
+    in_order = sorted_calls(calls, wave, num_waves)
+    sizes, place = in_order.sizes, in_order.place
     arguments = {
         name: [
             divided(tensor, sizes[name], node.types[0].tensor_shape())
             for tensor, node in zip(tensors, graph.bodies[name].parameters, strict=True)
         ]
-        for name, tensors in turns.arguments.items()
+        for name, tensors in in_order.arguments.items()
     }
     targets = {}
     last_read = {

@@ -106,7 +106,7 @@ COUNTER, MARK = 0, 1
 Frame = Tensors
 """A frame that runs: for each slot, a tensor `[1]`."""
 
-Frames = dict[str, tf.TensorArray]
+FrameRows = dict[str, tf.TensorArray]
 """Frames that wait, or have been logged: for each dtype, the slots of that dtype as rows."""
 
 
@@ -161,14 +161,14 @@ class FrameLayout:
         """The values in a frame of a routine, `[1]` each."""
         return {value: frame[slot] for value, slot in self.slots[routine].items()}
 
-    def empty(self, size: tf.Tensor) -> Frames:
+    def empty(self, size: tf.Tensor) -> FrameRows:
         """Makes room for a number of frames: zeros in TensorArrays, which XLA writes in place."""
         return {
             dtype.name: tf.TensorArray(dtype, size, element_shape=[width], clear_after_read=False)
             for dtype, width in Counter(self.dtypes).items()
         }
 
-    def write(self, frames: Frames, place: tf.Tensor, frame: Frame) -> Frames:
+    def write(self, frames: FrameRows, place: tf.Tensor, frame: Frame) -> FrameRows:
         """Returns the frames with one of them replaced."""
         return {
             name: rows.write(
@@ -177,7 +177,7 @@ class FrameLayout:
             for name, rows in frames.items()
         }
 
-    def read(self, frames: Frames, place: tf.Tensor) -> Frame:
+    def read(self, frames: FrameRows, place: tf.Tensor) -> Frame:
         """Reads one of the frames."""
         slots = {
             name: iter(tf.split(rows.read(place), rows.element_shape[0]))
@@ -186,7 +186,7 @@ class FrameLayout:
         return [next(slots[dtype.name]) for dtype in self.dtypes]
 
 
-class ScalarFrame:
+class TokenValues:
     """The values of a body for one token, computed from a frame of the stack when asked for.
 
     Args:

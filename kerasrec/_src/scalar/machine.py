@@ -22,7 +22,7 @@ import tensorflow as tf
 
 from kerasrec._src.emit.results import State, Tensors
 from kerasrec._src.graph.values import Value
-from kerasrec._src.scalar.frame import COUNTER, MARK, Frame, FrameLayout, RoutineCall, ScalarFrame
+from kerasrec._src.scalar.frame import COUNTER, MARK, Frame, FrameLayout, RoutineCall, TokenValues
 
 
 @dataclass
@@ -35,7 +35,7 @@ class Made:
 
 
 @dataclass
-class Step:
+class Decision:
     """The decision of a step, before the machine moves.
 
     Args:
@@ -47,7 +47,7 @@ class Step:
 
     calls: list[Made] = field(default_factory=list)
     results: dict[int, tf.Tensor] = field(default_factory=dict)
-    frames: dict[str, tuple[ScalarFrame, tf.Tensor]] = field(default_factory=dict)
+    frames: dict[str, tuple[TokenValues, tf.Tensor]] = field(default_factory=dict)
 
     @property
     def made(self) -> list[Made]:
@@ -106,17 +106,17 @@ class Machine:
 
     def look(
         self, frame: Frame, known: Mapping[str, Mapping[Value, tf.Tensor]] | None = None
-    ) -> Step:
+    ) -> Decision:
         """Finds the next call of the frame that runs, or its results.
 
         Args:
             frame: The frame.
             known: Further values, by routine.
         """
-        step, counter = Step(), frame[COUNTER]
+        step, counter = Decision(), frame[COUNTER]
         for name, routine in self.layout.routines.items():
             further = known[name] if known else {}
-            values = ScalarFrame({**further, **self.layout.values(name, frame)}, self.shared)
+            values = TokenValues({**further, **self.layout.values(name, frame)}, self.shared)
             first = self.layout.first[name]
             stays = (counter >= first) & (counter <= first + len(routine.calls))
             hands_on = tf.constant([False])
@@ -133,7 +133,7 @@ class Machine:
             step.frames[name] = (values, stays | hands_on)
         return step
 
-    def move(self, state: State, step: Step, mark: tf.Tensor) -> State:
+    def move(self, state: State, step: Decision, mark: tf.Tensor) -> State:
         """Makes the call of a step, with a mark for the new frame; or skips it, or returns."""
         depth, layout = state["depth"], self.layout
         places = [layout.places[made.call.label] for made in step.calls]

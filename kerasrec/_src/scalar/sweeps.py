@@ -20,7 +20,7 @@ from kerasrec._src.graph.carried import NUM_LABELS
 from kerasrec._src.graph.graph import TaggedGraph, present
 from kerasrec._src.graph.values import Node, Value
 from kerasrec._src.scalar.frame import COUNTER, MARK, FrameLayout, routines_of
-from kerasrec._src.scalar.machine import Machine, Step
+from kerasrec._src.scalar.machine import Decision, Machine
 
 # Tail calls take no memory that could run out, so only this bound stops endless ones.
 MOST_TAIL_CALLS = 1_000_000_000
@@ -233,7 +233,7 @@ class ScalarGradient:
         )
         return {**state, "backward": end, "sums": sums}
 
-    def _added(self, step: Step, sums: Tensors) -> Tensors:
+    def _added(self, step: Decision, sums: Tensors) -> Tensors:
         """The sums plus what the frame that returns contributes to SHARED values."""
         found = dict(zip(self.wanted, sums, strict=True))
         for name, (values, is_done) in step.frames.items():

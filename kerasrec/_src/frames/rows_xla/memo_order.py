@@ -15,7 +15,7 @@ from kerasrec._src.emit.results import Tensors
 from kerasrec._src.frames.rows_xla.sizes import bucket, padded
 from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.memo.calls import Calls
-from kerasrec._src.memo.levels import in_turns, levels
+from kerasrec._src.memo.levels import levels, sorted_calls
 from kerasrec._src.row_ids import row_ids
 from kerasrec._src.schedule.linkage import Together
 
@@ -83,18 +83,18 @@ def order_of(
         "copies": copies,
     }
 
-    turns = in_turns(calls, level, num_levels)
-    place = turns.place
+    in_order = sorted_calls(calls, level, num_levels)
+    place = in_order.place
     called = [
         padded(_called(group, edges, place, calls), room) for group, edges in calls.edges.items()
     ]
-    counts = tf.stack([turns.sizes[name] for name in names], 1)
+    counts = tf.stack([in_order.sizes[name] for name in names], 1)
     entrance = _blocks(tf.reduce_sum(counts, 0, keepdims=True), widest)
     in_levels = _blocks(tf.gather(counts, list(map(names.index, waiting)), axis=1), width)
     roots = tf.repeat(tf.gather(place, calls.roots), calls.copies)
     copy = tf.tile(tf.range(calls.copies), tf.shape(calls.roots))
     return Order(
-        [[padded(tensor, room) for tensor in turns.arguments[name]] for name in names],
+        [[padded(tensor, room) for tensor in in_order.arguments[name]] for name in names],
         called,
         [tf.size(calls.numbers[name]) for name in names],
         padded(entrance, len(names) * (capacity // widest + 1)),
