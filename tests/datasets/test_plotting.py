@@ -5,7 +5,7 @@ import pytest
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 
-from kerasrec.datasets import DependencyTree, plot_tree, read_tree
+from kerasrec.datasets import DependencyTree, Vocabulary, encode_tree, plot_tree, read_tree
 
 TREE = read_tree("(3 (2 the) (4 (1 very) (4 good)))")
 
@@ -53,6 +53,19 @@ def test_a_dependency_tree(ax):
     assert lines == heads | {((2, 0), (2, 1))}  # The last leads from the root to its word.
     plot_tree(tree, ax=ax)
     assert [text.get_text() for text in ax.texts[8:12]] == ["c", "a", "b", "d"]
+
+
+def test_encoded_trees(ax):
+    """A root above two leaves and a node that is also below the first, each above the middle."""
+    children = [[2, 1], [3, -1], [3, 4], [-1, -1], [-1, -1], [-1, -1]]
+    tokens, none = np.array([7, 5, 6, 1, 2, 0]), np.full(6, -1)
+    plot_tree((tokens, children, none), ax=ax)
+    places = {name: tuple(map(float, place)) for name, place in texts(ax).items()}
+    assert places == {"1": (0, 0), "2": (1, 0), "6": (0.5, 1), "5": (0, 1), "7": (0.25, 2)}
+    edges = [tuple(map(tuple, line.get_xydata())) for line in ax.lines]
+    assert len(edges) == 5 and ((0, 1), (0, 0)) in edges and ((0.5, 1), (0, 0)) in edges
+    plot_tree(encode_tree(TREE, Vocabulary.from_trees([TREE])), ax=ax)
+    assert [text.get_text() for text in ax.texts[5:]] == ["3", "2", "4", "1", "4"]
 
 
 def test_a_bar_of_colors(ax):

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from nltk import Tree
 
-from kerasrec._src.datasets.encode.sentences import nodes_of_words
+from kerasrec._src.datasets.batch.tree_store import without_padding
+from kerasrec._src.datasets.encode.checking import check_tree, is_labeled
+from kerasrec._src.datasets.encode.sentences import TreeArrays, nodes_of_words
 from kerasrec._src.datasets.trees.constituency import preorder
 from kerasrec._src.datasets.trees.dependency import DependencyTree
 
@@ -24,14 +26,14 @@ class _Layout(NamedTuple):
     """The parts of a picture and their places.
 
     Attributes:
-        parents: The parent of each tree node; -1 for the root, which is the first.
+        edges: Pairs of tree nodes, a parent and its child. The root is the first tree node.
         x: The horizontal places of tree nodes, which are one apart.
         y: The vertical places of tree nodes, upwards; words stand below 0.
         labels: The labels of tree nodes, if the tree has them.
         words: The tree node of each word, and the word.
     """
 
-    parents: list[int]
+    edges: list[tuple[int, int]]
     x: np.ndarray
     y: np.ndarray
     labels: list[Any]
@@ -39,7 +41,7 @@ class _Layout(NamedTuple):
 
 
 def plot_tree(
-    tree: Tree | DependencyTree,
+    tree: Tree | DependencyTree | TreeArrays,
     values: Sequence[Any] | np.ndarray | None = None,
     truth: Sequence[Any] | np.ndarray | None = None,
     *,
@@ -48,18 +50,20 @@ def plot_tree(
     colorbar: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draws a constituency or a dependency tree with a value at each of its nodes.
+    """Draws a tree with a value at each of its nodes.
 
     Numbers color the discs of their tree nodes; text is written. Words stand in a row at the
     bottom: those of a constituency tree are its leaves, and in a dependency tree each word has a
-    tree node above it.
+    tree node above it. Encoded trees have no words, and may have shared nodes.
 
     Args:
-        tree: An `nltk.Tree` or a `DependencyTree`.
+        tree: An `nltk.Tree`, a `DependencyTree`, or an `EncodedTree` or tuple `(tokens, children,
+            labels)` like it, as `encode` makes one of any objects. Padding is left out.
         values: A number or text for each tree node, in the order of `encode_tree` or
             `encode_dependencies` (preorder), so that a row of a model's predictions fits. Values
             after the last tree node, such as those of padding, are left out. By default the labels
-            of the tree, or the relations of words to their heads.
+            of the tree, or the relations of words to their heads, or the tokens of an encoded tree
+            without labels.
         truth: Numbers in the same order, which color rings around the discs.
         cmap: A colormap of Matplotlib.
         limits: The numbers that get the first and the last color; by default the smallest and the
@@ -91,13 +95,15 @@ def plot_tree(
         raise ImportError(
             "Drawing a tree needs the Python package matplotlib: pip install matplotlib."
         ) from error
-    parents, x, y, labels, words = _layout(tree)
+    edges, x, y, labels, words = _layout(tree)
     shown = _cut("values", _of_nodes("values", labels if values is None else values), len(x))
     rings = None if truth is None else _cut("truth", _of_nodes("truth", truth), len(x))
     if rings is not None and not all(map(_is_number, rings)):
         raise ValueError(f"truth must be numbers, which color rings; received {rings[:5]!r} ..")
     if ax is None:
-        _, ax = pyplot.subplots(figsize=(2 + 0.65 * x.max(), 1.5 + 0.6 * y.max()))
+        # Room is made for the words, whatever their length.
+        size = 2 + 0.65 * x.max(), 1.5 + 0.6 * y.max()
+        _, ax = pyplot.subplots(figsize=size, layout="constrained")
     numbers = [float(value) for value in (*shown, *(rings or ())) if _is_number(value)]
     low, high = limits or (min(numbers, default=0.0), max(numbers, default=1.0))
     color_of = Normalize(low, high)
@@ -106,15 +112,23 @@ def plot_tree(
     def color(value: Any) -> Any:
         return palette(color_of(float(value))) if _is_number(value) else "white"
 
-    for place, parent in enumerate(parents[1:], 1):
-        ax.plot(x[[parent, place]], y[[parent, place]], color="#999999", zorder=1)
+    for edge in map(list, edges):
+        ax.plot(x[edge], y[edge], color="#999999", zorder=1)
     for place, _ in words:
         if y[place]:
             ax.plot(x[[place, place]], [0, y[place]], color="#cccccc", linestyle=":", zorder=0)
     if rings is not None:
-        ax.scatter(x, y, s=_RING, c=[color(value) for value in rings], zorder=2)
-        ax.scatter(x, y, s=_GAP, c="white", zorder=2)
-    ax.scatter(x, y, s=_DISC, c=[color(value) for value in shown], edgecolors="#999999", zorder=2)
+        ax.scatter(x, y, s=_RING, c=[color(value) for value in rings], zorder=2, clip_on=False)
+        ax.scatter(x, y, s=_GAP, c="white", zorder=2, clip_on=False)
+    ax.scatter(
+        x,
+        y,
+        s=_DISC,
+        c=[color(value) for value in shown],
+        edgecolors="#999999",
+        zorder=2,
+        clip_on=False,
+    )
     for place, value in enumerate(shown):
         _write(ax, x[place], y[place], _text(value), color(value))
     for place, word in words:
@@ -134,9 +148,11 @@ def plot_tree(
     return ax
 
 
-def _layout(tree: Tree | DependencyTree) -> _Layout:
+def _layout(tree: Tree | DependencyTree | TreeArrays) -> _Layout:
     if isinstance(tree, DependencyTree):
         return _of_dependencies(tree)
+    if isinstance(tree, tuple):
+        return _of_arrays(tree)
     nodes = list(preorder(tree))
     labels = ["" if node.label() is None else node.label() for node, *_ in nodes]
     words = [
@@ -144,19 +160,33 @@ def _layout(tree: Tree | DependencyTree) -> _Layout:
         for place, (node, *_) in enumerate(nodes)
         if not any(isinstance(child, Tree) for child in node)
     ]
-    return _Layout([parent for _, parent, _ in nodes], *_places(nodes), labels, words)
+    edges = [(parent, place) for place, (_, parent, _) in enumerate(nodes)][1:]
+    return _Layout(edges, *_places(edges, len(nodes)), labels, words)
+
+
+def _of_arrays(tree: TreeArrays) -> _Layout:
+    """Places the nodes of an encoded tree, or acyclic graph."""
+    check_tree(*tree, shared_nodes=True)
+    (tokens, *_), children, labels = without_padding(tree)
+    edges = [(parent, int(child)) for parent, row in enumerate(children) for child in row]
+    edges = [(parent, child) for parent, child in edges if child >= 0]
+    shown: Any = labels if labels.ndim and is_labeled(labels) else tokens
+    if shown.ndim > 1:
+        shown = [""] * len(tokens)
+    return _Layout(edges, *_places(edges, len(tokens)), list(shown), [])
 
 
 def _of_dependencies(tree: DependencyTree) -> _Layout:
     """Places each word as in the sentence, and dependents one level below their head."""
     nodes = nodes_of_words(tree)
-    parents = [-1, *nodes[[tree.heads[word] for word in tree.order[1:]]].tolist()]
+    parents = nodes[[tree.heads[word] for word in tree.order[1:]]].tolist()
+    edges = [(parent, node) for node, parent in enumerate(parents, 1)]
     depth = np.zeros(len(nodes))
-    for node, parent in enumerate(parents[1:], 1):
+    for parent, node in edges:
         depth[node] = depth[parent] + 1
     labels = [tree.relations[word] if tree.relations else "" for word in tree.order]
     words = list(zip(nodes.tolist(), tree.words, strict=True))
-    return _Layout(parents, np.array(tree.order, float), depth.max() - depth, labels, words)
+    return _Layout(edges, np.array(tree.order, float), depth.max() - depth, labels, words)
 
 
 def _of_nodes(name: str, values: Any) -> list[Any]:
@@ -182,18 +212,29 @@ def _cut(name: str, values: list[Any], num_nodes: int) -> list[Any]:
     return values[:num_nodes]
 
 
-def _places(nodes: list[tuple[Tree, int, int]]) -> tuple[np.ndarray, np.ndarray]:
+def _places(edges: list[tuple[int, int]], num_nodes: int) -> tuple[np.ndarray, np.ndarray]:
     """Leaves stand in a row, other tree nodes above the middle of their children."""
-    below: list[list[int]] = [[] for _ in nodes]
-    for place, (_, parent, _) in enumerate(nodes[1:], 1):
-        below[parent].append(place)
-    x, y = np.zeros([2, len(nodes)])
-    leaves = [place for place, children in enumerate(below) if not children]
-    x[leaves] = np.arange(len(leaves))
-    for place in reversed(range(len(nodes))):
+    below: list[list[int]] = [[] for _ in range(num_nodes)]
+    for parent, child in edges:
+        below[parent].append(child)
+    x, y = np.zeros([2, num_nodes])
+    num_leaves, waiting, is_open = 0, [0], np.ones(num_nodes, bool)
+    while waiting:
+        place = waiting[-1]
+        left = [child for child in reversed(below[place]) if is_open[child]]
+        if left:
+            waiting.extend(left)
+            continue
+        waiting.pop()
+        if not is_open[place]:
+            continue
+        is_open[place] = False
         if below[place]:
             x[place] = x[below[place]].mean()
             y[place] = y[below[place]].max() + 1
+        else:
+            x[place] = num_leaves
+            num_leaves += 1
     return x, y
 
 
