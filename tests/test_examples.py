@@ -19,7 +19,12 @@ SAID = {
     "04_tree_sum": ["= 21.0", "[1. 1. 1. 1. 1. 1.]", "[21. 11.  9.  4.  5.  6.]"],
     "05_own_cell": ["accuracy on all nodes of dev:"],
     "06_collect": ["= 21.0", "[21. 11.  9.  4.  5.  6.]", "[1. 2. 2. 3. 3. 3.]"],
-    "07_ragged_children": ["= 36.0", "[[8.0, 3.0, 19.0, 5.0], [6.0], []]", "= 2.1052", "LEAVE"],
+    "07_ragged_children": [
+        "= 36.0",
+        "[[8.0, 3.0, 19.0, 5.0], [6.0], []]",
+        "= 2.1052",
+        "LEAVE_ROWS",
+    ],
     "08_inspect": ["177 calls in 10 waves", "50 in the largest", "tensorboard --logdir"],
     "09_matrix_vector": ["accuracy on all nodes of dev:"],
     "10_devices": ["CPU:0", "CPU:1", "= [  6. 120.] with gradient [ 11. 274.]"],

@@ -21,7 +21,7 @@ LIMITS = Limits("program", 100_000, 100_000, 1 << 40)
 
 def has_rows(program):
     graph = program.function.tagged_graph(*program.inputs)
-    return any(node.op == "ENTER" for body in graph.bodies.values() for node in body.nodes)
+    return any(node.op == "ENTER_ROWS" for body in graph.bodies.values() for node in body.nodes)
 
 
 def blocks_of(program, schedule):

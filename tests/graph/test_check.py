@@ -65,15 +65,19 @@ def test_rows_of_other_lengths_than_numbers(rows):
 
 
 def test_entries_that_enter_no_region(rows):
-    find(rows.functions["size"].nodes, "ENTER").region = None
-    with pytest.raises(GraphError, match=r"ENTER at .* neither reads nor makes entries of rows"):
+    find(rows.functions["size"].nodes, "ENTER_ROWS").region = None
+    with pytest.raises(
+        GraphError, match=r"ENTER_ROWS at .* neither reads nor makes entries of rows"
+    ):
         rows.check()
 
 
 def test_entries_that_leave_for_another_region(rows):
     nodes = rows.functions["size"].nodes
-    find(nodes, "LEAVE").region = find(nodes, "ENTER").region
-    with pytest.raises(GraphError, match=r"LEAVE at .* stands in another region than its lengths"):
+    find(nodes, "LEAVE_ROWS").region = find(nodes, "ENTER_ROWS").region
+    with pytest.raises(
+        GraphError, match=r"LEAVE_ROWS at .* stands in another region than its lengths"
+    ):
         rows.check()
 
 

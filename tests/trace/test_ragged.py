@@ -37,7 +37,9 @@ def ops(text):
 def test_a_call_of_entries_stands_between_enter_and_leave():
     text = str(count_nodes.function_graphs(0))
     found = ops(text)
-    assert found.index("ENTER") < found.index("CALLSITE count_nodes") < found.index("LEAVE")
+    assert (
+        found.index("ENTER_ROWS") < found.index("CALLSITE count_nodes") < found.index("LEAVE_ROWS")
+    )
     (line,) = [line for line in text.splitlines() if "CALLSITE" in line]
     assert line.startswith("    "), "entries are tokens of a region"
 
@@ -60,7 +62,7 @@ def test_two_maps_over_one_partition_share_their_rows():
     )
     found = ops(str(both.function_graphs(0)))
     assert found.count("ROWS") - ops(str(double.function_graphs(0))).count("ROWS") == 1
-    assert found.count("ENTER") == 2, "results of one map enter the next as they are"
+    assert found.count("ENTER_ROWS") == 2, "results of one map enter the next as they are"
     np.testing.assert_allclose(both([0, 1]), [1 + 2 * (2 + 8) + 3 * 3, 2 + 4 * 4])
 
 
@@ -73,8 +75,8 @@ def test_tokens_by_what_they_do():
     """Each entry of each row is one token, whatever its row; empty rows send none."""
     graph = count_nodes.tagged_graph(0)
     fired = interpret(graph, [np.int32([9])]).fired_by_title()
-    assert fired["ENTER"] == fired["CALL_0"] == fired["RETURN_0"] == 2
-    assert fired["LEAVE"] == 3
+    assert fired["ENTER_ROWS"] == fired["CALL_0"] == fired["RETURN_0"] == 2
+    assert fired["LEAVE_ROWS"] == 3
 
 
 # What may be written.

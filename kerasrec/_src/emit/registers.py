@@ -2,8 +2,8 @@
 
 SWITCH gathers the rows of the tokens that chose a branch. MERGE stitches the branches' rows
 together in the order of the tokens. REPEAT gathers a token's row for each entry. Entries are in the
-order of their tokens, so ENTER and LEAVE pass values on unchanged. Every other node runs its own
-op, on more rows.
+order of their tokens, so ENTER_ROWS and LEAVE_ROWS pass values on unchanged. Every other node runs
+its own op, on more rows.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ class Registers:
             tensor.set_shape(value.type.tensor_shape())
         self._set(instruction, tensors)
 
-    def _run_effect(self, effect: instructions.Effect) -> None:
+    def _run_observe(self, effect: instructions.Observe) -> None:
         node, inputs = effect.node, self.all(effect.node.inputs)
         if isinstance(node, Check):
             run = partial(_fail, node, inputs, self.graph.meaning_of_labels)

@@ -13,9 +13,9 @@ The rules (Kostopoulou et al., sections 2.2, 3 and 5.2.1; Vasilakopoulos 2024, s
   along the control edge to RETURN_i, which passes it on.
 * RETURN_i takes its label off the tag, and drops tokens whose tag does not begin with it.
 * ENTER_i and NEXT_i, into a loop, do what CALL_i does, and EXIT_i does what RETURN_i does.
-* REPEAT and ENTER put `Entry(j)` in front of the tag, for each j below the token's length. LEAVE
-  waits for as many tokens and puts them back in order. A dead token does not enter: it goes
-  straight to LEAVE, along the edge of the lengths.
+* REPEAT and ENTER_ROWS put `Entry(j)` in front of the tag, for each j below the token's length.
+  LEAVE_ROWS waits for as many tokens and puts them back in order. A dead token does not enter: it
+  goes straight to LEAVE_ROWS, along the edge of the lengths.
 * Arguments arrive one by one, so a call may be partial: outputs that need only some arguments
   return before the others arrive. Gradients are called in this way.
 * With `memo`, calls of a function whose integers, bools and strings are equal run once, under the

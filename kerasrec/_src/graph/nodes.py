@@ -206,7 +206,9 @@ class Repeat(_OfRows):
 
 
 class Enter(_OfRows):
-    """ENTER values, lengths...: entries of the tokens' rows become tokens; all lengths agree."""
+    """ENTER_ROWS values, lengths...: entries of the tokens' rows become tokens; lengths agree."""
+
+    kind = "ENTER_ROWS"
 
     @property
     def other_rows(self) -> str:
@@ -218,7 +220,9 @@ class Enter(_OfRows):
 
 
 class Leave(_OfRows):
-    """LEAVE value, lengths: values of entries become rows again."""
+    """LEAVE_ROWS value, lengths: values of entries become rows again."""
+
+    kind = "LEAVE_ROWS"
 
     @property
     def entries(self) -> Region | None:

@@ -38,7 +38,7 @@ class Node:
         inputs: The values that it reads, under one tag.
         types: The types of its outputs.
         region: The region that it is in; None in the body of a function, or for SHARED values.
-          REPEAT and ENTER are in the region of the entries, LEAVE and ROWS in its parent.
+          REPEAT and ENTER_ROWS are in the region of the entries, LEAVE_ROWS and ROWS in its parent.
         source: The user's line.
         control: Nodes that must have fired before, under the same tag (control edges).
 

@@ -21,8 +21,8 @@ _NODES = {
     "MERGE": f"shape=invtrapezium {_CHOICE}",
     "SWITCH": f"shape=trapezium {_CHOICE}",
     "REPEAT": f"shape=house {_CHOICE}",
-    "ENTER": f"shape=house {_CHOICE}",
-    "LEAVE": f"shape=invhouse {_CHOICE}",
+    "ENTER_ROWS": f"shape=house {_CHOICE}",
+    "LEAVE_ROWS": f"shape=invhouse {_CHOICE}",
     "SHARED": "shape=note",
     "ARGUMENT": "shape=plaintext",
     "PARAMETER": "shape=plaintext",
@@ -99,7 +99,6 @@ def _edge(value: Value, node: Node, scopes: dict[Node, Scope]) -> str:
 def _shape(node: Node) -> str:
     if node.is_constant:
         return "shape=plaintext"
-    # Two kinds of nodes print as ENTER: those into loops, and those into rows.
     return _CALL if isinstance(node, Call | Return) else _NODES.get(node.op, "shape=box")
 
 

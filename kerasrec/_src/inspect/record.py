@@ -24,10 +24,10 @@ from kerasrec._src.inspect.run_trace import RunTrace
 from kerasrec._src.inspect.scopes import names_in
 from kerasrec._src.private import unseen_by_op_callbacks
 from kerasrec._src.schedule.instructions import (
-    Effect,
     Fire,
     HandOn,
     Instruction,
+    Observe,
     Pass,
     Receive,
     Reduce,
@@ -228,7 +228,7 @@ def _nodes(instruction: Instruction) -> list[_Fired]:
     if isinstance(instruction, Return | HandOn):
         return [(node, instruction.region) for node in instruction.passing]
     nodes: list[Node] = []
-    if isinstance(instruction, Fire | Effect | Reduce):
+    if isinstance(instruction, Fire | Observe | Reduce):
         nodes = [instruction.node]
     elif isinstance(instruction, Send):
         nodes = [node for site in instruction.sites for node in site.calls]

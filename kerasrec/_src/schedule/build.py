@@ -14,7 +14,7 @@ from kerasrec._src.schedule.check import check_schedule
 from kerasrec._src.schedule.hoist import hoisted, in_loop
 from kerasrec._src.schedule.instructions import Fire, Instruction, Reduce, Select
 from kerasrec._src.schedule.linkage import received, results, returned, sent
-from kerasrec._src.schedule.loads_and_saves import linked
+from kerasrec._src.schedule.loads_and_saves import with_loads_and_saves
 from kerasrec._src.schedule.memo_rules import check_no_call_waits, check_nothing_is_drawn
 from kerasrec._src.schedule.places import BodyPlaces
 from kerasrec._src.schedule.queue_sections import in_queues
@@ -39,7 +39,7 @@ def build(graph: TaggedGraph, by_queues: bool = False) -> Schedule:
     elif any(rounds.values()):
         schedule = hoisted(Schedule(graph, tuple(_with_calls(graph, rounds))))
     else:
-        schedule = linked(Schedule(graph, tuple(_without_calls(graph))))
+        schedule = with_loads_and_saves(Schedule(graph, tuple(_without_calls(graph))))
     if graph.memo:
         check_nothing_is_drawn(schedule)
     check_schedule(schedule)
@@ -65,7 +65,7 @@ def build_bounded(graph: TaggedGraph) -> Schedule:
     """
     forward = forward_part(graph)
     loop, _ = in_queues(_places(forward, is_bounded=True), in_loop)
-    schedule = linked(Schedule(forward, (loop,)))
+    schedule = with_loads_and_saves(Schedule(forward, (loop,)))
     check_schedule(schedule)
     return schedule
 

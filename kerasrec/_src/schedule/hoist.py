@@ -18,16 +18,16 @@ from kerasrec._src.errors import GraphError
 from kerasrec._src.graph.types import Kind
 from kerasrec._src.graph.values import Value
 from kerasrec._src.schedule.instructions import Instruction, Item, Reduce, Select, items_through
-from kerasrec._src.schedule.loads_and_saves import WAITED_FOR, at_use_of, linked
+from kerasrec._src.schedule.loads_and_saves import WAITED_FOR, at_use_of, with_loads_and_saves
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import Loop, Queues, Segment
 
 
 def hoisted(schedule: Schedule) -> Schedule:
-    """Places instructions in loops if something there waits for them, hoists the others, and links.
+    """Places instructions in loops if something there waits for them, and hoists the others.
 
     Each loop is followed by a section for all tokens. Instructions of this section that compute
-    again what the loop has computed stay there.
+    again what the loop has computed stay there. Loads and saves are added at the end.
     """
     at_use = at_use_of(schedule)
     sections = list(schedule.sections)
@@ -60,7 +60,7 @@ def hoisted(schedule: Schedule) -> Schedule:
         if not in_queues:
             for segment in segments:
                 by_width |= _by_width(segment.placed)
-    return linked(replace(schedule, sections=tuple(sections)))
+    return with_loads_and_saves(replace(schedule, sections=tuple(sections)))
 
 
 def _readers(

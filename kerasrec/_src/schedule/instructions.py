@@ -24,9 +24,9 @@ values, which are the same for all tokens.
     Zeros       a zero for each token
     Count       the shape of a tensor of tokens, in which only their number is open
     RowOf       for each entry of ragged rows, which token it belongs to
-    Pass        a value under another name: ENTER, LEAVE
+    Pass        a value under another name: ENTER_ROWS, LEAVE_ROWS
     Fire        an op of TensorFlow
-    Effect      CHECK, EFFECT
+    Observe     CHECK, EFFECT
     Interleave  the first row of several values, then the second row of each, and so on
     Separate    undoes Interleave
     Reshape     interleaves or separates pieces of one row, without a copy
@@ -58,12 +58,12 @@ from kerasrec._src.graph.nodes import (
     Check,
     Collect,
     Computed,
+    Effect,
     Named,
     Primitive,
     Shared,
     name_of,
 )
-from kerasrec._src.graph.nodes import Effect as EffectNode
 from kerasrec._src.graph.printer import Names, type_text
 from kerasrec._src.graph.types import Type
 from kerasrec._src.graph.values import Each, Node, Region, Source, Value, reached
@@ -611,7 +611,7 @@ class Fire(_OfNode, reads="inputs", writes="outputs", by_frame="is_masked"):
 
 
 @dataclass(frozen=True, eq=False)
-class Effect(_OfNode):
+class Observe(_OfNode):
     """A check or a print; later instructions of the segment wait for it.
 
     Args:
@@ -619,7 +619,7 @@ class Effect(_OfNode):
         tokens: The number of tokens of its region; if it is 0, nothing runs.
     """
 
-    node: Check | EffectNode
+    node: Check | Effect
     tokens: Tokens
 
     def _inputs(self) -> Iterable[Item]:

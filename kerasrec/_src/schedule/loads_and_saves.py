@@ -1,8 +1,8 @@
 """Adds loads and saves: the items that one segment of a schedule reads from another.
 
-Passes move, add and remove instructions without regard to loads and saves; `linked` then adds them.
-It puts instructions that are materialised at use into every segment that reads their results, and
-leaves out instructions whose results nobody reads.
+Passes move, add and remove instructions without regard to loads and saves, which are added at the
+end. Then instructions that are materialised at use are put into every segment that reads their
+results, and instructions whose results nobody reads are left out.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from dataclasses import replace
 from kerasrec._src.errors import GraphError
 from kerasrec._src.graph.values import Region, each_of
 from kerasrec._src.schedule.instructions import (
-    Effect,
     Frames,
     HandOn,
     Instruction,
     Item,
     Load,
     Measure,
+    Observe,
     Receive,
     Reduce,
     Return,
@@ -37,13 +37,13 @@ from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import AllTokens, Loop, Segment
 
 # Instructions that a loop waits for, and all that must run, in a loop or elsewhere.
-WAITED_FOR = (Receive, Returned, Send, Return, HandOn, Wait, Effect)
+WAITED_FOR = (Receive, Returned, Send, Return, HandOn, Wait, Observe)
 ROOTS = (*WAITED_FOR, Reduce)
 # A segment: the number of its section, and its own number in the section.
 _Spot = tuple[int, int]
 
 
-def linked(schedule: Schedule, saves_sizes: bool = False) -> Schedule:
+def with_loads_and_saves(schedule: Schedule, saves_sizes: bool = False) -> Schedule:
     """Returns the schedule with the loads and saves that it needs.
 
     Args:
@@ -52,15 +52,15 @@ def linked(schedule: Schedule, saves_sizes: bool = False) -> Schedule:
     """
     by_frame: set[Item] = set()
     while True:
-        linker = _Linker(schedule, by_frame)
-        found = linker.linked(saves_sizes)
-        if linker.gathered <= by_frame:
+        adder = _Adder(schedule, by_frame)
+        found = adder.run(saves_sizes)
+        if adder.gathered <= by_frame:
             return found
-        by_frame |= linker.gathered
+        by_frame |= adder.gathered
 
 
-class _Linker:
-    """Links the segments of a schedule.
+class _Adder:
+    """Adds loads and saves to the segments of a schedule.
 
     Args:
         schedule: A schedule without loads and saves, or with old ones.
@@ -90,7 +90,7 @@ class _Linker:
         # The items that segments must save, each with whether a loop divides it among waves.
         self.wanted: dict[_Spot, dict[Item, bool]] = defaultdict(dict)
 
-    def linked(self, saves_sizes: bool) -> Schedule:
+    def run(self, saves_sizes: bool) -> Schedule:
         """Returns the schedule with loads and saves."""
         if not self.in_queues:
             self._want_for_limits()

@@ -25,10 +25,10 @@ from kerasrec._src.ops.table import Is, has
 from kerasrec._src.schedule.instructions import (
     Broadcast,
     Count,
-    Effect,
     Fire,
     Gather,
     Instruction,
+    Observe,
     Pass,
     Reduce,
     RowOf,
@@ -65,7 +65,7 @@ def instructions_of(body: str, node: Node) -> list[Instruction]:
         case Collect() | Accumulate():
             return [Reduce(node)]
         case Check() | nodes.Effect():
-            return [Effect(node, Tokens(body, region))]
+            return [Observe(node, Tokens(body, region))]
         case Computed() if counts_tokens(node):
             return [Count(outputs[0], (Tokens(body, inputs[0].region),), at_use=True)]
         case Computed():

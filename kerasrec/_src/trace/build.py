@@ -2,8 +2,8 @@
 
 Ops become nodes in the order in which they were made. Each result of a conditional becomes a MERGE,
 and each value that a branch reads from outside passes a SWITCH (Kostopoulou et al., section 2.2;
-Vasilakopoulos 2024, figure 4.4). Entries of ragged rows ENTER a region of their own, values that
-the region reads from outside are REPEATed, and its results LEAVE it.
+Vasilakopoulos 2024, figure 4.4). Entries of ragged rows enter a region of their own, values that
+the region reads from outside are repeated, and its results leave it.
 """
 
 from __future__ import annotations

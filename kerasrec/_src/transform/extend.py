@@ -4,8 +4,8 @@ Vasilakopoulos 2024, chapter 4, and Kostopoulou et al., section 4: a function of
 outputs becomes one of n + m arguments and m + n outputs. The m new arguments are the cotangents of
 its outputs, and the n new outputs are the cotangents of its arguments. A call and the call of its
 gradient share one label, so gradient nodes find forward values under the same tag, and nothing is
-computed twice. SWITCH and MERGE are each other's gradients. So are CALL and RETURN, ENTER and
-LEAVE, and REPEAT and the sum over a row's entries.
+computed twice. SWITCH and MERGE are each other's gradients. So are CALL and RETURN, ENTER_ROWS and
+LEAVE_ROWS, and REPEAT and the sum over a row's entries.
 
 An extended graph can be extended again, for second derivatives. Its bodies already have two sweeps,
 the values and the gradient. Each sweep gets a gradient of its own, the last sweep first: of S

@@ -12,7 +12,7 @@ from kerasrec._src.emit.schedule_run import ScheduleRun
 from kerasrec._src.emit.sums import Sums
 from kerasrec._src.graph.values import Region
 from kerasrec._src.schedule.instructions import Tokens
-from kerasrec._src.schedule.loads_and_saves import linked
+from kerasrec._src.schedule.loads_and_saves import with_loads_and_saves
 from kerasrec._src.schedule.sections import Loop, Section
 from kerasrec._src.waves.call_path import call_path
 from kerasrec._src.waves.loops import LoopRun, WaveState
@@ -47,7 +47,9 @@ class WaveRun(ScheduleRun):
 
     def recording(self) -> WaveRun:
         """Returns the same run, which also records the number of tokens in each region."""
-        return type(self)(linked(self.schedule, saves_sizes=True), self.shared, self.limits)
+        return type(self)(
+            with_loads_and_saves(self.schedule, saves_sizes=True), self.shared, self.limits
+        )
 
     def registers(self, body: str) -> WaveRegisters:
         """Registers for the tokens of all waves."""

@@ -19,7 +19,7 @@ from kerasrec._src.schedule.instructions import (
     Wait,
     items_through,
 )
-from kerasrec._src.schedule.loads_and_saves import at_use_of, linked
+from kerasrec._src.schedule.loads_and_saves import at_use_of, with_loads_and_saves
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import AllTokens, Direction, Queues, Section, Segment
 
@@ -60,7 +60,7 @@ def branches_apart(schedule: Schedule) -> Schedule:
                 rest = rest.holding([*rest.instructions, wait])
         return [*own, rest] if section.direction is Direction.BACK else [rest, *own]
 
-    return linked(schedule.with_segments(divided))
+    return with_loads_and_saves(schedule.with_segments(divided))
 
 
 def products_later(schedule: Schedule) -> Schedule:
@@ -83,7 +83,7 @@ def products_later(schedule: Schedule) -> Schedule:
                 after[origin] = after[origin].without(moved)
                 after[target] = after[target].holding([*moved, *after[target].instructions])
         changed.update(zip(before, after, strict=True))
-    return linked(
+    return with_loads_and_saves(
         schedule.with_segments(
             lambda section, segment: [changed[segment] if section is queues else segment]
         )
@@ -134,7 +134,7 @@ def hoist_by_place(schedule: Schedule) -> Schedule:
             return [segment]
         return _by_place(segment, schedule.queues)
 
-    return linked(schedule.with_segments(divided))
+    return with_loads_and_saves(schedule.with_segments(divided))
 
 
 def _by_place(segment: Segment, queues: Queues) -> Iterator[Segment]:

@@ -15,7 +15,7 @@ from kerasrec._src.schedule.instructions import (
     Tokens,
     items_through,
 )
-from kerasrec._src.schedule.loads_and_saves import at_use_of, linked
+from kerasrec._src.schedule.loads_and_saves import at_use_of, with_loads_and_saves
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import Direction, Loop, Segment
 
@@ -37,7 +37,9 @@ def decide_at_once(schedule: Schedule) -> Schedule:
         after.holding([*_again(before), *after.instructions])
         for before, after in zip(loop.segments, hoisted.segments, strict=True)
     )
-    return linked(replace(schedule, sections=(loop, replace(hoisted, segments=segments), *rest)))
+    return with_loads_and_saves(
+        replace(schedule, sections=(loop, replace(hoisted, segments=segments), *rest))
+    )
 
 
 def _again(segment: Segment) -> list[Instruction]:
@@ -71,7 +73,7 @@ def integers_by_level(schedule: Schedule) -> Schedule:
     )
     left = tuple(segment.without(moved[segment.body]) for segment in hoisted.segments)
     sections = replace(loop, segments=segments), replace(hoisted, segments=left)
-    return linked(replace(schedule, sections=(*sections, *rest)))
+    return with_loads_and_saves(replace(schedule, sections=(*sections, *rest)))
 
 
 def _of_integers(
