@@ -27,12 +27,12 @@ def compile_function(
     if op_callbacks():  # Only waves run the ops that debugging tools add.
         options.engine = "auto"
     # XLA gives other results for some numbers than TensorFlow's kernels, so each op must be seen.
-    traced = trace(function, signature, for_blocks=options.engine == "compiled")
-    graphs = prune(traced.graphs)
+    traced, returns = trace(function, signature, for_blocks=options.engine == "compiled")
+    graphs = prune(traced)
     tagged = tag(graphs, bool(options.memo), options.memo == "batch")
     passes = default_passes(options.recompute)
     if options.instances:
         options.check_that_instances_are_there(tagged.entry)
         passes.append(partial(among_instances, devices=options.instances))
     program = Program(extend(tagged), Limits.of(function.name, options), options, passes)
-    return ConcreteFunction(signature, graphs, tagged, Executable(program), traced.returns)
+    return ConcreteFunction(signature, graphs, tagged, Executable(program), returns)

@@ -54,6 +54,13 @@ class FunctionState:
         return self.recorded
 
     @property
+    def needs_trace(self) -> bool:
+        """Whether a trace of it may be more complete than its last one."""
+        if self.recorded is not None:
+            return False
+        return self.unknown is None or self.unknown.state.returns is not None
+
+    @property
     def source(self) -> Source:
         """The user's line where it begins."""
         function = self.function

@@ -223,12 +223,7 @@ class Loop:
         result = list(result) if isinstance(result, list | tuple) else [result]
         if self._maximum is not None:
             result.append(args[-1] + 1)
-        try:
-            tf.nest.assert_same_structure(self._structure, result, check_types=False)
-            is_same = same_nest(self._structure, tf.nest.map_structure(lambda _: 0, result))
-        except (TypeError, ValueError):
-            is_same = False
-        if not is_same:
+        if not same_nest(self._structure, tf.nest.map_structure(lambda _: 0, result)):
             raise SignatureError(
                 f"The body of {self._place} returns {self._shown(result)}, and the state before it "
                 f"is {self._shown(self._structure)}. Let it return the same nest."

@@ -60,16 +60,10 @@ _MAX_NESTED = 24
 _MAX_TENSORS = 512
 
 
-@dataclass
-class TracedProgram:
-    """The graphs of a program, and the structure of what it returns."""
-
-    graphs: FunctionGraphs
-    returns: Any
-
-
-def trace(function: Traceable, signature: Signature, for_blocks: bool = False) -> TracedProgram:
-    """Traces a function and all functions it calls.
+def trace(
+    function: Traceable, signature: Signature, for_blocks: bool = False
+) -> tuple[FunctionGraphs, Any]:
+    """Traces a function and all functions it calls; returns their graphs, and its result's nest.
 
     Args:
         function: The function.
@@ -88,7 +82,7 @@ def trace(function: Traceable, signature: Signature, for_blocks: bool = False) -
     _rename(states)
     graphs = FunctionGraphs(build(states, for_blocks), state.name)
     graphs.check()
-    return TracedProgram(graphs, tracing.returns_of(state).structure)
+    return graphs, state.tracer.returns.structure
 
 
 def _check_memo(function: Traceable, states: list[FunctionState]) -> None:
@@ -152,26 +146,19 @@ class _Tracing:
         self.states.append(state)
         return state
 
-    def returns_of(self, state: FunctionState) -> Returns:
-        """Returns what a function returns; runs it as far as types are known to learn that."""
-        while state.returns is None:
-            if state.is_running:
-                raise ReturnTypeUnknownError(state)
-            self._run(state)
-        return state.returns
+    def _returns_of(self, state: FunctionState, caller: Tracer) -> Returns:
+        """Returns what a function that is called returns.
 
-    def _finish(self, state: FunctionState, caller: Tracer) -> None:
-        """Traces a function again as soon as its types are known.
-
-        At that time the function around it still runs, so its variables are as at the call. If
-        types are not known yet, the function around it is traced again, too.
+        The function is traced now, as far as types are known, because its variables are as at the
+        call while the function around it still runs. If types are not known yet, the function
+        around it is traced again, too.
         """
-        if state.recorded is None and not state.is_running:
-            unknown = state.unknown
-            if unknown is None or unknown.state.returns is not None:
-                unknown = self._run(state)
-            if state.has_closure:
-                caller.unknown = caller.unknown or unknown
+        while state.needs_trace and not state.is_running:
+            self._run(state)
+        if state.returns is None:
+            raise ReturnTypeUnknownError(state)
+        if state.recorded is None and not state.is_running and state.has_closure:
+            caller.unknown = caller.unknown or state.unknown
         now = state.variables()
         changed = [name for name, tensor in state.closed_over.items() if now.get(name) != tensor]
         if changed and state.recorded:
@@ -180,6 +167,7 @@ class _Tracing:
                 f"another tensor when {state.name} was called first. Pass it as an argument."
                 f"{at_this_line()}"
             )
+        return state.returns
 
     def run_all(self, first: FunctionState) -> list[FunctionState]:
         """Traces the first function and all that it reaches; returns their states in this order."""
@@ -187,9 +175,9 @@ class _Tracing:
         for state in found:
             while state.recorded is None:
                 num_known = self._num_known()
-                unknown = self.with_guesses(partial(self._run, state))
-                if unknown and num_known == self._num_known():
-                    self._guess_return_type(unknown)
+                self.with_guesses(partial(self._run, state))
+                if state.unknown and num_known == self._num_known():
+                    self._guess_return_type(state.unknown)
             callees = dict.fromkeys(call.callee for call in state.tracer.calls)
             found += [callee for callee in callees if callee not in found]
         return found
@@ -221,12 +209,12 @@ class _Tracing:
     def _settle(self, state: FunctionState, guess: Returns) -> Returns:
         """Starts from a guess; returns a type that the function returns whenever its calls do."""
         for _ in range(_MAX_TRIALS):
-            states = [replace(known) for known in self.states]
+            states = [replace(known, unknown=None) for known in self.states]
             outside = replace(self.outside, is_trial=True)
             trial = _Tracing(outside, states, dict(self.tracers), dict(self.guesses))
             again = states[self.states.index(state)]
             again.returns = guess
-            _, found = trial.with_guesses(partial(trial._run_body, again))
+            found = trial.with_guesses(partial(trial._run_body, again)).returns
             if found == guess:
                 return guess
             guess = found
@@ -244,39 +232,38 @@ class _Tracing:
         """Returns how many return types are known."""
         return len({state.code for state in self.states if state.returns is not None})
 
-    def _run(self, state: FunctionState) -> ReturnTypeUnknownError | None:
-        """Traces a function; keeps the trace, or returns why a branch had to be left out."""
+    def _run(self, state: FunctionState) -> None:
+        """Traces a function; keeps the trace, or why a branch had to be left out."""
         known = state.returns
-        tracer, returns = self._run_body(state)
-        self._check_returns(state, returns.types)
-        state.returns = returns
-        pair = (known.structure, returns.structure) if known else (None, None)
+        tracer = self._run_body(state)
+        self._check_returns(state, tracer.returns.types)
+        state.returns = tracer.returns
+        pair = known.structure if known else None, tracer.returns.structure
         if known and same_nest(*pair) and not covers(*pair):
-            return self._run(state)  # Its own calls were traced with too narrow a structure.
+            self._run(state)  # Its own calls were traced with too narrow a structure.
+            return
+        state.unknown = tracer.unknown
         if tracer.unknown is None:
             check_what_is_left(state, tracer.graph)
             state.recorded = tracer
             state.closed_over = state.variables()
-        state.unknown = tracer.unknown
-        return tracer.unknown
 
-    def _run_body(self, state: FunctionState) -> tuple[Tracer, Returns]:
-        """Runs a function; returns its tracer, and what it returns."""
+    def _run_body(self, state: FunctionState) -> Tracer:
+        """Runs a function, and returns its tracer."""
 
-        def body(tracer: Tracer, *parameters: tf.Tensor) -> Returns:
+        def body(tracer: Tracer) -> None:
             self.tracers[tracer.graph] = tracer
-            args = state.signature.arguments(parameters)
+            args = state.signature.arguments(tracer.parameters)
             with finding_mistakes(state, args, tracer.graph):
-                tracer.outputs, returns = tracer.returned(
+                tracer.outputs, tracer.returns = tracer.returned(
                     state.function.run_python(args),
                     state.returns.types if state.returns else (),
                     f"What {state.name} ({state.source.where}) returns",
                     "a recursive function must return tensors, with a `return` before "
                     "kerasrec.cond and no None among them.",
                 )
-            names = [f"Output {place}" for place in range(len(returns.types))]
-            check_shapes(state.name, names, returns.types)
-            return returns
+            names = [f"Output {place}" for place in range(len(tracer.outputs))]
+            check_shapes(state.name, names, tracer.returns.types)
 
         state.is_running = True
         specs = [value_type.tensor_spec() for value_type in state.signature.types]
@@ -351,12 +338,11 @@ class _Tracing:
         signature = signature_of(function, args, types)
         check_shapes(name, signature.names, types)
         state = self.state_of(function, signature)
-        self.returns_of(state)
-        self._finish(state, tracer)
+        returns = self._returns_of(state, tracer)
         for place, wanted in enumerate(state.signature.types):
             if wanted != types[place] and tracer.kind(tensors[place]) is Kind.TOKEN:
                 tensors[place] = tf.ensure_shape(tensors[place], wanted.tensor_shape())
-        return state, tensors, *self.returns_of(state)
+        return state, tensors, *returns
 
 
 def _passed_by(tracer: Tracer, argument: Any) -> Any:

@@ -14,7 +14,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -33,8 +33,6 @@ from kerasrec._src.trace.source import (
     source_of,
     undecorated,
 )
-
-_Result = TypeVar("_Result")
 
 _active = threading.local()
 _traced_graphs: weakref.WeakSet[tf.Graph] = weakref.WeakSet()
@@ -152,6 +150,7 @@ class Tracer:
         self.add_nodes: dict[str, Callable[[Any], None]] = {}
         self.makes_values = False
         self.outputs: list[tf.Tensor] = []
+        self.returns = Returns(None, [])
         self.unknown: ReturnTypeUnknownError | None = None
         self.concrete: Any = None
         self.rows = RowsFinder(self.graph, replaces=True)
@@ -407,37 +406,33 @@ def active_tracer() -> Tracer | None:
 
 
 def run_traced(
-    function: Callable[..., _Result],
+    function: Callable[[Tracer], None],
     specs: Sequence[tf.TensorSpec],
     make_tracer: Callable[[tf.Graph, Sequence[tf.Tensor]], Tracer],
-) -> tuple[Tracer, _Result]:
-    """Runs a function on a tracer and placeholders of the given specs.
+) -> Tracer:
+    """Runs a function on a tracer with placeholders of the given specs, and returns the tracer.
 
     Args:
         function: The function.
         specs: The specs of the placeholders.
         make_tracer: Makes the tracer of a graph and its placeholders.
-
-    Returns:
-        The tracer, and what the function returned.
     """
-    outcome: dict[str, Any] = {}
+    tracers: list[Tracer] = []
 
     def run_python_function(*parameters: tf.Tensor) -> None:  # `source.py` knows it by name.
-        graph = tf.compat.v1.get_default_graph()
-        tracer = make_tracer(graph, parameters)
+        tracer = make_tracer(tf.compat.v1.get_default_graph(), parameters)
+        tracers.append(tracer)
         _traced_graphs.add(tracer.graph)
         stack = _active.__dict__.setdefault("stack", [])
         stack.append(tracer)
         try:
             with unseen_by_op_callbacks(are_unseen=False):
-                outcome["result"] = function(tracer, *parameters)
+                function(tracer)
         finally:
             stack.pop()
-        outcome["tracer"] = tracer
 
     # In eager mode, this pauses tapes: under a persistent one, TensorFlow wraps loops in functions.
     with tf.init_scope() if tf.executing_eagerly() else contextlib.nullcontext():
         concrete = tf.function(run_python_function, autograph=False).get_concrete_function(*specs)
-    outcome["tracer"].concrete = concrete
-    return outcome["tracer"], outcome["result"]
+    tracers[-1].concrete = concrete  # TensorFlow runs a function that makes variables twice.
+    return tracers[-1]
