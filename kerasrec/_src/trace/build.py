@@ -155,7 +155,7 @@ class _Builder:
         elif is_refused(operation):
             source = self.ops.source_of(operation)
             raise changes_something(self.state.name, operation, source)
-        elif self._may_inline(operation) and self._inline(operation):
+        elif self._inline(operation):
             return
         elif not operation.outputs and has_effect(operation):
             self.ops.effect(operation)
@@ -184,14 +184,15 @@ class _Builder:
             else:
                 self.ops.primitive(operation)
 
-    def _may_inline(self, operation: tf.Operation) -> bool:
-        is_wanted = self.facts.for_blocks and is_call(operation.type)
-        draws = self.facts.draws and hold_draws([operation])
-        return is_wanted or draws or calls_an_effect(operation)
-
     def _inline(self, call: tf.Operation) -> bool:
-        """Replaces the call of a `tf.function` by its ops; returns False if it cannot."""
-        found = inlined(call, takes_loops=calls_an_effect(call))
+        """Replaces the call of a `tf.function` by its ops, if needed; returns whether it has."""
+        is_effect = calls_an_effect(call)
+        is_wanted = (
+            is_effect
+            or (self.facts.for_blocks and is_call(call.type))
+            or (self.facts.draws and hold_draws([call]))
+        )
+        found = inlined(call, takes_loops=is_effect) if is_wanted else None
         if found is None:
             return False
         kind, pairs = self.tracer.kind, zip(call.outputs, found.outputs, strict=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import tensorflow as tf
@@ -17,7 +18,6 @@ from kerasrec._src.trace.same_nest import merged_nest, or_none, same_nest
 from kerasrec._src.trace.source import at, current_source, here
 from kerasrec._src.trace.tracer import (
     Divided,
-    Part,
     Returns,
     ReturnTypeUnknownError,
     Tracer,
@@ -193,7 +193,7 @@ def choose(
     """
     source = source or current_source()
     place = at(source)
-    conditional = _Conditional(predicate, source)
+    conditional = _Conditional(source, predicate)
     found: dict[str, Returns] = {}
     of_none = []
     for name, branch in branches.items():
@@ -229,25 +229,22 @@ def choose(
                 "a value of a data type, which None could stand for. Return a value from every "
                 "branch."
             )
-    conditional.results = tracer.placeholders(types)
-    tracer.add_nodes[conditional.results[0].op.name] = conditional.merge
+    conditional.results = tracer.placeholders(types, conditional.merge)
     return tf.nest.pack_sequence_as(structure, conditional.results)
 
 
+@dataclass(eq=False)
 class _Conditional(Divided):
-    """A conditional. Its results, which are placeholders, become MERGEs of what branches return."""
+    """A conditional; `predicate` chooses the branch of each token."""
 
-    def __init__(self, predicate: tf.Tensor, source: Source | None):
-        self.predicate, self.source = predicate, source
-        self.parts: list[Part] = []
-        self.results: list[tf.Tensor] = []
+    predicate: tf.Tensor
 
     def regions(self, ops: OpNodes, around: Region | None) -> Sequence[Region]:
         """Returns the region of each branch."""
         return branches(around, ops.tokens(self.predicate, around), len(self.parts))
 
     def merge(self, ops: OpNodes) -> None:
-        """Adds the MERGEs."""
+        """Adds MERGEs of what the branches return, for the results."""
         regions = [ops.region_in(part.scope) for part in self.parts]
         for place, result in enumerate(self.results):
             inputs = [

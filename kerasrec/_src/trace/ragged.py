@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -16,7 +17,7 @@ from kerasrec._src.graph.values import Each, Region, Source
 from kerasrec._src.trace.op_nodes import OpNodes
 from kerasrec._src.trace.rows import TokenRows
 from kerasrec._src.trace.source import at, current_source
-from kerasrec._src.trace.tracer import Divided, Part, ReturnTypeUnknownError, Tracer, tracer_for
+from kerasrec._src.trace.tracer import Divided, ReturnTypeUnknownError, Tracer, tracer_for
 
 
 @not_converted
@@ -209,10 +210,10 @@ def _map(
     found_rows = tracer.rows.find(ragged[0].row_splits, tracer.scope)
     like = ragged[0] if found_rows else _by_splits(ragged[0])
     rows = [tracer.rows_of(elem) for elem in ragged]
-    mapped = _Map(rows, [elem.values for elem in ragged], source)
+    mapped = _Map(source, rows, [elem.values for elem in ragged])
     with tracer.inside(mapped) as part:
-        mapped.entries = tracer.placeholders([Type.of(each, Kind.TOKEN) for each in mapped.values])
-        tracer.add_nodes[mapped.entries[0].op.name] = mapped.enter
+        types = [Type.of(values, Kind.TOKEN) for values in mapped.values]
+        mapped.entries = tracer.placeholders(types, mapped.enter)
         try:
             result = fn(mapped.entries)
         except ReturnTypeUnknownError as error:
@@ -221,28 +222,24 @@ def _map(
         returned = f"what the function given to {name}{at(source)} returns"
         wanted = "it must return tensors, a value for each entry."
         part.outputs, found = tracer.returned(result, (), returned, wanted)
-    mapped.results = tracer.placeholders([value_type.as_rows() for value_type in found.types])
-    tracer.add_nodes[mapped.results[0].op.name] = mapped.leave
+    types = [value_type.as_rows() for value_type in found.types]
+    mapped.results = tracer.placeholders(types, mapped.leave)
     return tf.nest.pack_sequence_as(found.structure, list(map(like.with_values, mapped.results)))
 
 
+@dataclass(eq=False)
 class _Map(Divided):
-    """A function applied to the entries of rows.
-
-    Its entries and results are placeholders: the entries of one token as the function sees them,
-    and all entries of what it returns.
+    """A function applied to the entries of rows; the results are all entries of what it returns.
 
     Args:
         rows: The rows of each ragged value.
         values: All entries of each ragged value.
-        source: The user's line.
+        entries: Placeholders for the entries, as the function sees them.
     """
 
-    def __init__(self, rows: list[TokenRows], values: list[tf.Tensor], source: Source | None):
-        self.rows, self.values, self.source = rows, values, source
-        self.parts: list[Part] = []
-        self.entries: list[tf.Tensor] = []
-        self.results: list[tf.Tensor] = []
+    rows: list[TokenRows]
+    values: list[tf.Tensor]
+    entries: list[tf.Tensor] = field(default_factory=list, init=False)
 
     def regions(self, ops: OpNodes, around: Region | None) -> Sequence[Region]:
         """Returns the region of the entries."""

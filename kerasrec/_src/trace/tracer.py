@@ -70,10 +70,19 @@ class CallRecord:
     source: Source | None
 
 
+@dataclass(eq=False)
 class Divided:
-    """What divides the tokens of a function: a conditional, or a map over entries of rows."""
+    """What divides the tokens of a function: a conditional, or a map over entries of rows.
 
-    parts: list[Part]
+    Args:
+        source: The user's line.
+        parts: The branches, or the function of the map.
+        results: Placeholders for the results.
+    """
+
+    source: Source | None
+    parts: list[Part] = field(default_factory=list, init=False)
+    results: list[tf.Tensor] = field(default_factory=list, init=False)
 
     def regions(self, ops: Any, around: Region | None) -> Sequence[Region]:
         """Returns the region of each part.
@@ -320,8 +329,15 @@ class Tracer:
         same = {dtype for dtype in known if (dtype.is_floating if is_float else dtype.is_integer)}
         return same.pop() if len(same) == 1 else None
 
-    def placeholders(self, types: Sequence[Type]) -> list[tf.Tensor]:
-        """Makes placeholders for values that TensorFlow has no op for."""
+    def placeholders(
+        self, types: Sequence[Type], add_nodes: Callable[[Any], None] | None = None
+    ) -> list[tf.Tensor]:
+        """Makes placeholders for values that TensorFlow has no op for.
+
+        Args:
+            types: Their types.
+            add_nodes: What adds the nodes for them; it is called at the place of the first one.
+        """
         with unseen_by_op_callbacks():  # They see the op that computes the value.
             results = [
                 tf.compat.v1.placeholder(value_type.dtype, value_type.tensor_shape())
@@ -332,13 +348,14 @@ class Tracer:
                 self._kinds.add_entries(result)
             else:
                 self._kinds.add(result, value_type.kind)
+        if add_nodes:
+            self.add_nodes[results[0].op.name] = add_nodes
         return results
 
     def key(self) -> tf.Tensor:
         """Makes a placeholder for keys that no other tokens of the run have, int64 `[tokens]`."""
-        (key,) = self.placeholders([Type(tf.int64, ())])
+        (key,) = self.placeholders([Type(tf.int64, ())], lambda ops: ops.make_key(key))
         self.makes_values = True
-        self.add_nodes[key.op.name] = lambda ops: ops.make_key(key)
         return key
 
     def call(self, function: Any, arguments: tuple[Any, ...], source: Source | None = None) -> Any:
@@ -351,10 +368,9 @@ class Tracer:
         """
         source = source or current_source()
         callee, tensors, structure, types = self.resolve_call(self, function, arguments)
-        results = self.placeholders(types)
+        results = self.placeholders(types, lambda ops: ops.call(record))
         record = CallRecord(callee, tensors, results, source)
         self.calls.append(record)
-        self.add_nodes[results[0].op.name] = lambda ops: ops.call(record)
         return tf.nest.pack_sequence_as(structure, results)
 
 
