@@ -36,6 +36,17 @@ def test_large_products_or_none(weight):
     assert SENTENCE not in summary(weight)
 
 
+def test_several_rounds_of_calls():
+    @kerasrec.recursive
+    def folded(x, n):
+        return kerasrec.cond(n < 1, lambda: tf.tanh(x), lambda: folded(folded(x, n - 1), n - 1))
+
+    summary = folded.execution_plan(tf.ones([1, 2]), [3]).summary
+    assert summary.endswith(
+        "; for few tokens at once, engine='compiled' is faster once XLA has compiled it"
+    )
+
+
 def test_only_where_the_user_has_not_chosen(monkeypatch):
     assert SENTENCE not in summary(SMALL, engine="waves")
     monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "2")

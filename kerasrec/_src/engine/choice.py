@@ -20,6 +20,7 @@ from kerasrec._src.graph.graph import TaggedGraph, order_of
 from kerasrec._src.ops.table import Is, has
 from kerasrec._src.scalar.scalar_run import gradient_obstacles, obstacles
 from kerasrec._src.schedule.schedule import Schedule
+from kerasrec._src.schedule.stages import rounds_of
 
 # TensorFlow divides even a small product among threads, and waits for all of them. On two cores,
 # a TreeLSTM of 150 units trains faster with one thread for each op, and one of 300 units slower:
@@ -115,8 +116,7 @@ def choose(program: Program) -> ExecutionPlan:
         return ExecutionPlan("scalar", reason, program, program.by_scalar)
     if at_most or engine == "waves":
         return in_waves(at_most or "as the decorator says")
-    faster = advice(graph, lambda: not _obstacles_of_compiled(program))
-    return in_waves(f"because {reasons[0]}", advice=faster)
+    return in_waves(f"because {reasons[0]}", advice=_advice(program))
 
 
 def choose_within_xla(program: Program) -> ExecutionPlan:
@@ -185,16 +185,19 @@ def _has_gradient(graph: TaggedGraph) -> bool:
     return any(sweep.parameters) and (any(sweep.outputs) or bool(sinks))
 
 
-def advice(graph: TaggedGraph, is_compilable: Callable[[], bool]) -> str:
+def _advice(program: Program) -> str:
     """Returns what may make a program faster on this machine; empty if nothing is known.
 
-    Args:
-        graph: The program.
-        is_compilable: Returns whether the engine "compiled" can run it.
+    XLA compiles for seconds for each size. That is hundreds of calls of a program of several
+    rounds, so "auto" does not choose "compiled" for it.
     """
+    graph = program.graph
     if host.has_gpu():
         faster = "on a GPU, engine='compiled' is faster once XLA has compiled it"
-        return faster if is_compilable() else ""
+        return "" if _obstacles_of_compiled(program) else faster
+    has_rounds = any(len(rounds) > 1 for rounds in rounds_of(graph).values())
+    if has_rounds and not _obstacles_of_compiled(program):
+        return "for few tokens at once, engine='compiled' is faster once XLA has compiled it"
     is_chosen = tf.config.threading.get_intra_op_parallelism_threads() or _THREADS in os.environ
     if is_chosen or (os.cpu_count() or 1) == 1 or not 0 < _largest_weight(graph) <= _SMALL:
         return ""
