@@ -315,3 +315,19 @@ def test_layers_of_keras_around_a_tree_layer_say_why_not():
         keras.layers.TimeDistributed(TreeRNN(3))(x)
     with pytest.raises(ValueError, match=r"keras.layers.RNN, .* is for sequences"):
         keras.layers.RNN(TreeRNNCell(3, arity=2))(x[0])
+
+
+@pytest.mark.parametrize(
+    "call, error, message",
+    [
+        (lambda layer, x, c: layer(words=x, children=c), TypeError, "received words. Call layer"),
+        (lambda layer, x, c: layer(x, kids=c), TypeError, "received kids. Call layer"),
+        (lambda layer, x, c: layer(children=c), TypeError, "`x` is missing. Call layer"),
+        (lambda layer, x, c: layer(x.tolist(), c), ValueError, "`x` of tree_rnn is a list"),
+        (lambda layer, x, c: layer(x, c.tolist()), ValueError, r"Give np.array\(children\)"),
+    ],
+)
+def test_arguments_of_other_names_and_lists(call, error, message):
+    layer = TreeRNN(4, name="tree_rnn")
+    with pytest.raises(error, match=message):
+        call(layer, features(children := random_children(1, 3, 2)), children)

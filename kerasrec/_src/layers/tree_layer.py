@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -27,8 +28,20 @@ class TreeLayer(keras.layers.Layer):
         """Whether the states of all tree nodes are returned, not only those of roots."""
         return True
 
-    def __call__(self, x: Any, children: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """Calls the layer: `layer(x, children)` or `layer([x, children])`."""
+    def __call__(self, x: Any = None, children: Any = None, *args: Any, **kwargs: Any) -> Any:
+        """Calls the layer: `layer(x, children)` or `layer([x, children])`.
+
+        Raises:
+            TypeError: If an argument has another name.
+        """
+        names = [name for name in inspect.signature(self.call).parameters if name != "self"]
+        others = [name for name in kwargs if name not in names]
+        if x is None or others:
+            received = f"received {', '.join(others)}" if others else "`x` is missing"
+            raise TypeError(
+                f"{self.name} takes {', '.join(names)}; {received}. Call layer(x, children): what "
+                "tree nodes read, then the indices of their children."
+            )
         inputs = both_inputs(self.name, x, children, True, self._takes_words)
         with SentenceFirst():
             outputs = super().__call__(*inputs, *args, **kwargs)
@@ -124,6 +137,13 @@ def both_inputs(
     if children is None and isinstance(x, list | tuple) and len(x) == 2:
         x, children = x
     check_children(name, children)
+    for what, given in (("x", x), ("children", children)):
+        if not hasattr(given, "dtype"):
+            raise ValueError(
+                f"`{what}` of {name} is a {type(given).__name__}; expected an array or a tensor of "
+                f"a batch of trees. Give np.array({what}), or batches of "
+                "kerasrec.datasets.tree_batches."
+            )
     one_is_padded = not (is_ragged(x) and is_ragged(children))
     for what, given, filler in (("x", x, ""), ("children", children, "default_value=-1")):
         if is_ragged(given) and (one_is_padded or not takes_ragged):
