@@ -55,7 +55,7 @@ def test_activations_on_special_numbers():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("op", few_of([tf.math.xlogy, tf.math.xdivy]))
+@pytest.mark.parametrize("op", few_of([tf.math.xlogy, tf.math.xdivy, tf.math.xlog1py]))
 def test_gradients_of_ops_that_compute_the_axes_that_they_broadcast(op):
     def make(engine):
         @kerasrec.recursive(engine=engine)

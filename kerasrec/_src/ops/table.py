@@ -281,7 +281,7 @@ _ROWS: dict[str, Op] = {
     Greater GreaterEqual Invert IsFinite IsInf IsNan Less LessEqual Log1p LogicalAnd LogicalNot
     LogicalOr Mul MulNoNan NotEqual OnesLike PreventGradient Rint SelectV2 Sigmoid SigmoidGrad
     Sin Sinh Softplus SoftplusGrad Softsign SoftsignGrad Square SquaredDifference Tan Tanh
-    TanhGrad Xdivy Xlogy ZerosLike""": Op(each, xla=_ALL),
+    TanhGrad Xdivy Xlog1py Xlogy ZerosLike""": Op(each, xla=_ALL),
     "Elu": Op(each, xla=_ALL, formula=xla.elu),
     "EluGrad": Op(each, xla=_ALL, formula=xla.elu_gradient),
     "LeftShift RightShift": Op(each, xla=_ALL, formula=xla.shift),
@@ -314,7 +314,7 @@ _ROWS: dict[str, Op] = {
     "Pow": Op(each, xla=_ALL, fails=Fails.NEGATIVE_EXPONENT, formula=xla.power),
     "LeakyRelu LeakyReluGrad": Op(each, xla=_BLOCKS),
     """Acosh Angle Asinh Atanh Betainc Complex ComplexAbs Conj Digamma Erfinv Igamma Igammac Imag
-    Inv Lgamma Ndtri NextAfter Polygamma Real Xlog1py Zeta""": Op(each),
+    Inv Lgamma Ndtri NextAfter Polygamma Real Zeta""": Op(each),
 
     # Along axes that an input names, or along the last ones.
     "All": Op(axes.reduces(MIXED), Is.CONJUNCTION, _ALL),
