@@ -35,11 +35,11 @@ from kerasrec._src.trace.effects import (
     stays_unread,
     watched_by,
 )
+from kerasrec._src.trace.for_blocks import form_for_blocks
 from kerasrec._src.trace.function_state import FunctionState
 from kerasrec._src.trace.functions import inlined, is_call
 from kerasrec._src.trace.loop import Loop
 from kerasrec._src.trace.op_nodes import FreeTensor, OpNodes, ProgramFacts
-from kerasrec._src.trace.products import as_einsum
 from kerasrec._src.trace.source import source_of
 from kerasrec._src.trace.tracer import is_traced
 
@@ -179,8 +179,8 @@ class _Builder:
                 self.values[operation.outputs[0].name] = self.ops.value(operation.inputs[0])
             elif self.facts.draws and is_draw_of_tokens(operation, self.tracer.kind):
                 self._draw(operation)
-            elif self.facts.for_blocks and (product := as_einsum(operation, self.tracer)):
-                self.ops.replace(operation, product)
+            elif self.facts.for_blocks and (form := form_for_blocks(operation)):
+                self.ops.replace(operation, form)
             else:
                 self.ops.primitive(operation)
 
