@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +26,7 @@ class OpenSize:
     axis: int
 
 
-# How far a bound of a slice moves if the two numbers that it is computed from move.
+# See `moves_of_bound`.
 _OF_BOUNDS: dict[str, Callable[[int, int], int | None]] = {
     "AddV2": operator.add,
     "Sub": operator.sub,
@@ -105,15 +105,12 @@ def bounded_size(size: tf.Tensor) -> int | None:
     return int(most) if None not in bounds and least >= most else None
 
 
-def computes_bounds(operation: tf.Operation) -> bool:
-    """Whether an op is one by which TensorFlow computes the bounds of slices."""
-    return operation.type in _OF_BOUNDS
+def moves_of_bound(operation: tf.Operation) -> Callable[[int, int], int | None] | None:
+    """Returns how far a bound of a slice moves if the two numbers that it is computed from move.
 
-
-def moved_bound(operation: tf.Operation, moves: Sequence[int | None]) -> int | None:
-    """Returns how far a bound moves if the numbers that it is computed from move, if known."""
-    one, other = moves
-    return None if one is None or other is None else _OF_BOUNDS[operation.type](one, other)
+    Returns None if an op is not one by which TensorFlow computes such bounds.
+    """
+    return _OF_BOUNDS.get(operation.type)
 
 
 def first_size(shape: tf.Tensor) -> tf.Tensor:

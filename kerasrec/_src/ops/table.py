@@ -8,7 +8,7 @@ XLA.
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import tensorflow as tf
@@ -172,17 +172,6 @@ class Ragged(enum.Enum):
     LOOKS_UP_AND_REDUCES = enum.auto()
 
 
-class Reduction(enum.Enum):
-    """What becomes of the entries of each row."""
-
-    JOIN = enum.auto()
-    MAX = enum.auto()
-    MEAN = enum.auto()
-    MIN = enum.auto()
-    PROD = enum.auto()
-    SUM = enum.auto()
-
-
 @dataclass(frozen=True)
 class ByNumber:
     """How an op puts rows at places, or takes them from there, by their numbers.
@@ -211,7 +200,7 @@ class Op:
         holds: The functions that it holds.
         draw: What each token may draw by itself instead.
         ragged: What it does with ragged rows.
-        reduction: How it reduces them.
+        reduction: How TensorFlow reduces ragged rows in the same way.
         formula: How XLA is made to compute it; None if it needs no help.
         dtypes: If XLA gives the same results only in some dtypes, these; for a cast, of floats.
     """
@@ -225,7 +214,7 @@ class Op:
     holds: Holds | None = None
     draw: Draw | None = None
     ragged: Ragged | None = None
-    reduction: Reduction | None = None
+    reduction: Callable[..., tf.Tensor] | None = None
     formula: Formula | None = None
     dtypes: frozenset[tf.DType] | None = None
 
@@ -240,26 +229,11 @@ class Op:
         return self.axes is axes.of_list
 
     @property
-    def makes_or_reads_rows(self) -> bool:
-        """Whether it takes or makes ragged rows as such, by their splits."""
-        return self.ragged in _BY_SPLITS
-
-    @property
     def works_by_position(self) -> bool:
         """Whether it may read or write rows by their positions among all rows."""
         return self.axes in (axes.along_first, axes.counts) or self.by_number is not None
 
 
-_BY_SPLITS = frozenset(
-    {
-        Ragged.LOOKS_UP,
-        Ragged.MAKES_RANGES,
-        Ragged.FROM_LIST,
-        Ragged.TO_LIST,
-        Ragged.PADS,
-        Ragged.TO_SPARSE,
-    }
-)
 _ALL, _BLOCKS = Xla.EVERYWHERE, Xla.IN_BLOCKS
 # For other dtypes, TensorFlow's casts of numbers out of range depend on their place in a tensor.
 _CAST_FROM_FLOATS = DTYPES - INTEGERS | {tf.int32, tf.int64}
@@ -267,10 +241,10 @@ _CASTS = Is.SLOPE_ONE | Is.CASTING | Is.SAME_NUMBERS | Is.SAME_IDS
 _MOVED = Is.MOVING | Is.SLOPE_ONE
 
 
-def _reduces(reduction: Reduction, is_sorted: bool = False) -> Op:
+def _reduces(reduction: Callable[..., tf.Tensor], is_sorted: bool = False) -> Op:
     """Makes the row of an op that reduces rows by their numbers."""
     ragged = Ragged.REDUCES_SORTED if is_sorted else Ragged.REDUCES
-    facts = Is.WIDENED | Is.SLOPE_ONE if reduction is Reduction.SUM else Is.NOTHING
+    facts = Is.WIDENED | Is.SLOPE_ONE if reduction is tf.reduce_sum else Is.NOTHING
     return Op(axes.along_first, facts, ragged=ragged, reduction=reduction)
 
 
@@ -397,16 +371,16 @@ _ROWS: dict[str, Op] = {
     "RaggedTensorToVariant": Op(ragged=Ragged.TO_LIST),
     "RaggedTensorToSparse": Op(ragged=Ragged.TO_SPARSE),
     "Bincount RaggedBincount": Op(ragged=Ragged.COUNTS_INTEGERS),
-    "SegmentMax": _reduces(Reduction.MAX, is_sorted=True),
-    "SegmentMean": _reduces(Reduction.MEAN, is_sorted=True),
-    "SegmentMin": _reduces(Reduction.MIN, is_sorted=True),
-    "SegmentProd": _reduces(Reduction.PROD, is_sorted=True),
-    "SegmentSum": _reduces(Reduction.SUM, is_sorted=True),
-    "UnsortedSegmentJoin": _reduces(Reduction.JOIN),
-    "UnsortedSegmentMax": _reduces(Reduction.MAX),
-    "UnsortedSegmentMin": _reduces(Reduction.MIN),
-    "UnsortedSegmentProd": _reduces(Reduction.PROD),
-    "UnsortedSegmentSum": _reduces(Reduction.SUM),
+    "SegmentMax": _reduces(tf.reduce_max, is_sorted=True),
+    "SegmentMean": _reduces(tf.reduce_mean, is_sorted=True),
+    "SegmentMin": _reduces(tf.reduce_min, is_sorted=True),
+    "SegmentProd": _reduces(tf.reduce_prod, is_sorted=True),
+    "SegmentSum": _reduces(tf.reduce_sum, is_sorted=True),
+    "UnsortedSegmentJoin": _reduces(tf.strings.reduce_join),
+    "UnsortedSegmentMax": _reduces(tf.reduce_max),
+    "UnsortedSegmentMin": _reduces(tf.reduce_min),
+    "UnsortedSegmentProd": _reduces(tf.reduce_prod),
+    "UnsortedSegmentSum": _reduces(tf.reduce_sum),
     "SparseSegmentMean SparseSegmentSqrtN SparseSegmentSum":
         Op(axes.along_first, ragged=Ragged.LOOKS_UP_AND_REDUCES),
 

@@ -7,21 +7,23 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
+from kerasrec._src.errors import TraceError
 from kerasrec._src.graph.graph import Body, TaggedGraph
-from kerasrec._src.graph.nodes import Collect
+from kerasrec._src.graph.nodes import Collect, operations
 from kerasrec._src.graph.values import Node
 from kerasrec._src.schedule.check import check_schedule
 from kerasrec._src.schedule.hoist import hoisted, in_loop
 from kerasrec._src.schedule.instructions import Fire, Instruction, Reduce, Select
 from kerasrec._src.schedule.linkage import received, results, returned, sent
 from kerasrec._src.schedule.loads_and_saves import with_loads_and_saves
-from kerasrec._src.schedule.memo_rules import check_no_call_waits, check_nothing_is_drawn
 from kerasrec._src.schedule.places import BodyPlaces
 from kerasrec._src.schedule.queue_sections import in_queues
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import AllTokens, Direction, Loop, Section, Segment
 from kerasrec._src.schedule.stages import Rounds, Stage, find_stages, rounds_of
 from kerasrec._src.schedule.translate import instructions_of, regions_of
+from kerasrec._src.trace.functions import random_op
+from kerasrec._src.trace.source import at
 
 
 def build(graph: TaggedGraph, by_queues: bool = False) -> Schedule:
@@ -33,7 +35,7 @@ def build(graph: TaggedGraph, by_queues: bool = False) -> Schedule:
     """
     rounds = rounds_of(graph)
     if graph.memo:
-        check_no_call_waits(rounds)
+        _check_no_call_waits(rounds)
     if by_queues or any(len(own_rounds) > 1 for own_rounds in rounds.values()):
         schedule = _in_queues(graph, in_blocks=False)
     elif any(rounds.values()):
@@ -41,7 +43,7 @@ def build(graph: TaggedGraph, by_queues: bool = False) -> Schedule:
     else:
         schedule = with_loads_and_saves(Schedule(graph, tuple(_without_calls(graph))))
     if graph.memo:
-        check_nothing_is_drawn(schedule)
+        _check_nothing_is_drawn(schedule)
     check_schedule(schedule)
     return schedule
 
@@ -68,6 +70,41 @@ def build_bounded(graph: TaggedGraph) -> Schedule:
     schedule = with_loads_and_saves(Schedule(forward, (loop,)))
     check_schedule(schedule)
     return schedule
+
+
+def _check_no_call_waits(rounds: Mapping[str, Rounds]) -> None:
+    """Raises TraceError if a call waits for what another one returns.
+
+    Args:
+        rounds: The call sites of each body, by round.
+    """
+    for name, groups in rounds.items():
+        if len(groups) > 1:
+            raise TraceError(
+                f"{name} makes a call{at(groups[2][0].source)} that waits for what another call, "
+                "or a loop, returns. With memo=True it must be known which calls "
+                "there are before any of them returns. Call with integers that are computed from "
+                "the arguments alone, not in a branch that a result decides; or leave out "
+                "memo=True."
+            )
+
+
+def _check_nothing_is_drawn(schedule: Schedule) -> None:
+    """Raises TraceError if a random draw decides which calls there are, since it would run twice.
+
+    Args:
+        schedule: A schedule before any pass, so that the first loop has only what decides.
+    """
+    for section, _, fire in schedule.of(Fire):
+        is_first = isinstance(section, Loop) and section.direction is Direction.CALLS
+        name = random_op(operations([fire.node])) if is_first else None
+        if name:
+            raise TraceError(
+                f"{name} at {fire.node.source} decides which calls there are, or with which "
+                "integers. With memo=True that is computed twice, and it may differ the second "
+                "time. Draw before the call, and pass what was drawn as an argument; or leave out "
+                "memo=True."
+            )
 
 
 def _in_queues(graph: TaggedGraph, in_blocks: bool) -> Schedule:

@@ -17,7 +17,7 @@ from kerasrec._src.errors import TraceError
 from kerasrec._src.graph.types import Kind
 from kerasrec._src.ops.axes import Place, each, reshaped
 from kerasrec._src.ops.shapes import entries_of
-from kerasrec._src.ops.table import facts_of, is_given, places_after
+from kerasrec._src.ops.table import Ragged, facts_of, is_given, places_after
 from kerasrec._src.ops.views import has_open_rows
 from kerasrec._src.trace.functions import is_loop
 from kerasrec._src.trace.held_kinds import outputs_of_held
@@ -32,6 +32,8 @@ from kerasrec._src.trace.token_mixing import (
     loses_tokens,
     mixes_tokens,
 )
+
+_MAKE_ROWS = (Ragged.LOOKS_UP, Ragged.MAKES_RANGES, Ragged.FROM_LIST)
 
 
 class _NotFollowedError(Exception):
@@ -103,7 +105,7 @@ class KindFinder:
             tensor = next((item for item in operation.inputs if self.known(item).is_mixed), tensor)
         if not operation or not operation.inputs:
             return None
-        return None if facts_of(operation.type).makes_or_reads_rows else operation
+        return None if facts_of(operation.type).ragged in _MAKE_ROWS else operation
 
     def _outputs_of(self, operation: tf.Operation) -> Sequence[Known]:
         """Returns what is known of the outputs of an op."""

@@ -8,22 +8,11 @@ of rows that is computed in another way, and a count of integers.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import tensorflow as tf
 
 from kerasrec._src.ops.shapes import bounded_size
-from kerasrec._src.ops.table import Ragged, Reduction, facts_of
-
-
-def _mean(rows: tf.RaggedTensor, axis: int) -> tf.Tensor:
-    total = tf.reduce_sum(rows, axis)
-    return total / tf.cast(tf.maximum(_beside(rows.row_lengths(), total), 1), total.dtype)
-
-
-def _beside(lengths: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
-    """Gives the lengths of rows as many axes as a tensor has."""
-    return tf.reshape(lengths, [-1] + [1] * (tensor.shape.rank - 1))
+from kerasrec._src.ops.table import Ragged, facts_of
 
 
 def _count(operation: tf.Operation, rows: tf.RaggedTensor) -> tf.Tensor:
@@ -48,24 +37,16 @@ def log_of_sum(operation: tf.Operation) -> tf.Tensor:
     return tf.where(is_zero, tf.constant(-math.inf, total.dtype), found)
 
 
-_REDUCE: dict[Reduction | None, Callable[..., tf.Tensor]] = {
-    Reduction.MAX: tf.reduce_max,
-    Reduction.MEAN: _mean,
-    Reduction.MIN: tf.reduce_min,
-    Reduction.PROD: tf.reduce_prod,
-    Reduction.SUM: tf.reduce_sum,
-}
-
-
 def reduced(operation: tf.Operation, rows: tf.RaggedTensor) -> tf.Tensor:
     """Reduces all rows in the way of an op; the rows hold the entries that the op reads."""
     facts = facts_of(operation.type)
-    if facts.ragged is Ragged.COUNTS_INTEGERS:
+    if facts.reduction is None:
         return _count(operation, rows)
-    if facts.reduction is Reduction.JOIN:
-        return tf.strings.reduce_join(rows, 1, separator=operation.get_attr("separator").decode())
-    found = _REDUCE[facts.reduction](rows, 1)
-    if facts.ragged is Ragged.REDUCES or facts.reduction not in (Reduction.MAX, Reduction.MIN):
+    if rows.dtype == tf.string:
+        return facts.reduction(rows, 1, separator=operation.get_attr("separator").decode())
+    found = facts.reduction(rows, 1)
+    if facts.ragged is Ragged.REDUCES or facts.reduction in (tf.reduce_sum, tf.reduce_prod):
         return found
-    # Ops on sorted row numbers give zero for empty rows.
-    return tf.where(_beside(rows.row_lengths(), found) > 0, found, tf.zeros_like(found))
+    # Other ops on sorted row numbers give zero for empty rows.
+    lengths = tf.reshape(rows.row_lengths(), [-1] + [1] * (found.shape.rank - 1))
+    return tf.where(lengths > 0, found, tf.zeros_like(found))

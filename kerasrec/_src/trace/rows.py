@@ -22,10 +22,9 @@ from kerasrec._src.graph.types import Kind
 from kerasrec._src.ops.axes import gathered, joined, sliced
 from kerasrec._src.ops.shapes import (
     bounded_size,
-    computes_bounds,
     first_size,
     lengths_of_splits,
-    moved_bound,
+    moves_of_bound,
 )
 from kerasrec._src.ops.table import Is, Ragged, facts_of, has
 from kerasrec._src.ops.views import compared_as_equal, cut_of_rows, is_log_of_sum
@@ -311,8 +310,10 @@ class RowsFinder:
         is_scalar = tensor.shape.rank == 0 and known[tensor.name].kind is Kind.SHARED
         if is_scalar or _has_value_for_each_token(tensor, known):
             return 0
-        if computes_bounds(operation):
-            return moved_bound(operation, [self._moves(item, known) for item in operation.inputs])
+        moved = moves_of_bound(operation)
+        if moved:
+            one, other = (self._moves(item, known) for item in operation.inputs)
+            return None if one is None or other is None else moved(one, other)
         if facts_of(operation.type).axes is not sliced or operation.inputs[0].shape.rank != 1:
             return None
         is_bound = cut_of_rows(operation) in (slice(None, -1, 1), slice(1, None, 1))

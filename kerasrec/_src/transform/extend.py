@@ -36,7 +36,7 @@ from kerasrec._src.graph.types import Kind, Type
 from kerasrec._src.graph.values import Branch, Node, Region, Value, branches
 from kerasrec._src.graph.writer import GraphWriter
 from kerasrec._src.ops.axes import averages, joined, sums
-from kerasrec._src.ops.table import Is, Ragged, Reduction, facts_of, has
+from kerasrec._src.ops.table import Is, Ragged, facts_of, has
 from kerasrec._src.transform.primitives import Cotangent, PrimitiveWriter, UnknownDrawError
 from kerasrec._src.transform.reads import (
     Reads,
@@ -250,7 +250,7 @@ class _BodyGradient:
         """
         apply, source, facts = self.primitives.apply, node.source, facts_of(node.op)
         value, total = node.inputs[0], next(iter(totals.values()))
-        is_of_rows = facts.ragged is Ragged.REDUCES and facts.reduction is Reduction.SUM
+        is_of_rows = facts.ragged is Ragged.REDUCES and facts.reduction is tf.reduce_sum
         if is_of_rows and isinstance(node.inputs[1].node, nodes.Rows):
             # A gather. TensorFlow's rule needs a dozen ops, because segment ids may be negative.
             rows = apply(tf.gather, [total, node.inputs[1]], region, source, value.type.kind)
