@@ -22,7 +22,7 @@ import tensorflow as tf
 from kerasrec._src.graph.types import Kind
 from kerasrec._src.ops.table import Draw, Is, facts_of, has
 from kerasrec._src.trace.functions import is_call, with_held
-from kerasrec._src.trace.token_count import begins_with_count
+from kerasrec._src.trace.op_outputs import begins_with_count
 
 _GAMMA = 0x9E3779B97F4A7C15
 # The number of random bits in a float of each dtype: those of its significand.

@@ -1,37 +1,30 @@
 """Finds which tensors of a traced graph have one value per token.
 
 A tensor that depends on tokens has one value per token if its leading axis is the token axis, and
-no op before it combined several tokens.
+no op before it combined several tokens. Tokens are followed from op to op (`op_outputs.py`), and
+through the functions that an op holds: a call, a conditional or a loop. Such a function sees
+several tokens together and may mix them. For instance, a loop mixes tokens if it goes on until all
+of them are done.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
 import tensorflow as tf
 
 from kerasrec._src.errors import TraceError
 from kerasrec._src.graph.types import Kind
-from kerasrec._src.ops.axes import Place, each, reshaped
-from kerasrec._src.ops.shapes import entries_of
-from kerasrec._src.ops.table import Ragged, facts_of, is_given, places_after
+from kerasrec._src.ops.axes import reshaped
+from kerasrec._src.ops.table import Holds, Ragged, facts_of, is_given
 from kerasrec._src.ops.views import has_open_rows
+from kerasrec._src.private import graph_held
 from kerasrec._src.trace.functions import is_loop
-from kerasrec._src.trace.held_kinds import outputs_of_held
-from kerasrec._src.trace.known import Entries, Known, Size
-from kerasrec._src.trace.row_mixing import entries_after
+from kerasrec._src.trace.known import Known, Size
+from kerasrec._src.trace.op_outputs import outputs_of_op
 from kerasrec._src.trace.rows import RowsFinder
 from kerasrec._src.trace.source import source_of
-from kerasrec._src.trace.token_count import has_count_as_value, sizes_after
-from kerasrec._src.trace.token_mixing import (
-    is_of_one_token,
-    is_of_single_tokens,
-    loses_tokens,
-    mixes_tokens,
-)
 
 _MAKE_ROWS = (Ragged.LOOKS_UP, Ragged.MAKES_RANGES, Ragged.FROM_LIST)
 
@@ -123,65 +116,12 @@ class KindFinder:
         if same is not None:
             return [self._known[same.name]]
         held = self._outputs_of_held(operation, inputs)
-        return self._outputs_of_op(operation, inputs) if held is None else held
-
-    def _outputs_of_op(self, operation: tf.Operation, inputs: Sequence[Known]) -> Sequence[Known]:
-        """Returns what is known of the outputs of an op by the op's type."""
-        if not operation.outputs:
-            return []
-        rule = facts_of(operation.type).axes
-        if rule is reshaped and self.rows.begins_with_count(operation.inputs[1]):
+        if held is not None or not operation.outputs:
+            return held or []
+        is_reshape = facts_of(operation.type).axes is reshaped
+        if is_reshape and self.rows.begins_with_count(operation.inputs[1]):
             inputs = [inputs[0], Known(Kind.WAVE, size=Size(is_count=True))]
-        leads_back = self.rows.leads_back(operation)
-        sizes = sizes_after(operation, inputs)
-        places: Sequence[Place] = [None] * len(operation.outputs)
-        entries: Sequence[Entries | None] = [None] * len(operation.outputs)
-        if leads_back:
-            is_mixed = any(item.entries.is_of_other_rows for item in inputs if item.entries)
-            if is_mixed:
-                entries = [Entries(is_total=True)] * len(operation.outputs)
-        else:
-            axes = [item.axis for item in inputs]
-            # While return types are tried, ranks may be wrong.
-            if not (self.is_trial and rule in (each, reshaped) and not any(axes)):
-                places = places_after(operation, axes)
-            is_mixed = mixes_tokens(operation, inputs, places) or has_count_as_value(
-                operation, inputs, sizes[0]
-            )
-            if not self.is_trial:
-                entries = entries_after(operation, inputs)
-        found = []
-        outputs = zip(operation.outputs, places, sizes, entries, strict=True)
-        for output, place, size, of_entries in outputs:
-            rows = Fraction(1) if leads_back else _rows_after(operation, inputs, output)
-            is_moved = isinstance(place, int) and place > 0
-            is_open = has_open_rows(output)
-            is_of_all = is_mixed or (
-                not (leads_back or is_open or is_moved or self.is_trial)
-                and any(item.axis == 0 for item in inputs)
-                and loses_tokens(operation, output)
-            )
-            has_rows = is_open and not is_of_all and not is_moved
-            # Rows are padded to the longest of them, whose length depends on other tokens.
-            is_padded = leads_back and not output.shape[1:].is_fully_defined()
-            # With `is_of_other_axes`, the number of rows is the size of another axis.
-            is_token = has_rows and rows == 1 and not (is_padded or size.is_of_other_axes)
-            first = 0 if is_token or (has_rows and rows != 1) else None
-            found.append(
-                Known(
-                    Kind.TOKEN if is_token else Kind.WAVE,
-                    axis=place if isinstance(place, int) and place > 0 else first,
-                    rows=rows,
-                    is_mixed=is_of_all,
-                    is_single=is_of_single_tokens(operation, inputs),
-                    entries=of_entries,
-                    size=size,
-                )
-            )
-        if is_of_one_token(operation, inputs):
-            is_mixed = any(item.is_mixed for item in inputs)
-            return [replace(item, kind=Kind.WAVE, axis=None, is_mixed=is_mixed) for item in found]
-        return found
+        return outputs_of_op(operation, inputs, self.rows.leads_back(operation), self.is_trial)
 
     def _outputs_of_held(
         self, operation: tf.Operation, inputs: Sequence[Known]
@@ -230,26 +170,6 @@ class KindFinder:
         )
 
 
-def _rows_after(operation: tf.Operation, inputs: Sequence[Known], output: tf.Tensor) -> Fraction:
-    """Returns how many rows each token has in an output with an open leading axis."""
-    if facts_of(operation.type).axes is reshaped:
-        before, after = _size_of_row(operation.inputs[0]), _size_of_row(output)
-        if after is None and has_open_rows(output):
-            sizes = entries_of(operation.inputs[1])[1:]
-            is_known = sizes and all(isinstance(size, int) for size in sizes)
-            after = math.prod(size for size in sizes if isinstance(size, int)) if is_known else None
-        if before and after:
-            return inputs[0].rows * before / after
-    return max(item.rows for item in inputs)
-
-
-def _size_of_row(tensor: tf.Tensor) -> int | None:
-    """Returns how many numbers a row has; None if this is open, or if the leading axis is not."""
-    if not has_open_rows(tensor) or tensor.shape.rank is None:
-        return None
-    return tensor.shape[1:].num_elements()
-
-
 def _is_followed(tensor: tf.Tensor, known: Known) -> bool:
     """Whether enough is known of a tensor to follow it into a function; not of ragged entries."""
     is_open = known.kind is Kind.WAVE and known.axis is None and tensor.shape.rank != 0
@@ -261,3 +181,89 @@ def _as_output(output: tf.Tensor, known: Known) -> Known:
     if known.kind is Kind.TOKEN and not has_open_rows(output):
         return replace(known, kind=Kind.WAVE, axis=None)
     return replace(known, kind=Kind.WAVE) if known.kind is Kind.SHARED else known
+
+
+Find = Callable[[tf.Graph, Sequence[Known], int], Sequence[Known]]
+"""A function that says what is known of the first outputs of a function's graph.
+
+It gets the graph, what is known of its inputs, and the number of outputs. There may be more: when a
+function has been called, TensorFlow adds some for its gradient.
+"""
+
+
+def outputs_of_held(operation: tf.Operation, given: Sequence[Known], find: Find) -> Sequence[Known]:
+    """Returns what is known of an op's outputs, from the functions that the op holds.
+
+    Args:
+        operation: An op that holds functions.
+        given: What is known of its inputs.
+        find: Follows tokens through a function.
+    """
+    holds = facts_of(operation.type).holds
+    if holds is Holds.TURN:
+        return _outputs_of_loop(operation, given, find)
+    names = holds.value if holds else ()
+    graphs = [graph for name in names for graph in graph_held(operation, name)]
+    if holds is Holds.CALLEE:
+        return find(graphs[0], given, len(operation.outputs))
+    chooser, *others = given
+    found = [find(graph, others, len(operation.outputs)) for graph in graphs]
+    return _chosen_by(chooser, [_either(items) for items in zip(*found, strict=True)])
+
+
+def _outputs_of_loop(
+    operation: tf.Operation, given: Sequence[Known], find: Find
+) -> Sequence[Known]:
+    (body,), (condition,) = (graph_held(operation, name) for name in Holds.TURN.value)
+    known, before, num_turns = list(given), None, 0
+    while known != before:
+        before, num_turns = known, num_turns + 1
+        # Each turn may pass numbers of rows from one value to another. After as many turns as there
+        # are values, they have reached all of them.
+        settles = num_turns <= len(given)
+        known = [
+            _carried(one, other, tensor, settles)
+            for one, other, tensor in zip(
+                known, find(body, known, len(given)), operation.inputs, strict=True
+            )
+        ]
+    (goes_on,) = find(condition, known, 1)
+    mixed = _chosen_by(goes_on, known)
+    is_for_each_entry = goes_on.entries is not None and goes_on.entries.is_size
+    if goes_on.is_single or (goes_on.is_mixed and not is_for_each_entry):
+        return mixed
+    # There is one turn for each token, or entry of rows, which writes its own element of a list.
+    is_list = [tensor.dtype == tf.variant for tensor in operation.inputs]
+    return [one if own else other for own, one, other in zip(is_list, known, mixed, strict=True)]
+
+
+def _carried(before: Known, after: Known, tensor: tf.Tensor, settles: bool) -> Known:
+    """Returns what is known of a value that a loop passes to its next turn.
+
+    `tf.map_fn` passes on only lists. Any other value of a single token would reach the next token,
+    as with `tf.scan`. A value whose number of rows changes from turn to turn is not followed.
+
+    Args:
+        before: What was known of it before the turn.
+        after: What is known of it after the turn.
+        tensor: The tensor that the loop starts with.
+        settles: Whether the number of rows may still change.
+    """
+    found = before.or_else(after)
+    if not settles and found.rows != before.rows:
+        return replace(found.mixed(), rows=before.rows)
+    return found.mixed() if found.is_single and tensor.dtype != tf.variant else found
+
+
+def _chosen_by(chooser: Known, items: Sequence[Known]) -> Sequence[Known]:
+    """Returns what is known of results whose branch, or number of turns, `chooser` decides."""
+    if not (chooser.is_mixed or chooser.size.is_count or chooser.is_single):
+        return items
+    return [item.mixed() for item in items]
+
+
+def _either(items: Sequence[Known]) -> Known:
+    first, *others = items
+    for other in others:
+        first = first.or_else(other)
+    return first

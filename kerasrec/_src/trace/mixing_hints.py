@@ -5,7 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from kerasrec._src.ops.table import Ragged, facts_of
-from kerasrec._src.trace.token_mixing import averages_open_axis
+from kerasrec._src.trace.op_outputs import averages_open_axis
 
 _TOKEN_AXIS = (
     "A recursive function sees a leading token axis, as a Keras layer sees a batch axis; reduce "

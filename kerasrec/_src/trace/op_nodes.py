@@ -48,7 +48,8 @@ class ProgramFacts:
 
     Args:
         for_blocks: Whether the program is for the engine "compiled". Then calls of a `tf.function`
-            are replaced by its ops, not only if it has effects, and products of rows by einsums.
+            are replaced by its ops, not only if it has effects, and some ops take another form
+            (`for_blocks.py`).
         makes_values: Whether a function of the program makes values of data types.
         draws: Whether random numbers are drawn by keys of tokens.
         carried: The types of the values that tokens carry, by name.

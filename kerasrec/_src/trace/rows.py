@@ -30,6 +30,7 @@ from kerasrec._src.ops.table import Is, Ragged, facts_of, has
 from kerasrec._src.ops.views import compared_as_equal, cut_of_rows, is_log_of_sum
 from kerasrec._src.trace.known import Known
 from kerasrec._src.trace.numbering import Numbering
+from kerasrec._src.trace.op_outputs import begins_with_count
 from kerasrec._src.trace.row_reductions import log_of_sum, reduced
 from kerasrec._src.trace.row_traces import (
     Role,
@@ -39,7 +40,6 @@ from kerasrec._src.trace.row_traces import (
     of_meeting,
     of_splits,
 )
-from kerasrec._src.trace.token_count import begins_with_count
 
 # The roles of what tells a padding op where rows begin and end.
 _PARTITIONS = ([Role.SPLITS], [Role.COUNT, Role.IDS])
