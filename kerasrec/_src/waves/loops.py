@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from kerasrec._src.emit.arrays import array_of, num_rows, one_tensor, open_rows
+from kerasrec._src.emit.arrays import array_of, num_rows, one_tensor
 from kerasrec._src.emit.control_flow import apart, empty
 from kerasrec._src.emit.limits import Limits
 from kerasrec._src.emit.results import Tensors
@@ -101,12 +101,10 @@ class LoopRun:
             given: The values that the outside passes to the entry; not read by a loop that goes up.
             sums: Takes the values that are added up wave by wave.
         """
-        start, invariants = self._start(given)
         end: WaveState = tf.while_loop(
             lambda *variables: self._goes_on(WaveState(*variables)),
             lambda *variables: self._turn(WaveState(*variables)),
-            start,
-            shape_invariants=invariants,
+            self._start(given),
             parallel_iterations=1,
             name=f"stage_{self.loop.stage}_loop",
         )
@@ -125,22 +123,19 @@ class LoopRun:
         """The instructions of a kind, each with the body that runs it."""
         return [(each.body, one) for each in self.loop.segments for one in each.of(kind)]
 
-    def _start(self, given: Tensors) -> tuple[WaveState, WaveState]:
-        """Returns the state before the first wave, and the shapes of states at all waves."""
+    def _start(self, given: Tensors) -> WaveState:
+        """Returns the state before the first wave; the numbers of tokens are open in its shapes."""
         carry = {name: empty(nodes) for name, nodes in self._carried.items()}
         if not self.is_up:
             carry = self._first_carry(carry, given)
         types = [reduce.node.inputs[0].type for _, reduce in self._reduces]
-        start = WaveState(
+        return WaveState(
             tf.constant(0) if self.num_waves is None or not self.is_up else self.num_waves - 1,
             carry,
             [array_of(_spec(save), self.num_waves) for _, save in self._saves],
             [in_float32(tf.zeros(item.shape or (), item.dtype)) for item in types],
             [tf.constant([0, 0])] if self.is_first else [],
         )
-        shapes = tf.nest.map_structure(open_rows, start)
-        fixed = tf.nest.map_structure(lambda tensor: tensor.shape, (start.totals, start.memory))
-        return start, shapes._replace(totals=fixed[0], memory=fixed[1])
 
     def _first_carry(self, carry: Carry, given: Tensors) -> Carry:
         """Returns the values passed to the first wave; `carry` has values without tokens."""
