@@ -35,7 +35,7 @@ from tests.programs import FEW, MORE, PROGRAMS, each
 
 
 def tree():
-    return lowered(TREE, engine="waves").first.schedule
+    return lowered(TREE, engine="waves").program.schedule
 
 
 def in_parts():
@@ -45,7 +45,7 @@ def in_parts():
 
 def walk():
     """A program of several rounds, which runs by queues."""
-    return lowered(WALK, engine="waves").first.schedule
+    return lowered(WALK, engine="waves").program.schedule
 
 
 def walk_twice():
@@ -211,7 +211,7 @@ def other(one):
 
 @each(few=FEW, many=MORE)
 def test_passes_keep_all_rules(program):
-    found = lowered(program, engine="waves", passes=WAVE_PASSES).first.schedule
+    found = lowered(program, engine="waves", passes=WAVE_PASSES).program.schedule
     check_schedule(found)
     assert found.passes == tuple(one.__name__ for one in WAVE_PASSES)
     entry = found.graph.bodies[found.graph.entry]

@@ -41,7 +41,7 @@ from tests.programs import PROGRAMS, each, some
 
 def gated(*passes):
     """The schedule of a tree of gated cells after passes."""
-    return lowered(GATED, engine="waves", passes=passes).first.schedule
+    return lowered(GATED, engine="waves", passes=passes).program.schedule
 
 
 def scheduled(function, *args, passes=()):
