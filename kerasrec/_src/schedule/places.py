@@ -22,7 +22,7 @@ from kerasrec._src.graph.values import Node, Value, reached
 from kerasrec._src.schedule.instructions import Instruction, Item, Select, items_through
 from kerasrec._src.schedule.linkage import Together, alternating
 from kerasrec._src.schedule.stages import Rounds, Stage, find_stages
-from kerasrec._src.schedule.tails import Tail, readers_of, results_of, tail_of, whole
+from kerasrec._src.schedule.tails import Tail, readers_of, results_of, tail_of
 from kerasrec._src.schedule.translate import instructions_of, regions_of
 
 _WAITED_FOR = (Entrance, Call, Return, Result, Check, Effect)
@@ -57,14 +57,17 @@ class BodyPlaces:
         self._at_use: dict[Item, Instruction] = {
             item: maker for maker in (*makers, *self._selects) for item in maker.writes
         }
-        self._stages: dict[Node, Stage] = {}
         may_hand_on = not self.is_bounded and not graph.memo
         sites = itertools.chain(*self.rounds.values()) if may_hand_on else []
         callees = [(site, graph.bodies[site.callee]) for site in sites]
         self.tail = tail_of(body, callees, readers_of(body))
-        if not self._try():
-            self.tail = whole(body)
-            self._try()
+        self._stages: dict[Node, Stage] = {}
+        for index in range(len(body.sweeps)):
+            earliest = self._earliest_of_gradient if index % 2 else lambda _: 0
+            find_stages(self._stages, body, self.rounds, len(self.rounds), index, earliest)
+            # Calls of later sweeps are at the same places, so frames are done there, too.
+            while not index and not self._end_tails():
+                pass
 
     def calls(self, place: int) -> list[Together]:
         """Returns the call sites of a round, in groups; none if there is no such round."""
@@ -96,26 +99,6 @@ class BodyPlaces:
                 by_place[min(self.tail.last, self._place_of(stage))].append(instruction)
         return by_place
 
-    def _try(self) -> bool:
-        """Places all nodes; returns whether frames come to them before they are done."""
-        passing = [node for part in self.tail.parts for node in part.passing]
-        calls = [leaf.call for leaf in self.tail.leaves if leaf.call]
-        passing += [
-            node
-            for call in calls
-            for linkage in call.linkages[1::2]
-            for node in present(linkage.calls)
-        ]
-        # These nodes never run, since they only pass results on.
-        self._passed_on = {*passing, *itertools.chain(*results_of(self.body))}
-        self._stages = {}
-        for index in range(len(self.body.sweeps)):
-            earliest = self._earliest_of_gradient if index % 2 else lambda _: 0
-            find_stages(self._stages, self.body, self.rounds, len(self.rounds), index, earliest)
-            if index == 0 and not self._end_tails(self._in_loops()):
-                return self._try()
-        return not self.tail.branches or all(map(self._is_reached, self._in_loops()))
-
     def _earliest_of_gradient(self, node: Node) -> int:
         """Returns the first stage of a node: frames begin at the place where they were done."""
         if any(instruction.at_use for instruction in self._made[node]):
@@ -123,10 +106,17 @@ class BodyPlaces:
         ends = [leaf.place for leaf in self.tail.around(node.region).leaves]
         return len(self.rounds) - min(ends)
 
-    def _end_tails(self, loop: Iterable[Node]) -> bool:
+    def _end_tails(self) -> bool:
         """Sets where the frames of each tail region are done; False if it gave up a tail call."""
+        passing = [node for part in self.tail.parts for node in part.passing]
+        for call in filter(None, (leaf.call for leaf in self.tail.leaves)):
+            for linkage in call.linkages[1::2]:
+                passing += present(linkage.calls)
+        # These nodes never run, since they only pass results on.
+        self._passed_on = {*passing, *itertools.chain(*results_of(self.body))}
+        in_loops = self._in_loops()
         for leaf in self.tail.leaves:
-            around = [node for node in loop if leaf in self.tail.around(node.region).leaves]
+            around = [node for node in in_loops if leaf in self.tail.around(node.region).leaves]
             places = map(self._place, [*around, *self._sources(leaf.returned[0])])
             leaf.place = max(places, default=0)
             if leaf.call and leaf.place != self._place(leaf.call.calls[0]):
@@ -134,33 +124,21 @@ class BodyPlaces:
                 return False
         return True
 
-    def _is_reached(self, node: Node) -> bool:
-        """Whether all frames of a node come to its place; arguments can be read at any place."""
-        if isinstance(node, Entrance):
-            return True
-        ends = [leaf.place for leaf in self.tail.around(node.region).leaves]
-        sources = self._sources(self._reads(node))
-        is_late = any(self._stages[source] > self._stages[node] for source in sources)
-        return self._place(node) <= min(ends) and not is_late
-
     def _in_loops(self) -> list[Node]:
-        """Returns the nodes that calls, returns and the selectors of all regions wait for."""
-        waiting = [
-            node
-            for node in self._stages
-            if (self.is_bounded or isinstance(node, _WAITED_FOR)) and node not in self._passed_on
-        ]
+        """Returns what calls, returns and the selectors of all regions wait for in sweep 0."""
+        own = self.body.sweeps[0].nodes
+        waiting = [node for node in own if self.is_bounded or isinstance(node, _WAITED_FOR)]
         ends = [value for leaf in self.tail.leaves for value in itertools.chain(*leaf.returned)]
         selectors = [select.regions[0].selector for select in self._selects]
-        waiting += self._sources([*ends, *selectors])
+        roots = [
+            *(node for node in waiting if node not in self._passed_on),
+            *self._sources([*ends, *selectors]),
+        ]
 
         def sources(node: Node) -> Iterator[Node]:
-            """Yields the nodes of the same sweep that a node reads."""
-            for source in self._sources(self._reads(node)):
-                if source in self._stages and self._stages[source][0] == self._stages[node][0]:
-                    yield source
+            return filter(self._stages.__contains__, self._sources(self._reads(node)))
 
-        return list(reached((node for node in waiting if node in self._stages), sources))
+        return list(reached(filter(self._stages.__contains__, roots), sources))
 
     def _reads(self, node: Node) -> list[Item]:
         if isinstance(node, Return | Entrance):
