@@ -16,8 +16,7 @@ from kerasrec._src.schedule.hoist import hoisted, in_loop
 from kerasrec._src.schedule.instructions import Fire, Instruction, Reduce, Select
 from kerasrec._src.schedule.linkage import received, results, returned, sent
 from kerasrec._src.schedule.loads_and_saves import with_loads_and_saves
-from kerasrec._src.schedule.places import BodyPlaces
-from kerasrec._src.schedule.queue_sections import in_queues
+from kerasrec._src.schedule.places import BodyPlaces, in_queues
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import AllTokens, Direction, Loop, Section, Segment
 from kerasrec._src.schedule.stages import Rounds, Stage, find_stages, rounds_of

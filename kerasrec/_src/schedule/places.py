@@ -1,4 +1,4 @@
-"""Finds at which place of its body each node runs, in a program of several rounds.
+"""Makes the queues of a program of several rounds: at which place of its body each node runs.
 
 A body that makes calls, and then more calls with the results, has *places*: place 0 is before its
 first calls, and place j is after the calls of round j have returned. Frames of a body that are
@@ -13,19 +13,36 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from kerasrec._src.graph.graph import Body, TaggedGraph, present
-from kerasrec._src.graph.nodes import Call, Check, Effect, Entrance, Result, Return
+from kerasrec._src.graph import nodes
+from kerasrec._src.graph.graph import Body, CallSite, TaggedGraph, present
+from kerasrec._src.graph.nodes import Call, Check, Effect, Entrance, Result
 from kerasrec._src.graph.values import Node, Value, reached
-from kerasrec._src.schedule.instructions import Instruction, Item, Select, items_through
-from kerasrec._src.schedule.linkage import Together, alternating
+from kerasrec._src.schedule.instructions import (
+    HandOn,
+    Instruction,
+    Item,
+    Return,
+    Select,
+    Wait,
+    items_through,
+)
+from kerasrec._src.schedule.linkage import (
+    Together,
+    alternating,
+    read_from_rows,
+    received,
+    results,
+    sent_by_frame,
+)
+from kerasrec._src.schedule.sections import AllTokens, Direction, Queues, Section, Segment
 from kerasrec._src.schedule.stages import Rounds, Stage, find_stages
 from kerasrec._src.schedule.tails import Tail, readers_of, results_of, tail_of
 from kerasrec._src.schedule.translate import instructions_of, regions_of
 
-_WAITED_FOR = (Entrance, Call, Return, Result, Check, Effect)
+_WAITED_FOR = (Entrance, Call, nodes.Return, Result, Check, Effect)
 
 
 @dataclass(eq=False)
@@ -69,7 +86,27 @@ class BodyPlaces:
             while not index and not self._end_tails():
                 pass
 
-    def calls(self, place: int) -> list[Together]:
+    def segments(
+        self, sweep: int, change: Callable[[Instruction], Instruction]
+    ) -> Iterator[Segment]:
+        """Yields a segment for each place that frames come to, in the order of the sweep.
+
+        Args:
+            sweep: The number of the sweep.
+            change: Returns an instruction as it runs in these segments.
+        """
+        by_place, places = self._instructions(sweep), range(self.tail.last + 1)
+        for place in reversed(places) if sweep % 2 else places:
+            own = map(change, by_place.get(place, ()))
+            instructions = (*self._before(sweep, place), *own, *self._after(sweep, place))
+            yield Segment(self.body.name, instructions, place, tuple(self.tail.settled(place)))
+
+    def alone(self, sweep: int, change: Callable[[Instruction], Instruction]) -> Segment:
+        """Returns a segment for all frames, for a sweep in which nothing is passed."""
+        own = (one for _, of_place in sorted(self._instructions(sweep).items()) for one in of_place)
+        return Segment(self.body.name, tuple(map(change, own)))
+
+    def _calls(self, place: int) -> list[Together]:
         """Returns the call sites of a round, in groups; none if there is no such round."""
         sites = self.rounds.get(place, [])
         return [
@@ -78,11 +115,7 @@ class BodyPlaces:
             for group in alternating(site for site in sites if site.callee == callee)
         ]
 
-    def known(self, place: int) -> Iterator[Tail]:
-        """Returns the parts that frames are known to be in after a place."""
-        return self.tail.known(lambda value: self._place(value.node) <= place)
-
-    def instructions(self, sweep: int) -> dict[int, list[Instruction]]:
+    def _instructions(self, sweep: int) -> dict[int, list[Instruction]]:
         """Returns the instructions of a sweep by place, without those of nodes that never run."""
         placed = [
             (self._stages[node], instruction)
@@ -141,7 +174,7 @@ class BodyPlaces:
         return list(reached(filter(self._stages.__contains__, roots), sources))
 
     def _reads(self, node: Node) -> list[Item]:
-        if isinstance(node, Return | Entrance):
+        if isinstance(node, nodes.Return | Entrance):
             return []
         made = self._made[node]
         return [item for reader in made for item in reader.reads] if made else list(node.inputs)
@@ -158,3 +191,71 @@ class BodyPlaces:
     def _place_of(self, stage: Stage) -> int:
         sweep, number = stage
         return len(self.rounds) - number if sweep % 2 else number
+
+    def _before(self, sweep: int, place: int) -> Iterator[Instruction]:
+        if not sweep and not place:
+            yield from received(self.graph, self.body.name, sweep)
+            groups = [group for number in self.rounds for group in self._calls(number)]
+            yield from read_from_rows(self.graph, self.body.name, groups)
+
+    def _after(self, sweep: int, place: int) -> Iterator[Instruction]:
+        """Yields how frames pass values on; gradients go to the frames that were called before."""
+        is_back = sweep % 2
+        for group in self._calls(place if is_back else place + 1):
+            # Gradients go to the frame that returned.
+            if not (is_back and self.tail.hands_on(group[0])):
+                yield from sent_by_frame(self.graph, group, sweep)
+        if not is_back:
+            yield from self._done(sweep, place)
+        elif not place:
+            yield from results(self.graph, self.body.name, sweep)
+
+    def _done(self, sweep: int, place: int) -> Iterator[Instruction]:
+        """Yields returns for frames that are done; in sweep 0, the others wait for calls."""
+        of_sweep = self.body.sweeps[sweep]
+        for part in self.tail.known(lambda value: self._place(value.node) <= place):
+            if part.last > place and not sweep:
+                yield self._wait(place, part)
+            elif part.last == place:
+                around = [node for outer in self.tail.parts_around(part) for node in outer.passing]
+                own = [node for node in around if node in of_sweep.nodes]
+                passing = (*own, *present(of_sweep.outputs))
+                if part.call is None:
+                    values = tuple(part.values[sweep // 2])
+                    yield Return(values, passing, region=part.region)
+                elif not sweep:
+                    yield HandOn(part.call, passing, region=part.region)
+
+    def _wait(self, place: int, part: Tail) -> Wait:
+        path = part.region.path() if part.region else ()
+        sites: list[CallSite] = []
+        others = []
+        for group in self._calls(place + 1):
+            region = group[0].region
+            around = self.tail.around(region)
+            if region is None or region in path:
+                sites += group
+            elif part in around.parts or around in part.parts:
+                others.append(group)
+        return Wait(tuple(sites), tuple(others), then=place + 1, region=part.region)
+
+
+def in_queues(
+    bodies: Sequence[BodyPlaces], change: Callable[[Instruction], Instruction]
+) -> Iterator[Section]:
+    """Yields queues for each sweep, each followed by a section for all tokens.
+
+    Args:
+        bodies: The places of each body of the program.
+        change: Returns an instruction as it runs in these sections.
+    """
+    for sweep in range(bodies[0].graph.num_sweeps):
+        sweeps = [places.body.sweeps[sweep] for places in bodies]
+        if not any(node for own in sweeps for node in (*own.parameters, *own.outputs)):
+            alone = (places.alone(sweep, change) for places in bodies)
+            yield AllTokens(sweep, sweep, tuple(alone))
+            continue
+        direction = Direction.BACK if sweep % 2 else Direction.AGAIN
+        segments = tuple(one for places in bodies for one in places.segments(sweep, change))
+        yield Queues(sweep, sweep, segments, direction if sweep else Direction.READY)
+        yield AllTokens(sweep, sweep, tuple(Segment(places.body.name, ()) for places in bodies))

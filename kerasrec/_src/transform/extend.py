@@ -49,6 +49,9 @@ from kerasrec._src.transform.reads import (
 from kerasrec._src.transform.recompute import Group, in_groups, is_weight, unrepeatable, variable_of
 from kerasrec._src.transform.tag import call_from_outside, new_linkage, set_linkage
 
+Totals = dict[Value, Value]
+"""For outputs of a node that have a cotangent, the cotangent."""
+
 _ROW_IDS = Type(tf.int32, (None,), Kind.WAVE)
 # Nodes through which values enter or leave a body.
 _ENDS = (nodes.Call, nodes.Return, nodes.Entrance, nodes.Result, nodes.Accumulate)
@@ -221,12 +224,11 @@ class _BodyGradient:
         if node in self.linkages:
             self._call(self.graph.call_sites[self.linkages[node]])
         elif type(node) in RULES:
-            RULES[type(node)](self, node)
+            totals = self._totals(node.outputs)
+            if not node.types or (totals and not self.wanted.isdisjoint(node.inputs)):
+                RULES[type(node)](self, node, totals)
 
-    def _primitive(self, node: nodes.Primitive) -> None:
-        totals = self._totals(node.outputs)
-        if not totals or self.wanted.isdisjoint(node.inputs):
-            return
+    def _primitive(self, node: nodes.Primitive, totals: Totals) -> None:
         if has(node.op, Is.IN_PYTHON):
             reason = "TensorFlow computes it only in the graph that calls the Python function"
             self._obstacle(f"tf.py_function at {node.source}", reason)
@@ -242,7 +244,7 @@ class _BodyGradient:
             self._add_gradients([node], start, region, gradients)
 
     def _gradients(
-        self, node: nodes.Primitive, totals: dict[Value, Value], region: Region | None
+        self, node: nodes.Primitive, totals: Totals, region: Region | None
     ) -> list[tuple[Value, Cotangent]]:
         """Returns what an op contributes to the cotangents of its inputs.
 
@@ -259,7 +261,10 @@ class _BodyGradient:
             # A split. TensorFlow's rule cuts out each part by the shapes of all parts.
             *values, axis = node.inputs
             sizes = [(part.type.shape or ())[_axis_of_one(axis)] for part in values]
-            parts = self.primitives.split(total, sizes, _static(axis), region, source)
+            number = _static(axis)
+            parts = self.primitives.apply_all(
+                lambda tensor: tf.split(tensor, sizes, number), [total], region, source
+            )
             return [(part, (cotangent,)) for part, cotangent in zip(values, parts, strict=True)]
         axes = _axes_of_each(node) if facts.axes in (averages, sums) else ()
         if axes:
@@ -361,39 +366,26 @@ class _BodyGradient:
         self.wanted.add(value)
         return value
 
-    def _merge(self, node: nodes.Merge) -> None:
-        total = self._total(node.output())
-        if total is None:
-            return
+    def _merge(self, node: nodes.Merge, totals: Totals) -> None:
         regions = branches(node.region, node.predicate, len(node.inputs))
         for value, inside in zip(node.inputs, regions, strict=True):
             if value in self.wanted:
-                self._add(value, self.writer.into(total, inside))
+                self._add(value, self.writer.into(totals[node.output()], inside))
 
-    def _switch(self, node: nodes.Switch) -> None:
+    def _switch(self, node: nodes.Switch, totals: Totals) -> None:
         value, predicate = node.inputs
-        totals = [self._total(output) for output in node.outputs]
-        if value not in self.wanted or not any(totals):
-            return
-        inputs = [
-            total or self._zeros(output) for total, output in zip(totals, node.outputs, strict=True)
-        ]
+        inputs = [totals.get(output) or self._zeros(output) for output in node.outputs]
         merge = nodes.Merge(inputs, [value.type], node.region, node.source, predicate=predicate)
         self._add(value, self.writer.add(merge).output())
 
-    def _broadcast(self, node: nodes.Broadcast) -> None:
-        total = self._total(node.output())
-        if total is not None and node.inputs[0] in self.wanted:
-            summed = self.primitives.apply(
-                _sum_of_tokens, [total], node.region, node.source, Kind.WAVE
-            )
-            self._add(node.inputs[0], summed)
+    def _broadcast(self, node: nodes.Broadcast, totals: Totals) -> None:
+        if node.inputs[0] in self.wanted:
+            given = list(totals.values()), node.region, node.source, Kind.WAVE
+            self._add(node.inputs[0], self.primitives.apply(_sum_of_tokens, *given))
 
-    def _rows(self, node: nodes.Repeat | nodes.Enter | nodes.Leave) -> None:
-        total = self._total(node.output())
+    def _rows(self, node: nodes.Repeat | nodes.Enter | nodes.Leave, totals: Totals) -> None:
         value, lengths = node.inputs[:2]
-        if total is None or value not in self.wanted:
-            return
+        total = totals[node.output()]
         if isinstance(node, nodes.Leave):
             entries = self.writer.enter(total, [lengths], value.region, value.type, node.source)
             self._add(value, entries)
@@ -405,7 +397,7 @@ class _BodyGradient:
             rows = self.primitives.apply(_sum_of_rows, inputs, value.region, node.source)
         self._add(value, rows)
 
-    def _collect(self, node: nodes.Collect) -> None:
+    def _collect(self, node: nodes.Collect, _: Totals) -> None:
         value, *index = node.inputs
         if not index or value not in self.wanted or self.order > 1:
             return
@@ -419,7 +411,7 @@ class _BodyGradient:
         looked_up = self.primitives.apply(tf.gather, [table, *index], node.region, node.source)
         self._add(value, looked_up)
 
-    def _accumulate(self, node: nodes.Accumulate) -> None:
+    def _accumulate(self, node: nodes.Accumulate, _: Totals) -> None:
         if order_of(self.index) < self.order - 1:
             return  # The sum is a result of an earlier derivative.
         cotangent = self._shared_cotangent(node.to, node.to.type)
@@ -513,7 +505,7 @@ class _BodyGradient:
         source, kind = value.node.source, value.type.kind
         return self.primitives.apply(_sum_of, parts, value.region, source, kind)
 
-    def _totals(self, values: Iterable[Value]) -> dict[Value, Value]:
+    def _totals(self, values: Iterable[Value]) -> Totals:
         """The totals of those values that have one."""
         pairs = [(value, self._total(value)) for value in values]
         return {value: total for value, total in pairs if total is not None}

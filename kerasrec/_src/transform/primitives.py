@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from kerasrec._src.graph.fire import copy_of, on_device_of
 from kerasrec._src.graph.graph import Traced
-from kerasrec._src.graph.nodes import Computed, Primitive, Recomputed, Shared, operations
+from kerasrec._src.graph.nodes import Computed, Primitive, Recomputed, Shared
 from kerasrec._src.graph.types import Kind, Shape, Type, shape_of
 from kerasrec._src.graph.values import Node, Region, Source, Value, each_of
 from kerasrec._src.graph.writer import GraphWriter
@@ -78,29 +78,27 @@ class PrimitiveWriter:
         kind: Kind = Kind.TOKEN,
     ) -> Value:
         """Applies a TensorFlow function to values of a region; the result has the given kind."""
+        return self.apply_all(lambda *given: [function(*given)], values, region, source, kind)[0]
+
+    def apply_all(
+        self,
+        function: Callable[..., list[tf.Tensor]],
+        values: Sequence[Value],
+        region: Region | None,
+        source: Source | None,
+        kind: Kind = Kind.TOKEN,
+    ) -> list[Value]:
+        """Does the same for a function with several results."""
         with self._graph.as_default():
             inputs = [self._tensor(value) for value in values]
             start = len(self._graph.get_operations())
-            result = function(*inputs)
+            results = function(*inputs)
         self._convert(start, region, source)
-        found = self._value(result)
-        if isinstance(found.node, Computed):
-            found.node.types[found.index] = Type.of(result, kind)
+        found = list(map(self._value, results))
+        for value, result in zip(found, results, strict=True):
+            if isinstance(value.node, Computed):
+                value.node.types[value.index] = Type.of(result, kind)
         return found
-
-    def split(
-        self,
-        value: Value,
-        sizes: Sequence[int | None],
-        axis: int | None,
-        region: Region | None,
-        source: Source | None,
-    ) -> list[Value]:
-        """Cuts a TOKEN along an axis other than the token axis."""
-        first = self.apply(lambda tensor: tf.split(tensor, sizes, axis)[0], [value], region, source)
-        (operation,) = operations([first.node])
-        first.node.types[:] = [Type.of(output, Kind.TOKEN) for output in operation.outputs]
-        return first.node.outputs
 
     def gradients(
         self,
