@@ -885,6 +885,28 @@ smooth(
 
 
 @kerasrec.recursive
+def keeps_integers(n):
+    """Nobody reads what it returns, and no gradient enters it."""
+    kerasrec.collect("integers", n, n, 4)
+    return kerasrec.cond(n == 0, lambda: n, lambda: keeps_integers(n - 1) + fib(n))
+
+
+@kerasrec.recursive
+def keeps_in_rounds(n):
+    keeps_integers(fib(n))
+    return fib(fib(n))
+
+
+add(
+    keeps_in_rounds,
+    lambda n: plain_fib(plain_fib(n)),
+    i32(3, 1, 4),
+    plain_tables=lambda n: {"integers": tf.constant(i32(*range(plain_fib(n) + 1), 0, 0, 0)[:4])},
+    num_rounds=2,
+)
+
+
+@kerasrec.recursive
 def captures(x, n):
     """Closes over tensors, one of them through an op that no token takes part in."""
     return kerasrec.cond(

@@ -101,11 +101,18 @@ class _Demand:
             self._read(self._waiting.pop())
 
     def is_whole(self, name: str) -> bool:
-        """Whether all arguments and results of a function are read."""
+        """Whether a function keeps all its arguments and results."""
         function = self.graphs.functions[name]
-        return self.results[name] >= set(range(len(function.outputs))) and self.nodes.issuperset(
-            function.parameters
-        )
+        keeps_arguments = self.nodes.issuperset(function.parameters)
+        return keeps_arguments and self.results_of(name) == function.outputs
+
+    def results_of(self, name: str) -> list[Value]:
+        """Returns the values that a function returns: those that are read, or else an argument."""
+        function = self.graphs.functions[name]
+        results = [function.outputs[place] for place in sorted(self.results[name])]
+        return results or [
+            next(node.output() for node in function.parameters if node in self.nodes)
+        ]
 
     def _functions_with(self, is_wanted: Callable[[Node], bool]) -> set[str]:
         """The functions that have such a node, themselves or by calls."""
@@ -194,7 +201,7 @@ class _Pruning:
         if demand.nodes.issuperset(function.nodes) and all(map(demand.is_whole, names)):
             return function
         nodes = [self._copy(node) for node in function.nodes if node in demand.nodes]
-        outputs = [function.outputs[place] for place in sorted(demand.results[function.name])]
+        outputs = self._demand.results_of(function.name)
         values = function.traced.values.items()
         moved = {name: self._moved[value] for name, value in values if value in self._moved}
         return replace(
@@ -213,11 +220,12 @@ class _Pruning:
             pairs = zip(node.inputs, parameters, strict=True)
             inputs = [value for value, parameter in pairs if parameter in self._demand.nodes]
             outputs = [node.output(place) for place in sorted(self._demand.results[node.callee])]
-            node = replace(node, inputs=inputs, types=[value.type for value in outputs])
+            types = [value.type for value in self._demand.results_of(node.callee)]
+            node = replace(node, inputs=inputs, types=types)
         elif isinstance(node, Primitive) and outputs and self._demand.values.isdisjoint(outputs):
             node, outputs = _as_effect(node), []
         copy = node.copy(self._moved.__getitem__, region)
-        self._moved.update(zip(outputs, copy.outputs, strict=True))
+        self._moved.update(zip(outputs, copy.outputs, strict=False))
         return copy
 
 
