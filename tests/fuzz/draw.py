@@ -101,12 +101,14 @@ class Scope:
         rows: values of entries of their rows.
         callees: signatures, each with the fuel that its calls make less.
         passed: functions that were passed.
+        handed: arguments that are not read here, only passed to calls that do not read them either.
     """
 
     names: tuple[Name, ...]
     rows: tuple[Name, ...] = ()
     callees: tuple[tuple[Signature, str], ...] = ()
     passed: tuple[Passed, ...] = ()
+    handed: tuple[Name, ...] = ()
 
     def with_names(self, names: Sequence[Name]) -> Scope:
         return dataclasses.replace(
@@ -154,6 +156,7 @@ class Drawer:
         self.rng = rng
         self.count = 0
         self.calls_left = 0
+        self.unread: set[str] = set()  # Parameters that their functions do not read.
         self.is_of_numbers = self.chance(0.15)
         self.has_rows = not self.is_of_numbers and self.chance(0.35)
         self.tables: list[tuple[str, Type, bool]] = []
@@ -222,6 +225,8 @@ class Drawer:
             types.append(FLOAT)
         words = {FLOAT: "x", VECTOR: "v", MATRIX: "m", INT: "k"}
         parameters = [(self.new(words[item]), item) for item in types]
+        if not is_of_nodes and not is_inner and len(parameters) > 1 and self.chance(0.25):
+            self.unread.add(self.rng.choice(parameters)[0])
         results = tuple(self.type() for _ in range(self.rng.choice([1, 1, 1, 1, 2, 2, 3])))
         if self.tables and all(item.kind != "float" for item in results):
             results = (*results[1:], FLOAT)  # Gradients enter a function through what it returns.
@@ -249,8 +254,10 @@ class Drawer:
 
     def function(self, signature: Signature, callees: Sequence[Signature]) -> Function:
         names = tuple(Name(*item) for item in signature.parameters)
+        handed = tuple(name for name in names if name.text in self.unread)
+        names = tuple(name for name in names if name not in handed)
         callees_here = tuple((item, signature.fuel) for item in callees)
-        scope = Scope(names, (), callees_here).with_passed(signature.functions)
+        scope = Scope(names, (), callees_here, (), handed).with_passed(signature.functions)
         if signature.is_of_nodes:
             return Function(signature, self.body_of_nodes(signature, scope))
         fuel = Name(signature.fuel, INT)
@@ -307,6 +314,9 @@ class Drawer:
         statements, inside = self.lets(scope, statements, self.rng.choice([0, 0, 0, 1, 2]))
         if not _has_call(statements):
             statements, inside = self.call_let(inside, statements)
+        if self.chance(0.15):
+            self.calls_left += 1
+            statements, _ = self.call_let(inside, statements)  # Nobody reads what it returns.
         for item in scope.passed:
             if self.chance(0.6):
                 name = Name(self.new("given"), item.result)
@@ -375,7 +385,8 @@ class Drawer:
         call = self.call(*self.rng.choice(scope.callees), scope)
         names = [Name(self.new("got"), found) for found in call.results]
         let = Let(tuple(name.text for name in names), call)
-        return [*statements, let], scope.with_names(names)
+        read = [name for name in names if len(names) == 1 or self.chance(0.8)]
+        return [*statements, let], scope.with_names(read)
 
     def rows_let(self, scope: Scope, statements: list) -> tuple[list, Scope]:
         """Rows of children, and perhaps what a call for each of them returns."""
@@ -512,9 +523,13 @@ class Drawer:
         """A call, of each entry of a group of rows if there is one."""
         self.calls_left -= 1
         arguments: list[Any] = []
-        for place, (_, found) in enumerate(signature.parameters[:-1]):
+        for place, (name, found) in enumerate(signature.parameters[:-1]):
+            handed = [item for item in scope.handed if item.type == found and name in self.unread]
             if signature.is_of_nodes and place == 0:
                 arguments.append(self.node(scope, group))
+            elif handed and self.chance(0.7):
+                is_float = found.kind == "float"
+                arguments.append(_plus_weight(handed[0]) if is_float else handed[0])
             else:
                 arguments.append(self.argument(found, scope, group))
         if group is not None and not any(map(_is_row, arguments)):
