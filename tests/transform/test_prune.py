@@ -24,7 +24,8 @@ def calls(function, *args):
 def traced(function, *args):
     """The graphs of a function before they are pruned."""
     types = [node.types[0] for node in function.function_graphs(*args).functions["f"].parameters]
-    return trace(function, signature_of(function, args, types)).graphs
+    graphs, _ = trace(function, signature_of(function, args, types))
+    return graphs
 
 
 # Calls.
