@@ -33,11 +33,11 @@ from kerasrec._src.ops.table import (
 )
 from kerasrec._src.trace.functions import (
     definitions,
+    definitions_held,
     function_bodies,
     held_functions,
     is_call,
     unrepeatable_op,
-    with_held,
 )
 
 _ASSERTIONS = frozenset({Effect.ASSERTS, Effect.CHECKS_NUMBERS})
@@ -207,7 +207,8 @@ def check_effects_read_tokens(name: str, nodes: Iterable[Node]) -> None:
 
 
 def _is_or_holds(operation: tf.Operation, effects: Collection[Effect]) -> bool:
-    return any(facts_of(node.op).effect in effects for node in with_held([operation]))
+    held = (node.op for body in definitions_held([operation]) for node in body.node_def)
+    return any(facts_of(name).effect in effects for name in (operation.type, *held))
 
 
 def _allows(definition: tf.compat.v1.OpDef) -> bool:

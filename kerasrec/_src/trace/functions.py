@@ -214,7 +214,7 @@ def definitions(operations: Sequence[tf.Operation]) -> list[tf.compat.v1.OpDef]:
         operations: The ops of one graph.
     """
     own = [operation.op_def for operation in operations]
-    held = with_held(operations)[len(own) :]
+    held = [node for function in definitions_held(operations) for node in function.node_def]
     if not held:
         return own
     graph_def = tf.compat.v1.GraphDef()
@@ -265,9 +265,10 @@ def with_held(operations: Sequence[tf.Operation]) -> list[tf.compat.v1.NodeDef]:
 
 def definitions_held(operations: Sequence[tf.Operation]) -> list[Any]:
     """Returns the definitions of the functions that ops of one graph hold, at any depth."""
+    kinds = {attribute.type for operation in operations for attribute in operation.op_def.attr}
+    if kinds.isdisjoint(("func", "list(func)")):
+        return []  # To make the definition of each op takes longer.
     nodes = [operation.node_def for operation in operations]
-    if not any(map(held_functions, nodes)):
-        return []
     functions = function_bodies(operations[0])
     found: dict[str, Any] = {}
     for node in nodes:
