@@ -318,7 +318,7 @@ def test_export(tmp_path):
 def test_a_call_that_needs_itself():
     @kerasrec.recursive(memo=True)
     def cycle(n, k):
-        return kerasrec.cond(n < 0, lambda: n, lambda: cycle((n + 1) % 3, k) + cycle(n - 1, k))
+        return kerasrec.cond(n < 0, lambda: k, lambda: cycle((n + 1) % 3, k) + cycle(n - 1, k))
 
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"cycle\(n=\d, k=7\) needs cycle"):
         cycle([1, 2], [7, 7])
