@@ -54,7 +54,7 @@ class Program:
 
     def __post_init__(self) -> None:
         if self.graph.memo:
-            _ = self.schedule  # To build it is to find out whether `memo` is possible.
+            _ = self.schedule  # Building it raises errors for users.
 
     @cached_property
     def schedule(self) -> Schedule:
@@ -83,7 +83,7 @@ class Program:
         return machine(self.schedule, shared, self.limits)
 
     def in_bounded_waves(self, shared: SharedTensors) -> Run:
-        """The same, but at most `parallel_tokens` run at once; they do not in a gradient.
+        """At most `parallel_tokens` tokens run at once; a gradient runs all again, unbounded.
 
         Raises:
             TraceError: If there is a gradient, and the program may give other results when it runs
@@ -128,10 +128,10 @@ class Program:
         return self._compiled(lambda schedule, keeps: RunWithinXla(schedule, keeps, *given))
 
     def _compiled(self, run: Callable[[Schedule, bool], Run]) -> Run:
-        """Makes a run that keeps what the gradient reads; with `recompute` that of the values not.
+        """With `recompute`, values keep nothing, and the gradient runs them again.
 
         Args:
-            run: Makes a run of a schedule in blocks, given whether it keeps anything.
+            run: Makes a run of a schedule in blocks, given whether it keeps what a gradient reads.
         """
         if not self.options.recompute:
             return run(self.blocks, True)
