@@ -12,7 +12,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from kerasrec._src.errors import GraphError
-from kerasrec._src.graph.values import Region, each_of
+from kerasrec._src.graph.values import Region, each_of, reached
 from kerasrec._src.schedule.instructions import (
     Frames,
     HandOn,
@@ -70,13 +70,11 @@ class _Adder:
     def __init__(self, schedule: Schedule, by_frame: Collection[Item]):
         self.schedule = schedule
         self.sections = schedule.sections
-        self.bodies = list(schedule.graph.bodies)
         self.at_use = at_use_of(schedule)
         self.by_frame = by_frame
         self.gathered: set[Item] = set()
         self.in_queues = schedule.in_queues
         self.selects: dict[Region, Select] = {}
-        self.body_of: dict[Region, str] = {}
         # The segments that compute each item.
         self.spots: dict[Item, list[_Spot]] = defaultdict(list)
         for number, section in enumerate(self.sections):
@@ -86,7 +84,6 @@ class _Adder:
                         self.spots[item].append((number, at))
                     if isinstance(instruction, Select):
                         self.selects.update(dict.fromkeys(instruction.regions, instruction))
-                        self.body_of.update(dict.fromkeys(instruction.regions, segment.body))
         # The items that segments must save, each with whether a loop divides it among waves.
         self.wanted: dict[_Spot, dict[Item, bool]] = defaultdict(dict)
 
@@ -126,12 +123,7 @@ class _Adder:
         kinds = (*ROOTS, Select) if segment.place is not None else ROOTS
         roots: list[Instruction] = [root for root in segment.placed if isinstance(root, kinds)]
         waiting = [*roots, *(maker_of(item) for save in saves for item in save.reads)]
-        live: dict[Instruction, None] = {}
-        while waiting:
-            instruction = waiting.pop()
-            if instruction not in live:
-                live[instruction] = None
-                waiting += map(maker_of, instruction.reads)
+        live = dict.fromkeys(reached(waiting, lambda reader: map(maker_of, reader.reads)))
         ordered: dict[Instruction, None] = {}
 
         def put(instruction: Instruction) -> None:
@@ -214,7 +206,7 @@ class _Adder:
         if not any(loops):
             return
         number = loops.index(True) + 2  # The loop of the calls and what is hoisted out of it.
-        for body in self.bodies:
+        for body in self.schedule.graph.bodies:
             self._want_sizes_of(None, number - 1, body)
         for site in self.schedule.graph.call_sites.values():
             for item in site.region.path() if site.region and site.caller else ():
@@ -224,11 +216,12 @@ class _Adder:
 
     def _want_sizes(self) -> None:
         last = max(number for number, section in enumerate(self.sections) if not section.sweep)
-        for body in self.bodies:
+        for body in self.schedule.graph.bodies:
             self._want_sizes_of(None, last, body)
-        for region, body in self.body_of.items():
-            if self.spots[region][0][0] <= last:
-                self._want_sizes_of(region, last, body)
+        for region in self.selects:
+            spot = self.spots[region][0]
+            if spot[0] <= last:
+                self._want_sizes_of(region, last, self._at(spot).body)
 
 
 def _order_of_save(item: Item) -> int:

@@ -26,8 +26,9 @@ def simpler(node: Node) -> list[Value] | None:
         value, shape = node.inputs
         is_same = has(shape.node.op, Is.SHAPE) and _same(shape.node.inputs[0], value)
         return [value] if is_same else None
-    if _is_sum(node) and _are_no_axes(node.inputs[1]):
-        return [node.inputs[0]]
+    operands = _operands(node.inputs[1]) if _is_sum(node) else []
+    if operands and operands[1].type.kind is Kind.TOKEN and _same(*operands):
+        return [node.inputs[0]]  # There are no axes to sum over.
     return None
 
 
@@ -41,15 +42,12 @@ def sum_of_broadcast(node: Node) -> tuple[Value, list[int]] | None:
     if facts_of(node.op).axes is not reshaped or not _is_sum(node.inputs[0].node):
         return None
     value, axes = node.inputs[0].node.inputs
-    if not has(axes.node.op, Is.BROADCAST_AXES):
+    operands, like = _operands(axes), node.inputs[1].node
+    if not operands or not has(like.op, Is.SHAPE):
         return None
-    shapes = [size.node for size in (*axes.node.inputs, node.inputs[1])]
-    if not all(has(node.op, Is.SHAPE) for node in shapes):
-        return None
-    *operands, like = (shape.inputs[0] for shape in shapes)
     own, shape = operands[axes.index], broadcast_of(operands)
     is_broadcast = value.type.kind is Kind.TOKEN and value.type.shape == shape
-    if shape is None or not (is_broadcast and _same(own, like)):
+    if shape is None or not (is_broadcast and _same(own, like.inputs[0])):
         return None
     pairs = enumerate(zip(own.type.shape or (), shape, strict=True), start=1)
     return value, [axis for axis, (mine, all_of_it) in pairs if mine != all_of_it]
@@ -81,15 +79,13 @@ def broadcast_of(values: Sequence[Value]) -> Shape:
     return tuple(found.as_list())
 
 
-def _are_no_axes(axes: Value) -> bool:
-    """Whether there are no axes to sum over, since both shapes that they come from are equal."""
-    if not has(axes.node.op, Is.BROADCAST_AXES):
-        return False
-    shapes = [value.node for value in axes.node.inputs]
-    if not all(has(shape.op, Is.SHAPE) for shape in shapes):
-        return False
-    one, two = (shape.inputs[0] for shape in shapes)
-    return two.type.kind is Kind.TOKEN and _same(one, two)
+def _operands(axes: Value) -> list[Value]:
+    """The two values whose shapes say over which axes to sum; empty if nothing says it."""
+    shapes = [size.node for size in axes.node.inputs]
+    is_known = has(axes.node.op, Is.BROADCAST_AXES) and all(
+        has(node.op, Is.SHAPE) for node in shapes
+    )
+    return [shape.inputs[0] for shape in shapes] if is_known else []
 
 
 def _same(one: Value, two: Value) -> bool:
