@@ -32,12 +32,23 @@ class Is(enum.Flag):
     Args:
         SLOPE_ONE: It adds numbers up or passes them on: its derivatives are 0, 1 and -1.
         MOVING: It only moves numbers.
-        CUTTING: It cuts a tensor into pieces.
+        RESHAPING: It only gives a tensor another shape.
+        GATHERING: It takes entries of an axis by indices.
+        SLICING: It takes slices of axes.
+        JOINING: It joins tensors along an axis.
+        UNPACKING: It cuts a tensor into the entries of an axis.
+        SPLITTING: It cuts a tensor into pieces of an axis.
+        CUTTING: It does one or the other.
+        BROADCASTING: It repeats a tensor along axes.
+        SUMMING: It sums along axes.
+        AVERAGING: It averages along axes.
+        ADDING_BIAS: It adds a vector along the axis of channels.
+        EINSUM: It is an einsum.
         ACROSS_ROWS: It may work along entries of several rows: it selects or joins them, which
             makes new rows, or gives an extreme, which a softmax within each row may subtract.
         SHARES: Each of its results depends on all that it reads.
         TOTAL: It may reduce all that it reads to one value.
-        RESHAPING: It gives the numbers of its first input another shape, or repeats them.
+        REARRANGING: It gives the numbers of its first input another shape, or repeats them.
         SHAPE: It gives the shape of a tensor.
         SIZES: It gives the shapes, or the number of entries, of tensors.
         IN_PYTHON: TensorFlow computes its gradient only in the graph that calls a Python function.
@@ -75,11 +86,22 @@ class Is(enum.Flag):
     NOTHING = 0
     SLOPE_ONE = enum.auto()
     MOVING = enum.auto()
-    CUTTING = enum.auto()
+    RESHAPING = enum.auto()
+    GATHERING = enum.auto()
+    SLICING = enum.auto()
+    JOINING = enum.auto()
+    UNPACKING = enum.auto()
+    SPLITTING = enum.auto()
+    CUTTING = UNPACKING | SPLITTING
+    BROADCASTING = enum.auto()
+    SUMMING = enum.auto()
+    AVERAGING = enum.auto()
+    ADDING_BIAS = enum.auto()
+    EINSUM = enum.auto()
     ACROSS_ROWS = enum.auto()
     SHARES = enum.auto()
     TOTAL = enum.auto()
-    RESHAPING = enum.auto()
+    REARRANGING = enum.auto()
     SHAPE = enum.auto()
     SIZES = enum.auto()
     PASSING = enum.auto()
@@ -295,8 +317,8 @@ _ROWS: dict[str, Op] = {
     "Any": Op(axes.reduces(MIXED), xla=_ALL),
     "Max Min": Op(axes.reduces(MIXED), Is.ACROSS_ROWS, _ALL, formula=xla.extreme),
     "Prod": Op(axes.reduces(MIXED), Is.AVERAGE | Is.TOTAL, _ALL),
-    "Sum": Op(axes.sums, Is.SLOPE_ONE | Is.WIDENED | Is.TOTAL, _ALL, formula=xla.sums),
-    "Mean": Op(axes.averages, Is.AVERAGE | Is.TOTAL, _BLOCKS),
+    "Sum": Op(axes.sums, Is.SUMMING | Is.SLOPE_ONE | Is.WIDENED | Is.TOTAL, _ALL, formula=xla.sums),
+    "Mean": Op(axes.averages, Is.AVERAGING | Is.AVERAGE | Is.TOTAL, _BLOCKS),
     "ArgMax": Op(axes.reduces(MIXED), xla=_BLOCKS, formula=xla.place_of_largest),
     "ArgMin": Op(axes.reduces(MIXED), xla=_BLOCKS, formula=xla.place_of_smallest),
     "EuclideanNorm": Op(axes.reduces(MIXED), Is.TOTAL),
@@ -313,7 +335,7 @@ _ROWS: dict[str, Op] = {
     MatrixTriangularSolve Qr RFFT2D SelfAdjointEigV2 Svd TridiagonalMatMul TridiagonalSolve""":
         Op(axes.last(2)),
     "AdjustContrastv2": Op(axes.last(3)),
-    "BiasAdd": Op(axes.bias_added, Is.SLOPE_ONE, _BLOCKS),
+    "BiasAdd": Op(axes.bias_added, Is.ADDING_BIAS | Is.SLOPE_ONE, _BLOCKS),
     "BiasAddGrad": Op(axes.bias_gradient, Is.WIDENED, _BLOCKS),
     "ReverseSequence": Op(axes.reversed_sequences),
     "FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3": Op(axes.normalized),
@@ -322,23 +344,23 @@ _ROWS: dict[str, Op] = {
     # Products of matrices.
     "MatMul BatchMatMulV2": Op(axes.product, Is.PRODUCT, _BLOCKS),
     "BatchMatMul BatchMatMulV3": Op(axes.product, Is.PRODUCT),
-    "Einsum": Op(axes.einsum, Is.PRODUCT | Is.WIDENED, _BLOCKS),
+    "Einsum": Op(axes.einsum, Is.EINSUM | Is.PRODUCT | Is.WIDENED, _BLOCKS),
 
     # Move numbers.
     "Transpose": Op(axes.transposed, _MOVED, _BLOCKS),
-    "ExpandDims": Op(axes.expanded, _MOVED | Is.RESHAPING, _ALL),
-    "Squeeze": Op(axes.squeezed, _MOVED | Is.RESHAPING, _ALL),
-    "Reshape": Op(axes.reshaped, _MOVED | Is.RESHAPING | Is.SAME_IDS, _ALL),
-    "StridedSlice": Op(axes.sliced, _MOVED | Is.RESHAPING, _ALL),
+    "ExpandDims": Op(axes.expanded, _MOVED | Is.REARRANGING, _ALL),
+    "Squeeze": Op(axes.squeezed, _MOVED | Is.REARRANGING, _ALL),
+    "Reshape": Op(axes.reshaped, _MOVED | Is.RESHAPING | Is.REARRANGING | Is.SAME_IDS, _ALL),
+    "StridedSlice": Op(axes.sliced, _MOVED | Is.SLICING | Is.REARRANGING, _ALL),
     "Slice": Op(axes.whole(0), _MOVED | Is.CLAMPED, _BLOCKS),
     "Pack": Op(axes.stacked, _MOVED, _ALL),
-    "Unpack": Op(axes.unstacked, _MOVED | Is.CUTTING, _ALL),
-    "ConcatV2": Op(axes.joined, _MOVED | Is.ACROSS_ROWS, _ALL),
-    "Split SplitV": Op(axes.divided, _MOVED | Is.CUTTING, _BLOCKS),
-    "GatherV2":
-        Op(axes.gathered, _MOVED | Is.LOOKUP, _ALL, Fails.ROW_OUTSIDE, formula=xla.gather),
-    "BroadcastTo": Op(axes.broadcast, Is.RESHAPING | Is.TOKENLESS, xla=_ALL),
-    "Tile": Op(axes.whole(1), Is.RESHAPING, _ALL),
+    "Unpack": Op(axes.unstacked, _MOVED | Is.UNPACKING, _ALL),
+    "ConcatV2": Op(axes.joined, _MOVED | Is.JOINING | Is.ACROSS_ROWS, _ALL),
+    "Split SplitV": Op(axes.divided, _MOVED | Is.SPLITTING, _BLOCKS),
+    "GatherV2": Op(axes.gathered, _MOVED | Is.GATHERING | Is.LOOKUP, _ALL, Fails.ROW_OUTSIDE,
+                   formula=xla.gather),
+    "BroadcastTo": Op(axes.broadcast, Is.BROADCASTING | Is.REARRANGING | Is.TOKENLESS, xla=_ALL),
+    "Tile": Op(axes.whole(1), Is.REARRANGING, _ALL),
     "Pad PadV2": Op(axes.whole(0), xla=_BLOCKS),
     "MirrorPad": Op(axes.whole(0)),
     "OneHot": Op(axes.one_hot, xla=_BLOCKS),

@@ -14,18 +14,16 @@ from functools import partial
 
 import tensorflow as tf
 
-from kerasrec._src.ops.axes import einsum, reshaped
 from kerasrec._src.ops.shapes import entries_of
-from kerasrec._src.ops.table import facts_of
+from kerasrec._src.ops.table import Is, has
 from kerasrec._src.ops.views import has_open_rows, labels_of, static_value
 
 
 def form_for_blocks(operation: tf.Operation) -> Callable[[], tf.Tensor] | None:
     """Returns a function that makes the output of an op in another way; None for most ops."""
-    rule = facts_of(operation.type).axes
-    if rule is einsum:
+    if has(operation.type, Is.EINSUM):
         return _without_ellipsis(operation)
-    return _by_known_sizes(operation) if rule is reshaped else None
+    return _by_known_sizes(operation) if has(operation.type, Is.RESHAPING) else None
 
 
 def _by_known_sizes(operation: tf.Operation) -> Callable[[], tf.Tensor] | None:

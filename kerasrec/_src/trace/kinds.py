@@ -16,8 +16,7 @@ import tensorflow as tf
 
 from kerasrec._src.errors import TraceError
 from kerasrec._src.graph.types import Kind
-from kerasrec._src.ops.axes import reshaped
-from kerasrec._src.ops.table import Holds, Ragged, facts_of, is_given
+from kerasrec._src.ops.table import Holds, Is, Ragged, facts_of, has, is_given
 from kerasrec._src.ops.views import has_open_rows
 from kerasrec._src.private import graph_held
 from kerasrec._src.trace.functions import is_loop
@@ -118,7 +117,7 @@ class KindFinder:
         held = self._outputs_of_held(operation, inputs)
         if held is not None or not operation.outputs:
             return held or []
-        is_reshape = facts_of(operation.type).axes is reshaped
+        is_reshape = has(operation.type, Is.RESHAPING)
         if is_reshape and self.rows.begins_with_count(operation.inputs[1]):
             inputs = [inputs[0], Known(Kind.WAVE, size=Size(is_count=True))]
         return outputs_of_op(operation, inputs, self.rows.leads_back(operation), self.is_trial)

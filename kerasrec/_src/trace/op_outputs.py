@@ -26,7 +26,7 @@ import numpy as np
 import tensorflow as tf
 
 from kerasrec._src.graph.types import Kind
-from kerasrec._src.ops.axes import Axes, Lost, Place, each, gathered, reshaped, sizes, unstacked
+from kerasrec._src.ops.axes import Axes, Lost, Place
 from kerasrec._src.ops.shapes import OpenSize, entries_of, entries_taken
 from kerasrec._src.ops.table import Is, Ragged, facts_of, has, is_given, places_after
 from kerasrec._src.ops.views import has_open_rows, static_value
@@ -45,7 +45,7 @@ def outputs_of_op(
         leads_back: Whether it makes one value per token from rows.
         is_trial: Whether return types are being tried, so that ranks may be wrong.
     """
-    rule, count = facts_of(operation.type).axes, len(operation.outputs)
+    count, facts = len(operation.outputs), facts_of(operation.type)
     sizes = _sizes_after(operation, inputs)
     places: Sequence[Place] = [None] * count
     entries: Sequence[Entries | None] = [None] * count
@@ -55,7 +55,8 @@ def outputs_of_op(
             entries = [Entries(is_total=True)] * count
     else:
         axes = [item.axis for item in inputs]
-        if not (is_trial and rule in (each, reshaped) and not any(axes)):
+        depends_on_ranks = facts.is_elementwise or has(operation.type, Is.RESHAPING)
+        if not (is_trial and depends_on_ranks and not any(axes)):
             places = places_after(operation, axes)
         is_mixed = _mixes_tokens(operation, inputs, places) or _has_count_as_value(
             operation, inputs, sizes[0]
@@ -242,7 +243,7 @@ def _sizes_after(operation: tf.Operation, inputs: Sequence[Known]) -> Sequence[S
     depends = (
         (is_size and inputs[0].axis is not None)
         or (facts_of(kind).is_elementwise and any(is_count) and not is_quotient)
-        or (has(kind, Is.RESHAPING) and is_count[0])
+        or (has(kind, Is.REARRANGING) and is_count[0])
         or (has(kind, Is.FILLING) and is_count[1])
     )
     return [Size(is_count=depends)] * len(outputs)
@@ -291,7 +292,7 @@ def _after_shape(operation: tf.Operation, sizes: Sequence[Size]) -> Sequence[Siz
         return [next(size for size in sizes if size.count_at is not None)]
     if place is None:
         return [Size()] * len(outputs)
-    if facts.axes is unstacked:
+    if has(operation.type, Is.UNPACKING):
         return [count if number == place else other for number in range(len(outputs))]
     chosen = entries_taken(operation)
     if chosen is not None and place not in chosen:
@@ -318,14 +319,15 @@ def _entries_after(operation: tf.Operation, inputs: Sequence[Known]) -> Sequence
         return [*[None] * (len(outputs) - 1), Entries(axis=0)]
     if facts.ragged is Ragged.MAKES_RANGES:
         return [None, Entries(axis=0, crosses_rows=any(item.kind is Kind.WAVE for item in inputs))]
-    indices = facts_of(operation.inputs[1].op.type) if facts.axes is gathered else None
+    is_gather = has(operation.type, Is.GATHERING)
+    indices = facts_of(operation.inputs[1].op.type) if is_gather else None
     if indices and indices.ragged is Ragged.MAKES_RANGES:
         return [given[0]]  # rows[:, 1:]
     if _reads_all(operation, inputs):
         return [Entries(is_total=True)] * len(outputs)
     if not any(given):
         return [None] * len(outputs)
-    if facts.axes is sizes:
+    if has(operation.type, Is.SIZES):
         return [item and Entries(is_size=True) for item in given]
     # Other inputs are places and sizes, which may depend on all entries.
     read = given if facts.is_elementwise else given[:1]
@@ -374,7 +376,7 @@ def _has_open_axis(tensor: tf.Tensor) -> bool:
 
 def _crosses_rows(operation: tf.Operation, axes: Axes, places: Sequence[Place]) -> bool:
     """Whether an op computes along the axis of entries."""
-    is_lookup = facts_of(operation.type).axes is gathered and axes[1] is not None
+    is_lookup = has(operation.type, Is.GATHERING) and axes[1] is not None
     if is_lookup or has(operation.type, Is.ACROSS_ROWS):
         return False
     if any(isinstance(place, Lost) for place in places):
@@ -385,7 +387,7 @@ def _crosses_rows(operation: tf.Operation, axes: Axes, places: Sequence[Place]) 
 
 def _rows_after(operation: tf.Operation, inputs: Sequence[Known], output: tf.Tensor) -> Fraction:
     """Returns how many rows each token has in an output with an open leading axis."""
-    if facts_of(operation.type).axes is reshaped:
+    if has(operation.type, Is.RESHAPING):
         before, after = _size_of_row(operation.inputs[0]), _size_of_row(output)
         if after is None and has_open_rows(output):
             sizes = entries_of(operation.inputs[1])[1:]

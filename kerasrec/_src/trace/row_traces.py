@@ -17,8 +17,7 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from kerasrec._src.ops.axes import gathered
-from kerasrec._src.ops.table import Holds, facts_of, source_of_passed
+from kerasrec._src.ops.table import Holds, Is, facts_of, has, source_of_passed
 from kerasrec._src.private import unseen_by_op_callbacks
 from kerasrec._src.trace.effects import assertion_of
 from kerasrec._src.trace.numbering import Step, step_of
@@ -113,7 +112,7 @@ def of_meeting(specs: Sequence[Spec]) -> RowTrace | None:
     operations = graph.get_operations()
     choices = [item.outputs[0].name for item in operations if may_choose(item)]
     lookups = [tensor.op for tensor in source_of_passed(found.values).op.inputs]
-    if not choices or any(facts_of(lookup.type).axes is not gathered for lookup in lookups):
+    if not choices or any(not has(lookup.type, Is.GATHERING) for lookup in lookups):
         return None
     roles = {
         source_of_passed(count).name: Role.COUNT,

@@ -19,7 +19,6 @@ from functools import partial
 import tensorflow as tf
 
 from kerasrec._src.graph.types import Kind
-from kerasrec._src.ops.axes import gathered, joined, sliced
 from kerasrec._src.ops.shapes import (
     bounded_size,
     first_size,
@@ -185,8 +184,7 @@ class RowsFinder:
                 (column,) = count.op.inputs
                 is_column = (column.shape.rank or 0) > 1 and column.shape[1] == 1
                 return column if is_column and known[column.name].kind is Kind.TOKEN else None
-            is_sliced = facts_of(count.op.type).axes is sliced
-            if not (is_sliced or has(count.op.type, Is.SAME_NUMBERS)):
+            if not has(count.op.type, Is.SLICING | Is.SAME_NUMBERS):
                 return None
             count = count.op.inputs[0]
 
@@ -211,12 +209,9 @@ class RowsFinder:
         """Returns a tensor before an op that is equal to the op's output, if rows meet a column."""
         if not self._have_met:
             return None
-        if (
-            facts_of(operation.type).axes is gathered
-            and self._role(operation.inputs[1])[0] is Role.PLACES
-        ):
+        if has(operation.type, Is.GATHERING) and self._role(operation.inputs[1])[0] is Role.PLACES:
             return operation.inputs[0]
-        if not (facts_of(operation.type).axes is joined or has(operation.type, Is.PASSING)):
+        if not has(operation.type, Is.JOINING | Is.PASSING):
             return None
         role, splits = self._role(operation.outputs[0])
         return self._before(operation.outputs[0], splits) if role is Role.SPLITS else None
@@ -245,7 +240,7 @@ class RowsFinder:
         return any(
             self._role(source.op.inputs[1]) in ((Role.IDS, number), (Role.PLACES, number))
             for source in values.op.inputs
-            if facts_of(source.op.type).axes is gathered and source.shape.rank == values.shape.rank
+            if has(source.op.type, Is.GATHERING) and source.shape.rank == values.shape.rank
         )
 
     def reduction(self, operation: tf.Operation) -> Callable[[], tf.Tensor] | None:
@@ -291,7 +286,7 @@ class RowsFinder:
                 return all(are_shared[:-1]) and has_value[-1]
         if has(operation.type, Is.CASTING):
             return self.are_of_tokens(given[0])
-        if facts.axes is sliced:
+        if has(operation.type, Is.SLICING):
             return self._are_joined(operation.outputs[0])
         lengths = lengths_of_splits(operation)
         return lengths is not None and _has_value_for_each_token(lengths, known)
@@ -314,7 +309,7 @@ class RowsFinder:
         if moved:
             one, other = (self._moves(item, known) for item in operation.inputs)
             return None if one is None or other is None else moved(one, other)
-        if facts_of(operation.type).axes is not sliced or operation.inputs[0].shape.rank != 1:
+        if not has(operation.type, Is.SLICING) or operation.inputs[0].shape.rank != 1:
             return None
         is_bound = cut_of_rows(operation) in (slice(None, -1, 1), slice(1, None, 1))
         return 1 if is_bound and self.are_of_tokens(operation.inputs[0]) else None
@@ -325,7 +320,7 @@ class RowsFinder:
         if facts_of(gather.type).ragged is not Ragged.LOOKS_UP or len(gather.inputs) != 3:
             return False
         joined_splits, joined_values = gather.inputs[0].op, gather.inputs[1].op
-        if any(facts_of(made.type).axes is not joined for made in (joined_splits, joined_values)):
+        if any(not has(made.type, Is.JOINING) for made in (joined_splits, joined_values)):
             return False
         # Splits after the first ones are `splits[1:] + number_of_entries_before`.
         parts = [
@@ -429,7 +424,7 @@ def _with_sources(tensor: tf.Tensor) -> Iterator[tf.Tensor]:
 
 def _element(tensor: tf.Tensor) -> tuple[tf.Tensor | None, int]:
     """Returns the vector that a scalar is taken from, None if there is none, and its place."""
-    taken = cut_of_rows(tensor.op) if facts_of(tensor.op.type).axes is sliced else None
+    taken = cut_of_rows(tensor.op) if has(tensor.op.type, Is.SLICING) else None
     return (tensor.op.inputs[0], taken) if isinstance(taken, int) else (None, 0)
 
 

@@ -35,7 +35,6 @@ from kerasrec._src.graph.graph import (
 from kerasrec._src.graph.types import Kind, Type
 from kerasrec._src.graph.values import Branch, Node, Region, Value, branches
 from kerasrec._src.graph.writer import GraphWriter
-from kerasrec._src.ops.axes import averages, joined, sums
 from kerasrec._src.ops.table import Is, Ragged, facts_of, has
 from kerasrec._src.transform.primitives import Cotangent, PrimitiveWriter, UnknownDrawError
 from kerasrec._src.transform.reads import (
@@ -257,7 +256,7 @@ class _BodyGradient:
             # A gather. TensorFlow's rule needs a dozen ops, because segment ids may be negative.
             rows = apply(tf.gather, [total, node.inputs[1]], region, source, value.type.kind)
             return [(value, (rows,))]
-        if facts.axes is joined and _joins_columns(node):
+        if has(node.op, Is.JOINING) and _joins_columns(node):
             # A split. TensorFlow's rule cuts out each part by the shapes of all parts.
             *values, axis = node.inputs
             sizes = [(part.type.shape or ())[_axis_of_one(axis)] for part in values]
@@ -266,12 +265,12 @@ class _BodyGradient:
                 lambda tensor: tf.split(tensor, sizes, number), [total], region, source
             )
             return [(part, (cotangent,)) for part, cotangent in zip(values, parts, strict=True)]
-        axes = _axes_of_each(node) if facts.axes in (averages, sums) else ()
+        axes = _axes_of_each(node) if has(node.op, Is.AVERAGING | Is.SUMMING) else ()
         if axes:
             # A broadcast. TensorFlow's rule finds out from shapes which axes were reduced.
             shape = value.type.shape or ()
             kept = [1 if axis in axes else dim for axis, dim in enumerate(shape, start=1)]
-            is_mean = facts.axes is averages
+            is_mean = has(node.op, Is.AVERAGING)
             count = math.prod(shape[axis - 1] or 0 for axis in axes) if is_mean else 1
 
             def with_axes(tensor: tf.Tensor) -> tf.Tensor:

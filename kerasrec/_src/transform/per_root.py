@@ -22,8 +22,7 @@ from kerasrec._src.graph.nodes import Merge, Parameter, Primitive, Repeat, Switc
 from kerasrec._src.graph.types import Kind, Type
 from kerasrec._src.graph.values import Node, Region, Source, Value
 from kerasrec._src.graph.writer import GraphWriter
-from kerasrec._src.ops.axes import gathered
-from kerasrec._src.ops.table import Is, facts_of, has
+from kerasrec._src.ops.table import Is, has
 from kerasrec._src.trace.source import at
 from kerasrec._src.transform.primitives import PrimitiveWriter
 
@@ -138,7 +137,7 @@ class TableRows:
         """Returns the indices of a node's outputs in the table; None if it computes anything."""
         if isinstance(node, Switch | Repeat):
             return self.indices
-        if not isinstance(node, Primitive) or facts_of(node.op).axes is not gathered:
+        if not isinstance(node, Primitive) or not has(node.op, Is.GATHERING):
             return None
         _, index, axis = node.inputs
         is_entry = node.operation.get_attr("batch_dims") == 1 and index.type.shape == ()

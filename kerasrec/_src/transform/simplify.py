@@ -14,15 +14,14 @@ import tensorflow as tf
 
 from kerasrec._src.graph.types import Kind, Shape
 from kerasrec._src.graph.values import Node, Value
-from kerasrec._src.ops.axes import reshaped, sums
-from kerasrec._src.ops.table import Is, facts_of, has
+from kerasrec._src.ops.table import Is, has
 
 
 def simpler(node: Node) -> list[Value] | None:
     """Returns existing values that are equal to the node's outputs; None if there are none."""
     if has(node.op, Is.PASSING):
         return list(node.inputs)
-    if facts_of(node.op).axes is reshaped:
+    if has(node.op, Is.RESHAPING):
         value, shape = node.inputs
         is_same = has(shape.node.op, Is.SHAPE) and _same(shape.node.inputs[0], value)
         return [value] if is_same else None
@@ -39,7 +38,7 @@ def sum_of_broadcast(node: Node) -> tuple[Value, list[int]] | None:
         A value, and the axes over which to sum it; these axes are kept with size 1. None if the
         node does something else, or if shapes are not known.
     """
-    if facts_of(node.op).axes is not reshaped or not _is_sum(node.inputs[0].node):
+    if not has(node.op, Is.RESHAPING) or not _is_sum(node.inputs[0].node):
         return None
     value, axes = node.inputs[0].node.inputs
     operands, like = _operands(axes), node.inputs[1].node
@@ -54,7 +53,7 @@ def sum_of_broadcast(node: Node) -> tuple[Value, list[int]] | None:
 
 
 def _is_sum(node: Node) -> bool:
-    return facts_of(node.op).axes is sums
+    return has(node.op, Is.SUMMING)
 
 
 def broadcast_of(values: Sequence[Value]) -> Shape:

@@ -32,9 +32,8 @@ from kerasrec._src.graph.graph import CallSite
 from kerasrec._src.graph.nodes import Collect, Leave
 from kerasrec._src.graph.values import Each, Region, Value, each_of
 from kerasrec._src.half_precision import in_float32
-from kerasrec._src.ops.axes import gathered, sums
 from kerasrec._src.ops.shapes import named_axes
-from kerasrec._src.ops.table import facts_of
+from kerasrec._src.ops.table import Is, has
 from kerasrec._src.schedule.instructions import (
     Fetch,
     Fire,
@@ -425,7 +424,7 @@ class MaskedBlock(Block):
 
     def _run_fire(self, fire: Fire) -> None:
         inputs = self.all(fire.inputs)
-        is_sum = facts_of(fire.node.op).axes is sums
+        is_sum = has(fire.node.op, Is.SUMMING)
         axes = named_axes(fire.node.operation.inputs[1]) if is_sum else None  # type: ignore[attr-defined]
         if axes is not None:  # A gradient that broadcasts computes them; XLA must know them.
             inputs[1] = tf.constant(axes, inputs[1].dtype)
@@ -453,7 +452,7 @@ class MaskedBlock(Block):
 
     def _fire(self, fire: Fire, inputs: Tensors) -> Tensors:
         """The outputs of an op; records which of them are rows of entries."""
-        if facts_of(fire.node.op).axes is gathered and not fire.inputs[0].is_shared:
+        if has(fire.node.op, Is.GATHERING) and not fire.inputs[0].is_shared:
             inputs[1] = tf.maximum(inputs[1], 0)  # Dead rows of entries have no frame: -1.
         for value in (*fire.inputs, filled_like(fire.node)):
             if value in self._of_entries:

@@ -14,7 +14,7 @@ from kerasrec._src.graph.graph import Body
 from kerasrec._src.graph.nodes import Accumulate, Computed, Enter, Leave, Primitive, Rows, Switch
 from kerasrec._src.graph.types import Kind
 from kerasrec._src.graph.values import Each, Node, Region, Value, each_of
-from kerasrec._src.ops.axes import SUMMED, Place, broadcast, gathered, reshaped, sliced
+from kerasrec._src.ops.axes import SUMMED, Place
 from kerasrec._src.ops.table import Is, Ragged, facts_of, has, places_after
 from kerasrec._src.ops.views import cut_of_rows, gathers_rows
 
@@ -83,7 +83,7 @@ def _source(value: Value) -> Value:
 
 def _cuts(node: Node, begin: int | None, end: int | None) -> bool:
     """Whether an op cuts the first axis from `begin` to `end`; None means no cut on that side."""
-    is_slice = isinstance(node, Primitive) and facts_of(node.op).axes is sliced
+    is_slice = isinstance(node, Primitive) and has(node.op, Is.SLICING)
     return is_slice and cut_of_rows(node.operation) == slice(begin, end, 1)  # type: ignore[attr-defined]
 
 
@@ -121,14 +121,14 @@ def _rows_of(value: Value) -> RowsOf | None:
     like = filled_like(node)
     if like is not None:
         return rows_of(like)
-    if facts_of(node.op).axes is gathered and is_ids(node.inputs[1]):
+    if has(node.op, Is.GATHERING) and is_ids(node.inputs[1]):
         return rows_of(node.inputs[1])
-    if facts_of(node.op).axes is broadcast:
+    if has(node.op, Is.BROADCASTING):
         return _after_broadcast(node)
     if value.is_shared or not isinstance(node, Primitive) or _place_of_rows(node) != 0:
         return None
     rows = max(filter(None, map(rows_of, node.inputs)), key=lambda rows: rows.per_token)
-    return _after_reshape(node, rows) if facts_of(node.op).axes is reshaped else rows
+    return _after_reshape(node, rows) if has(node.op, Is.RESHAPING) else rows
 
 
 def _after_broadcast(node: Node) -> RowsOf | None:
@@ -205,7 +205,7 @@ def mixes_rows(node: Node) -> bool:
 
 def is_of_entries_alone(node: Node) -> bool:
     """Whether an op may be compiled only since it is one on entries of ragged rows."""
-    is_gather = facts_of(node.op).axes is gathered and is_ids(node.inputs[1])
+    is_gather = has(node.op, Is.GATHERING) and is_ids(node.inputs[1])
     return is_gather or looks_up_ragged(node) or facts_of(node.op).ragged is Ragged.REDUCES
 
 

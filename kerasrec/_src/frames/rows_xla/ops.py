@@ -17,7 +17,6 @@ from kerasrec._src.graph.graph import Body, TaggedGraph
 from kerasrec._src.graph.nodes import Check, Collect, Computed, Effect, Primitive
 from kerasrec._src.graph.types import Kind
 from kerasrec._src.graph.values import Value
-from kerasrec._src.ops.axes import gathered
 from kerasrec._src.ops.table import DTYPES, Is, Xla, facts_of, has
 from kerasrec._src.ops.views import gathers_rows, static_value
 from kerasrec._src.schedule.instructions import Fire
@@ -69,7 +68,7 @@ def _is_known(node: Computed) -> bool:
     facts = facts_of(node.op)
     if facts.xla is Xla.NOWHERE or not isinstance(node, Primitive):
         return False
-    if facts.axes is gathered and not gathers_rows(node.operation):
+    if has(node.op, Is.GATHERING) and not gathers_rows(node.operation):
         return False
     if has(node.op, Is.LOOKUP):  # Bounds can be checked for a table that all tokens share.
         return node.inputs[0].is_shared

@@ -11,8 +11,7 @@ import tensorflow as tf
 from kerasrec._src.graph.nodes import Primitive
 from kerasrec._src.graph.types import Kind
 from kerasrec._src.graph.values import Value
-from kerasrec._src.ops.axes import gathered, reshaped
-from kerasrec._src.ops.table import facts_of
+from kerasrec._src.ops.table import Is, facts_of, has
 from kerasrec._src.ops.views import transposes
 from kerasrec._src.schedule.edit import Edits, edited, fires, readers_of
 from kerasrec._src.schedule.instructions import Divide, Fire, Instruction, Item, Join, Parts
@@ -70,7 +69,8 @@ def can_divide(fire: Fire) -> bool:
     values = [item for item in (*fire.inputs, *fire.outputs) if not item.is_shared]
     if not all(item.type.is_static for item in values):
         return False  # It may have several rows for a token.
-    if facts.axes is reshaped and fire.inputs[0].type.num_bytes != fire.outputs[0].type.num_bytes:
+    before, after = fire.inputs[0].type, fire.outputs[0].type
+    if has(node.op, Is.RESHAPING) and before.num_bytes != after.num_bytes:
         return False  # It makes one row of several, or several of one.
     if not all(item.type.is_differentiable for item in fire.outputs):
         return False
@@ -80,7 +80,7 @@ def can_divide(fire: Fire) -> bool:
 def _looks_up(fire: Fire) -> bool:
     """Whether an op takes rows of a shared table, which would be copied, or of other tokens."""
     node = fire.node
-    if facts_of(node.op).axes is not gathered or not isinstance(node, Primitive):
+    if not has(node.op, Is.GATHERING) or not isinstance(node, Primitive):
         return False
     return fire.inputs[0].is_shared or node.operation.get_attr("batch_dims") == 0
 

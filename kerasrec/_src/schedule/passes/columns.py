@@ -12,8 +12,7 @@ import tensorflow as tf
 from kerasrec._src.graph.nodes import Primitive, constant_of
 from kerasrec._src.graph.types import Kind
 from kerasrec._src.graph.values import Value
-from kerasrec._src.ops.axes import bias_added, divided, joined, sums, unstacked
-from kerasrec._src.ops.table import Is, facts_of, has
+from kerasrec._src.ops.table import Is, has
 from kerasrec._src.ops.views import transposes
 from kerasrec._src.schedule.edit import Edits, edited, fires, prepared, readers_of
 from kerasrec._src.schedule.instructions import Fire, Interleave, Item, Reshape, Separate
@@ -77,7 +76,7 @@ class _Splitter:
 
         Empty where there is none, or where the user says on which device one of them is to run.
         """
-        if facts_of(cut.node.op).axes is not divided:
+        if not has(cut.node.op, Is.SPLITTING):
             return []
         chain = [cut]
         last = self.makers.get(cut.whole)
@@ -168,7 +167,7 @@ def _transposes(fire: Fire) -> tuple[bool, bool] | None:
 
 
 def _adds_two(fire: Fire) -> bool:
-    is_sum = has(fire.node.op, Is.SUM) or facts_of(fire.node.op).axes is bias_added
+    is_sum = has(fire.node.op, Is.SUM | Is.ADDING_BIAS)
     return is_sum and len(fire.inputs) == 2
 
 
@@ -190,7 +189,7 @@ def _is_gradient_of_weight(fire: Fire, cotangent: Value) -> bool:
 
 def _is_gradient_of_bias(fire: Fire) -> bool:
     """Whether an op sums over all tokens, and leaves one row."""
-    if not isinstance(fire.node, Primitive) or facts_of(fire.node.op).axes is not sums:
+    if not isinstance(fire.node, Primitive) or not has(fire.node.op, Is.SUMMING):
         return False
     axes = constant_of(fire.inputs[1])
     keeps_dims = fire.node.operation.get_attr("keep_dims")
@@ -199,7 +198,7 @@ def _is_gradient_of_bias(fire: Fire) -> bool:
 
 def _joined_columns(fire: Fire | None) -> Sequence[Value]:
     """The columns that an op joins for each token; empty if it does something else."""
-    columns = fire.inputs[:-1] if fire and facts_of(fire.node.op).axes is joined else ()
+    columns = fire.inputs[:-1] if fire and has(fire.node.op, Is.JOINING) else ()
     is_shared = any(value.is_shared for value in columns)
     return columns if _are_rows(columns) and not is_shared else ()
 
@@ -224,7 +223,7 @@ def side_by_side(schedule: Schedule) -> Schedule:
     for _, _, fire in schedule.of(Fire):
         cuts.update(dict.fromkeys(fire.outputs, fire))
         columns = fire.inputs[:-1]
-        joint = joints.get(columns) if facts_of(fire.node.op).axes is joined else None
+        joint = joints.get(columns) if has(fire.node.op, Is.JOINING) else None
         if joint and all(len(value.type.shape or ()) == 1 for value in columns):
             output = fire.outputs[0]
             edits[fire] = [Reshape(output, (joint.value,), at_use=fire.at_use)]
@@ -243,7 +242,7 @@ def _cuts_into(fire: Fire, items: Sequence[Item]) -> bool:
     whole = fire.whole.type
     if others or not piece.is_static or piece.kind is not Kind.TOKEN:
         return False
-    if facts_of(fire.node.op).axes is unstacked:
+    if has(fire.node.op, Is.UNPACKING):
         return whole.shape == (len(items), *(piece.shape or ()))
     return len(piece.shape or ()) == 1
 
