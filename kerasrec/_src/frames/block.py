@@ -14,10 +14,10 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec._src.emit.registers import Registers
-from kerasrec._src.frames.layout import CALLS, RETURNS, Column, Layout, of_kind
+from kerasrec._src.frames.layout import CALLS, RETURNS, Column, Layout
 from kerasrec._src.graph.graph import CallSite
-from kerasrec._src.graph.values import Node, Region, Value
-from kerasrec._src.schedule.instructions import Frames, Load, Receive, Return, Send
+from kerasrec._src.graph.values import Each, Node, Region, Value
+from kerasrec._src.schedule.instructions import Frames, Load, Receive, Return, Select, Send
 from kerasrec._src.schedule.sections import Segment
 
 
@@ -33,6 +33,11 @@ class Block(Registers):
     """
 
     layout: Layout
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        # The number of entries of each region to which the block gives numbers.
+        self.counts: dict[Any, tf.Tensor] | None = None
 
     @property
     def count(self) -> tf.Tensor:
@@ -91,7 +96,17 @@ class Block(Registers):
         """
         self.run(segment.instructions)
         self.pass_on(sweep)
-        self.give_back(of_kind(Return, segment.placed), sweep)
+        self.give_back(segment.of(Return), sweep)
+
+    def number_entries(self, select: Select) -> None:
+        """Numbers the entries of ragged rows where they are selected, but for later sweeps."""
+        each = select.regions[0]
+        is_new = self.counts is not None and not select.at_use
+        if is_new and each in self.layout.entries[self.body]:
+            self._number(each)
+
+    def _number(self, each: Each) -> None:
+        raise NotImplementedError
 
     def _run_frames(self, frames: Frames) -> None:
         self._set(frames, [self.count])

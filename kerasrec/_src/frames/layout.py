@@ -8,10 +8,10 @@ own.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import tensorflow as tf
 
@@ -21,8 +21,8 @@ from kerasrec._src.graph.types import Type
 from kerasrec._src.graph.values import Each, Node, Region, Value, each_of
 from kerasrec._src.schedule.instructions import (
     HandOn,
-    Instruction,
     Item,
+    OfKind,
     Save,
     Send,
     Wait,
@@ -68,19 +68,16 @@ Specs = dict[Any, BufferSpec]
 """The specs of buffers, by key."""
 
 
-_Kind = TypeVar("_Kind", bound=Instruction)
-
-
-def of_kind(kind: type[_Kind], instructions: Iterable[Instruction]) -> list[_Kind]:
-    """Returns the instructions of a kind."""
-    return [instruction for instruction in instructions if isinstance(instruction, kind)]
-
-
 class Layout:
     """The values that are kept for a program.
 
     Args:
         schedule: The program's schedule, in queues.
+
+    Attributes:
+        order: All places, in the order in which they run.
+        components: The same by component; see `Queues`.
+        bytes_kept: The least number of bytes that a frame of each body keeps in the forward pass.
     """
 
     def __init__(self, schedule: Schedule):
@@ -88,7 +85,7 @@ class Layout:
         self.queues = {
             section.sweep: section for section in schedule.sections if isinstance(section, Queues)
         }
-        self.order = self.queues[0].order
+        self.order, self.components = self.queues[0].order, self.queues[0].components
         self.handed_on = {tail.site for _, tail in self._all(HandOn)}
         self._together = self._return_together()
         self.inputs: dict[Node, tuple[int, Key]] = {}
@@ -96,23 +93,29 @@ class Layout:
             for index, sweep in enumerate(body.sweeps):
                 for number, node in enumerate(present(sweep.parameters) if index else ()):
                     self.inputs[node] = index, self.input(name, index, number)
-        self._bytes_kept = {name: schedule.bytes_kept(name) for name in self.graph.bodies}
+        self.bytes_kept = {
+            name: schedule.bytes_kept(name) + sum(node.types[0].num_bytes for node in body.outputs)
+            for name, body in self.graph.bodies.items()
+        }
         saves = [save for _, _, save in schedule.instructions() if isinstance(save, Save)]
         self.entries = self._entries([save.item for save in saves if save.by_frame])
 
     def segment(self, body: str, sweep: int, place: int) -> Segment:
         """Returns the segment that runs at a place of a body."""
         segments = self.queues[sweep].segments
-        (found,) = (one for one in segments if (one.body, one.place) == (body, place))
-        return found
+        return next(segment for segment in segments if segment.key == (body, place))
 
-    def callers(self, body: str) -> dict[tuple[str, int], list[int]]:
-        """Returns the places to which a body returns, with the labels of calls that wait there."""
-        found: dict[tuple[str, int], list[int]] = defaultdict(list)
+    def resumed(self, body: str) -> dict[Place, list[int]]:
+        """Returns the places to which a body returns, with the labels of calls that wait there.
+
+        Walked places are left out.
+        """
+        found: dict[Place, list[int]] = defaultdict(list)
         for segment, send in self._all(Send):
-            for site in send.sites:
+            key = segment.body, segment.number + 1
+            for site in () if self.is_walked(key) else send.sites:
                 if site.callee in self._together[body] and site not in self.handed_on:
-                    found[segment.body, (segment.place or 0) + 1].append(site.label)
+                    found[key].append(site.label)
         return found
 
     def has_tail_calls(self, body: str) -> bool:
@@ -189,22 +192,8 @@ class Layout:
         found: dict[Value, tuple[Place, ...]] = {}
         for segment, save in self._all(Save, sweep):
             if isinstance(save.item, Value) and not save.by_frame:
-                found[save.item] = (*found.get(save.item, ()), (segment.body, segment.place or 0))
+                found[save.item] = (*found.get(save.item, ()), segment.key)
         return found
-
-    def calls_before(self, body: str, place: int) -> int:
-        """Returns how many calls of one body each frame makes at least before a place; at least 1.
-
-        So there are that many frames of that body for each frame that gets to the place.
-        """
-        made = [Counter(site.callee for site in wait.sites) for wait in self._waits(body, place)]
-        callees = self.graph.bodies if made else ()
-        return max([1, *(min(calls[callee] for calls in made) for callee in callees)])
-
-    def bytes_kept(self, body: str) -> int:
-        """The least number of bytes that a frame keeps in the forward pass."""
-        outputs = self.graph.bodies[body].outputs
-        return self._bytes_kept[body] + sum(node.types[0].num_bytes for node in outputs)
 
     def space(self, region: Region | None, body: str) -> Hashable:
         """The space of a region's values: entries of ragged rows, or frames of the body."""
@@ -276,10 +265,10 @@ class Layout:
                 found[bodies[each.selector.node]].append(each)
         return found
 
-    def _all(self, kind: type[_Kind], sweep: int = 0) -> Iterator[tuple[Segment, _Kind]]:
+    def _all(self, kind: type[OfKind], sweep: int = 0) -> Iterator[tuple[Segment, OfKind]]:
         """The instructions of a kind in the queues of a sweep."""
         for segment in self.queues[sweep].segments if sweep in self.queues else ():
-            yield from ((segment, found) for found in of_kind(kind, segment.instructions))
+            yield from ((segment, instruction) for instruction in segment.of(kind))
 
     def _waits(self, body: str, place: int) -> list[Wait]:
         """The instructions by which frames of a body wait for calls before a place."""

@@ -13,7 +13,7 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec._src.emit.results import State
-from kerasrec._src.frames.layout import CALLS, RETURNS, Column, Layout, of_kind
+from kerasrec._src.frames.layout import CALLS, RETURNS, Column, Layout
 from kerasrec._src.graph.values import Region
 from kerasrec._src.schedule.instructions import Return, Send, Wait
 from kerasrec._src.schedule.sections import Place
@@ -49,12 +49,11 @@ class Step:
         self.take()
         self.block.run(self.segment.instructions)
         self.note()
-        placed = self.segment.placed
-        self.wait(of_kind(Wait, placed))
+        self.wait(self.segment.of(Wait))
         for callee, sends in self.block.calls().items():
             self.call(callee, sends, [self._frames(callee, send) for send in sends])
         self.end_calls()
-        returns = of_kind(Return, placed)
+        returns = self.segment.of(Return)
         if returns:
             self.block.give_back(returns, 0)
             self.resume(returns)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import tensorflow as tf
 
@@ -15,7 +14,7 @@ from kerasrec._src.frames.block import Block
 from kerasrec._src.frames.layout import Column
 from kerasrec._src.frames.rows_tf.buffers import Buffers, LiveStore, empty
 from kerasrec._src.graph.graph import CallSite
-from kerasrec._src.graph.values import Branch, Region, Value
+from kerasrec._src.graph.values import Branch, Each, Region, Value
 from kerasrec._src.schedule.instructions import Fetch, Return, Save, Select, Send
 
 Arrays = dict[Value, tf.TensorArray]
@@ -45,8 +44,6 @@ class LiveBlock(Block):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        # The number of entries of each region to which the block gives numbers.
-        self.counts: dict[Any, tf.Tensor] | None = None
         self._numbers: dict[Region | None, tf.Tensor] = {None: self.frames}
         self._places: dict[Region | None, tf.Tensor] = {}
         self._columns: dict[Region | None, dict[Column, tf.Tensor]] = {}
@@ -89,12 +86,9 @@ class LiveBlock(Block):
 
     def _run_select(self, select: Select) -> None:
         super()._run_select(select)
-        each = select.regions[0]
-        is_new = self.counts is not None and not select.at_use
-        if is_new and each in self.layout.entries[self.body]:
-            self._number_entries(each)
+        self.number_entries(select)
 
-    def _number_entries(self, each: Region) -> None:
+    def _number(self, each: Each) -> None:
         """Numbers the entries of ragged rows."""
         assert self.counts is not None
         lengths = self.get(each.selector)

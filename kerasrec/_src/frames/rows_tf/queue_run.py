@@ -137,7 +137,7 @@ class QueueRun(ScheduleRun):
         """The least number of bytes that the frames keep, an int64 scalar."""
         return tf.add_n(
             [
-                tf.cast(state["counts"][name], tf.int64) * self.layout.bytes_kept(name)
+                tf.cast(state["counts"][name], tf.int64) * self.layout.bytes_kept[name]
                 for name in self.graph.bodies
             ]
         )

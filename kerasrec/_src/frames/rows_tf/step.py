@@ -230,7 +230,7 @@ class LiveStep(Step):
 
     def resume(self, returns: Sequence[Return]) -> None:
         """Queues the frames whose calls have all returned, now that the block returns."""
-        places = self.layout.callers(self.name)
+        places = self.layout.resumed(self.name)
         if not places:
             return
         queues = [len(places)] * self.graph.num_labels  # The outside has no queue.

@@ -93,7 +93,7 @@ def waiting(state: State, layout: Layout) -> tf.Tensor:
 
 def next_place(state: State, layout: Layout) -> tf.Tensor:
     """The place to fire, an int32 scalar: the next in turn of the first component with work."""
-    components, num_places = layout.queues[0].components, len(layout.order)
+    components, num_places = layout.components, len(layout.order)
     of_component = [number for number, component in enumerate(components) for _ in component]
     turns = tf.math.floormod(tf.range(num_places) - state["last"] - 1, num_places)
     ranks = tf.constant(of_component) * num_places + turns

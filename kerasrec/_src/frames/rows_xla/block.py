@@ -15,7 +15,7 @@ import tensorflow as tf
 
 from kerasrec._src.emit.results import Tensors
 from kerasrec._src.frames.block import Block
-from kerasrec._src.frames.layout import Column, of_kind
+from kerasrec._src.frames.layout import Column
 from kerasrec._src.frames.rows_xla.entries import (
     filled_like,
     is_of_entries,
@@ -87,8 +87,6 @@ class MaskedBlock(Block):
         self.in_turns: dict[Value, Tensors] = {}
         # Where ops have failed: among tokens, and among entries of ragged rows.
         self._failed: dict[bool, tf.Tensor] = {}
-        # The number of entries of each region to which the block gives numbers.
-        self.counts: dict[Hashable, tf.Tensor] | None = None
         self._entries: dict[Each, EntryRows] = {}
         self._first_entries: dict[Each, tf.Tensor] = {}
         # For values that are rows of entries and belong to no token.
@@ -253,7 +251,7 @@ class MaskedBlock(Block):
         first = rows.spread(self.read_own(("entries", each)))
         return tf.where(rows.live, first + rows.offsets, self.rows.sizes.dead)
 
-    def _number_entries(self, each: Each) -> None:
+    def _number(self, each: Each) -> None:
         """Numbers the entries of ragged rows."""
         assert self.counts is not None
         rows, first = self._entries[each], self.counts[each]
@@ -338,7 +336,7 @@ class MaskedBlock(Block):
             segment: The segment to run.
             from_end: Whether the last frames of the block run, and not the first.
         """
-        regions = [select.regions[0] for select in of_kind(Select, segment.instructions)]
+        regions = [select.regions[0] for select in segment.of(Select)]
         each = [region for region in regions if isinstance(region, Each)]
         if not each:
             return None
@@ -465,9 +463,7 @@ class MaskedBlock(Block):
         self._entries[each] = rows
         self.fail(rows.total > self.width_of(each), None)
         self._set(select, [rows.ids])
-        is_new = self.counts is not None and not select.at_use
-        if is_new and each in self.layout.entries[self.body]:
-            self._number_entries(each)
+        self.number_entries(select)
 
     def _without_dead(self, tensor: tf.Tensor, value: Value) -> tf.Tensor:
         """The tensor of a value, with zeros in its dead rows."""

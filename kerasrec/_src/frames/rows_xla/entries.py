@@ -248,17 +248,14 @@ def _refusal_of_op(node: Computed, lookups: set[Lookup | None]) -> str | None:
         is_right = is_ids(ids) and rows_of(data) == rows_of(ids)
         return None if is_right else f"computes {node.op} of what is not entries of rows"
     if is_of_entries_alone(node):
-        is_right = _takes_rows(node) and not is_of_entries(node.inputs[0])
+        is_right = isinstance(node, Primitive) and gathers_rows(node.operation)
+        is_right = is_right and not is_of_entries(node.inputs[0])
         return None if is_right else "looks up rows of entries"
     if not lookups - {None} or has(node.op, Is.SIZES) or is_reduction(node):
         return None
     if len(lookups) > 1 or any(rows_of(value) is None for value in node.outputs):
         return f"computes {node.op} of entries of rows, outside of kerasrec.map_fn"
     return None
-
-
-def _takes_rows(node: Node) -> bool:
-    return isinstance(node, Primitive) and gathers_rows(node.operation)
 
 
 def _is_splits(value: Value) -> bool:

@@ -13,6 +13,7 @@ earlier may be listed later.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable
 from functools import cached_property
 from typing import Any
@@ -52,19 +53,15 @@ class MaskedLayout(Layout):
             for number, node in enumerate(body.parameters)
         }
 
-    @property
-    def components(self) -> tuple[Component, ...]:
-        """All places, by component, as they run."""
-        return self.queues[0].components
-
     @cached_property
     def _fed(self) -> dict[Place, set[Place]]:
         return self.queues[0].feeds
 
     @cached_property
     def _walked(self) -> frozenset[Place]:
-        components = self.queues[0].components
-        return frozenset(places[0] for places in components if len(places) == 1 and places[0][1])
+        return frozenset(
+            places[0] for places in self.components if len(places) == 1 and places[0][1]
+        )
 
     def is_walked(self, key: Place) -> bool:
         """Whether a place is walked, so that frames need not wait for their calls before it."""
@@ -82,14 +79,6 @@ class MaskedLayout(Layout):
         """
         found = [key for key in self._walked if key[0] == body and key in self._fed[key]]
         return found[0] if found else None
-
-    def resumed(self, body: str) -> dict[Place, list[int]]:
-        """The places to which a body returns, with the labels of calls that wait there.
-
-        Walked places are left out.
-        """
-        callers = self.callers(body)
-        return {place: labels for place, labels in callers.items() if not self.is_walked(place)}
 
     def has_wide_blocks(self, component: Component) -> bool:
         """Whether all frames of a component are there beforehand, or dead rows cost it little."""
@@ -110,6 +99,15 @@ class MaskedLayout(Layout):
             or not any(value.type.dtype.is_floating for value in one.outputs)
             for one in ops
         )
+
+    def calls_before(self, body: str, place: int) -> int:
+        """Returns how many calls of one body each frame makes at least before a place; at least 1.
+
+        So there are that many frames of that body for each frame that gets to the place.
+        """
+        made = [Counter(site.callee for site in wait.sites) for wait in self._waits(body, place)]
+        callees = self.graph.bodies if made else ()
+        return max([1, *(min(calls[callee] for calls in made) for callee in callees)])
 
     @cached_property
     def shares(self) -> dict[Place, int]:

@@ -12,7 +12,6 @@ import tensorflow as tf
 from kerasrec._src.emit.control_flow import with_open_tokens
 from kerasrec._src.emit.results import State, Tensors
 from kerasrec._src.emit.schedule_run import ScheduleRun, with_prepared
-from kerasrec._src.frames.layout import of_kind
 from kerasrec._src.frames.rows_xla.block import MaskedBlock
 from kerasrec._src.frames.rows_xla.compiled_run import CompiledRun
 from kerasrec._src.frames.rows_xla.memo_order import Order, order_of
@@ -53,10 +52,10 @@ class FirstMemoSweep(LaterSweep):
         assert isinstance(block, MemoBlock)
         block.run(segment.instructions)
         block.fill()
-        waits = of_kind(Wait, segment.instructions)
+        waits = segment.of(Wait)
         if waits:
             block.wait(waits)
-        block.give_back(of_kind(Return, segment.placed), self.sweep)
+        block.give_back(segment.of(Return), self.sweep)
         block.rows.written[_FAULT] |= block.has_fault
 
 

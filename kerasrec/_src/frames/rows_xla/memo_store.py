@@ -127,6 +127,9 @@ class MemoLayout(MaskedLayout):
             raise GraphError(f"With memo a body has places 0 and 1, and there are {others}.")
         self.arguments = {}
         self.waiting = [name for name in self.graph.bodies if (name, 1) in self.order]
+        # Two groups of places: those that run in any order, and those that run by level.
+        entrances = tuple((name, 0) for name in self.graph.bodies)
+        self.components = (entrances, tuple((name, 1) for name in self.waiting))
 
     @cached_property
     def joined(self) -> JoinedBuffers:
@@ -137,12 +140,6 @@ class MemoLayout(MaskedLayout):
     def shares(self) -> dict[Place, int]:
         """One for each place, since blocks of place 1 stand among all other calls."""
         return dict.fromkeys(self.order, 1)
-
-    @property
-    def components(self) -> tuple[Component, ...]:
-        """Two groups of places: those that run in any order, and those that run by level."""
-        entrances = tuple((name, 0) for name in self.graph.bodies)
-        return entrances, tuple((name, 1) for name in self.waiting)
 
     def has_wide_blocks(self, component: Component) -> bool:
         """Whether blocks may be wide: not if levels wait for each other."""

@@ -16,7 +16,7 @@ from kerasrec._src.frames.rows_xla.entries import (
 from kerasrec._src.graph.graph import Body, TaggedGraph
 from kerasrec._src.graph.nodes import Check, Collect, Computed, Effect, Primitive
 from kerasrec._src.graph.types import Kind
-from kerasrec._src.graph.values import Value
+from kerasrec._src.graph.values import Node, Value
 from kerasrec._src.ops.table import DTYPES, Is, Xla, facts_of, has
 from kerasrec._src.ops.views import gathers_rows, static_value
 from kerasrec._src.schedule.instructions import Fire
@@ -26,42 +26,38 @@ _DTYPES = DTYPES | {tf.float16, tf.bfloat16}
 
 def obstacles(graph: TaggedGraph) -> list[str]:
     """The reasons why a program cannot be compiled, in words for its user; empty if it can."""
-    found = [text for body in graph.bodies.values() for text in _obstacles_of(body)]
-    if graph.memo and has_rows(graph):
+    bodies = graph.bodies.values()
+    found = [
+        f"{body.name} {reason} at {node.source}"
+        for body in bodies
+        for node, reason in _obstacles_of(body)
+    ]
+    if graph.memo and any(map(has_entries, bodies)):
         found.insert(0, "it has memo=True, and computes on the entries of rows")
     return found
 
 
-def has_rows(graph: TaggedGraph) -> bool:
-    """Whether a program computes on the entries of ragged rows."""
-    return any(map(has_entries, graph.bodies.values()))
-
-
-def _obstacles_of(body: Body) -> Iterator[str]:
+def _obstacles_of(body: Body) -> Iterator[tuple[Node, str]]:
+    """Yields nodes that cannot be compiled, and why, the plainest reasons first."""
+    refused = {node: reason for node in body.nodes if (reason := refusal(node))}
+    yield from refused.items()
     for node in body.nodes:
-        reason = refusal(node)
-        if reason:
-            yield f"{body.name} {reason} at {node.source}"
-    for node in body.nodes:
-        where = f"at {node.source}"
         if isinstance(node, Check | Effect):
-            what = "asserts" if isinstance(node, Check) else "shows"
-            yield f"{body.name} {what} something {where}"
+            yield node, f"{'asserts' if isinstance(node, Check) else 'shows'} something"
         elif isinstance(node, Collect) and node.has_keys:
-            yield f"{body.name} makes a value of a data type {where}"
+            yield node, "makes a value of a data type"
         elif isinstance(node, Computed) and node.device:
-            yield f"{body.name} is to run {node.op} on {node.device} {where}"
+            yield node, f"is to run {node.op} on {node.device}"
     for node in body.nodes:
-        where = f"at {node.source}"
         if isinstance(node, Computed) and not (_is_known(node) or is_of_entries_alone(node)):
-            yield f"{body.name} computes {node.op} {where}"
-        elif any(item.kind is Kind.TOKEN and not item.is_static for item in node.types):
-            yield f"{body.name} has a value whose size only a run knows {where}"
-        elif any(item.dtype not in _DTYPES for item in node.types):
-            yield f"{body.name} computes {node.types[0].dtype.name} {where}"
+            yield node, f"computes {node.op}"
+        elif any(kind.kind is Kind.TOKEN and not kind.is_static for kind in node.types):
+            yield node, "has a value whose size only a run knows"
+        elif any(kind.dtype not in _DTYPES for kind in node.types):
+            yield node, f"computes {node.types[0].dtype.name}"
     for node in body.nodes:
-        if mixes_rows(node) and not refusal(node):
-            yield f"{body.name} computes {node.op}, which might combine tokens, at {node.source}"
+        if mixes_rows(node) and node not in refused:
+            yield node, f"computes {node.op}, which might combine tokens,"
 
 
 def _is_known(node: Computed) -> bool:

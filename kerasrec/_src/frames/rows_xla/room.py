@@ -40,7 +40,7 @@ class Room:
 
     def __init__(self, layout: MaskedLayout, inputs: SharedInputs, limits: Limits):
         self._graph, self._inputs, self._shared = layout.graph, inputs, inputs.shared
-        bytes_kept = sum(layout.bytes_kept(name) for name in layout.graph.bodies)
+        bytes_kept = sum(layout.bytes_kept.values())
         self.most_tokens = limits.max_memory // max(bytes_kept, 1)
         # The number of calls made at once is not known here. If there are at most max_width in all,
         # the bound holds; if there are more, waves run the program and check it.

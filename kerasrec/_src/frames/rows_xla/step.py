@@ -8,7 +8,7 @@ from collections.abc import Hashable, Mapping, Sequence
 import tensorflow as tf
 
 from kerasrec._src.emit.results import State
-from kerasrec._src.frames.layout import RETURNS, Column, of_kind
+from kerasrec._src.frames.layout import RETURNS, Column
 from kerasrec._src.frames.rows_xla.block import MaskedBlock
 from kerasrec._src.frames.rows_xla.layout import MaskedLayout
 from kerasrec._src.frames.rows_xla.rows import MaskedRows
@@ -101,7 +101,7 @@ class MaskedStep(Step):
 
     def note(self) -> None:
         """Counts the tokens of regions that make calls or wait for them, all at once."""
-        regions = [wait.region for wait in of_kind(Wait, self.segment.placed)]
+        regions = [wait.region for wait in self.segment.of(Wait)]
         regions += [send.region for send in self.block.sent]
         regions = [region for region in dict.fromkeys(regions) if each_of(region) is None]
         self._ranks: dict[Region | None, tf.Tensor] = {}
