@@ -5,6 +5,10 @@ of which has one value per token. If a user reduces it, TensorFlow first compute
 the splits. The tracer knows these numbers already, so it replaces a tensor that is computed in the
 same way (`row_traces.py`).
 
+An op on sorted row numbers has only as many results as the last entry says, and the rows of the
+last tokens may be empty. So it becomes a reduction of the rows, and so do a reduction to a number
+of rows that is computed in another way, and a count of integers.
+
 Rows are known to be rows of tokens by the op that computes their splits: `_makes_rows` lists these.
 Others become known when a map, a call or a field uses them.
 """
@@ -12,6 +16,7 @@ Others become known when a map, a call or a field uses them.
 from __future__ import annotations
 
 import collections
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -30,7 +35,6 @@ from kerasrec._src.ops.views import compared_as_equal, cut_of_rows, is_log_of_su
 from kerasrec._src.trace.known import Known
 from kerasrec._src.trace.numbering import Numbering
 from kerasrec._src.trace.op_outputs import begins_with_count
-from kerasrec._src.trace.row_reductions import log_of_sum, reduced
 from kerasrec._src.trace.row_traces import (
     Role,
     are_splits,
@@ -253,7 +257,7 @@ class RowsFinder:
             splits = self._before(output, self._role(output)[1])
             return None if splits is None else partial(_number_of_rows, splits, output.dtype)
         if is_log_of_sum(operation):
-            return partial(log_of_sum, operation)
+            return partial(_log_of_sum, operation)
         ragged = facts_of(operation.type).ragged
         if ragged not in _REDUCING or not self.leads_back(operation):
             return None
@@ -266,7 +270,7 @@ class RowsFinder:
         if splits is None:
             return None
         rows = tf.RaggedTensor.from_row_splits(entries, splits, validate=False)
-        return partial(reduced, operation, rows)
+        return partial(_reduced, operation, rows)
 
     def _makes_rows(self, operation: tf.Operation, known: Mapping[str, Known]) -> bool:
         """Whether an op's first output is the splits of one row for each token, in their order."""
@@ -426,6 +430,43 @@ def _element(tensor: tf.Tensor) -> tuple[tf.Tensor | None, int]:
     """Returns the vector that a scalar is taken from, None if there is none, and its place."""
     taken = cut_of_rows(tensor.op) if has(tensor.op.type, Is.SLICING) else None
     return (tensor.op.inputs[0], taken) if isinstance(taken, int) else (None, 0)
+
+
+def _count(operation: tf.Operation, rows: tf.RaggedTensor) -> tf.Tensor:
+    dtype, weights = operation.outputs[0].dtype, operation.inputs[3]
+    counts = tf.one_hot(rows.values, bounded_size(operation.inputs[2]), dtype=dtype)
+    if operation.get_attr("binary_output"):
+        return tf.minimum(tf.reduce_sum(rows.with_values(counts), 1), tf.ones([], dtype))
+    if weights.shape[0] != 0:
+        counts *= tf.expand_dims(weights, 1)
+    return tf.reduce_sum(rows.with_values(counts), 1)
+
+
+def _log_of_sum(operation: tf.Operation) -> tf.Tensor:
+    """The logarithm of sums, whose gradient is zero where a sum is zero.
+
+    There, all entries of the row are -inf, or there are none. The gradient that TensorFlow would
+    compute, infinity times zero, is NaN.
+    """
+    (total,) = operation.inputs
+    is_zero = tf.equal(total, 0)
+    found = tf.math.log(tf.where(is_zero, tf.ones_like(total), total))
+    return tf.where(is_zero, tf.constant(-math.inf, total.dtype), found)
+
+
+def _reduced(operation: tf.Operation, rows: tf.RaggedTensor) -> tf.Tensor:
+    """Reduces all rows in the way of an op; the rows hold the entries that the op reads."""
+    facts = facts_of(operation.type)
+    if facts.reduction is None:
+        return _count(operation, rows)
+    if rows.dtype == tf.string:
+        return facts.reduction(rows, 1, separator=operation.get_attr("separator").decode())
+    found = facts.reduction(rows, 1)
+    if facts.ragged is Ragged.REDUCES or facts.reduction in (tf.reduce_sum, tf.reduce_prod):
+        return found
+    # Other ops on sorted row numbers give zero for empty rows.
+    lengths = tf.reshape(rows.row_lengths(), [-1] + [1] * (found.shape.rank - 1))
+    return tf.where(lengths > 0, found, tf.zeros_like(found))
 
 
 def _number_of_rows(splits: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
