@@ -28,6 +28,7 @@ from kerasrec._src.function.cache import Cache
 from kerasrec._src.function.concrete_function import ConcreteFunction
 from kerasrec._src.function.tables import TableRuns
 from kerasrec._src.graph.graph import FunctionGraphs, TaggedGraph
+from kerasrec._src.inspect.intensional import IntensionalProgram, intensional_program
 from kerasrec._src.inspect.run_trace import RunTrace
 from kerasrec._src.options import Options
 from kerasrec._src.trace.ragged import call
@@ -177,6 +178,11 @@ class RecursiveFunction(Options):
     def function_graphs(self, *args: Any, **kwargs: Any) -> FunctionGraphs:
         """Returns the graph of each function, before tagging, to print or draw."""
         return self._called_with(args, kwargs).graphs
+
+    @not_converted
+    def intensional_program(self, *args: Any, **kwargs: Any) -> IntensionalProgram:
+        """Returns the function graphs as a text in which calls and parameters are operators."""
+        return intensional_program(self.function_graphs(*args, **kwargs))
 
     @not_converted
     def tagged_graph(self, *args: Any, **kwargs: Any) -> TaggedGraph:

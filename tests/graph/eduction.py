@@ -1,26 +1,31 @@
-"""The second definition of what function graphs mean: by demand.
+"""The second definition of what function graphs mean: their intensional program, run by demand.
 
-This follows Kostopoulou 2018, section 4.2, after Yaghi. Call i of a function is the operator
-call_i: in the context `c`, it asks for the function's result in the context `i : c`. A parameter is
-the operator actuals: in the context `i : c`, it asks for the argument of call i in the context `c`.
-Nothing is sent, and a value that nobody asks for is not computed. The first definition is
-`interpreter.py`: there, values are sent as soon as they are computed. Both give the same results.
-Only what a program shows, checks or collects may be missing here, where nobody asks for it.
+This follows Kostopoulou 2018, section 4.2, after Yaghi. What runs is the text that
+`inspect/intensional.py` prints, not the graphs: an expression is asked for its value under a tag,
+and asks others. Nothing is sent, and a value that nobody asks for is not computed. A variable is
+computed once under each tag, and once for all tags if its definition depends on none.
+
+The first definition is `interpreter.py`: there, values are sent as soon as they are computed. Both
+give the same results. Only what a program shows, checks or collects may be missing here, where
+nobody asks for it.
 """
 
 from __future__ import annotations
 
+import ast
+import functools
+import inspect
+import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from kerasrec._src.graph import nodes
 from kerasrec._src.graph.carried import (
-    Entry,
+    ROOT,
     Tag,
     carried_by_roots,
     enter,
@@ -28,12 +33,17 @@ from kerasrec._src.graph.carried import (
     leave_row,
     or_one_token,
 )
-from kerasrec._src.graph.fire import branch_chosen, read_shared
+from kerasrec._src.graph.fire import branch_chosen
 from kerasrec._src.graph.graph import FunctionGraphs
-from kerasrec._src.graph.interpreter import Kernels
-from kerasrec._src.graph.values import Node, Value
+from kerasrec._src.inspect.intensional import OPERATORS, intensional_program, is_call
 
-_OUTSIDE = -1
+Variable = tuple[str, int | None]
+
+OPS = {type(sign): op for op, sign in OPERATORS.items()}
+# Attributes that functions of `tf.raw_ops` call otherwise than their ops.
+RENAMED = {"squeeze_dims": "axis"}
+# Of Python's recursion: some frames for each call and each operator around it.
+MAX_FRAMES = 20_000
 
 
 @dataclass
@@ -60,7 +70,7 @@ def evaluate(graphs: FunctionGraphs, arguments: Sequence[np.ndarray]) -> Eductio
         arguments: One array for each flat argument, `[tokens, ...]`; what tokens carry may follow.
           A function without arguments runs for one token.
     """
-    asking, arguments = _Asking(graphs), or_one_token(arguments)
+    program, arguments = intensional_program(graphs), or_one_token(arguments)
     arguments = [item for place, item in enumerate(arguments) if place not in graphs.left_out]
     entry = graphs.functions[graphs.entry]
     if len(arguments) < len(entry.parameters):
@@ -68,103 +78,188 @@ def evaluate(graphs: FunctionGraphs, arguments: Sequence[np.ndarray]) -> Eductio
     found = Eduction([])
     rows = []
     for token in range(len(arguments[0])):
-        given = [np.asarray(item)[token : token + 1] for item in arguments]
-        rows.append(asking.results(entry.outputs, given))
-        found.calls += asking.calls
+        tensors = [tf.constant(np.asarray(item)[token : token + 1]) for item in arguments]
+        given = dict(zip(program.arguments, tensors, strict=True))
+        run = TextRun(program.text, {**program.given, **given})
+        rows.append([value.numpy() for value in run.results()])
+        found.calls += Counter({name: len(run.tags_of(name)) for name in graphs.functions})
     found.outputs = [np.concatenate(column) for column in zip(*rows, strict=True)]
     return found
 
 
-class _Asking:
-    def __init__(self, graphs: FunctionGraphs):
-        self._graphs = graphs
-        self._kernels = Kernels()
-        self._sites: dict[int | Entry, nodes.CallOf] = {}
-        self._labels: dict[Node, int] = {}
-        self._places: dict[Node, int] = {}
-        for function in graphs:
-            for site in function.call_sites:
-                self._labels[site] = len(self._sites)
-                self._sites[len(self._sites)] = site
-            self._places.update((node, place) for place, node in enumerate(function.parameters))
+class TextRun:
+    """Runs an intensional program for one token of a call from outside.
 
-    def results(self, values: Sequence[Value], arguments: Sequence[np.ndarray]) -> list[Any]:
-        """Returns the values for one token of a call from outside."""
-        self._arguments = [tf.constant(item) for item in arguments]
-        self._known: dict[tuple[Value, Tag], tf.Tensor] = {}
-        self.calls: Counter[str] = Counter({self._graphs.entry: 1})
-        self._entered: set[Tag] = set()
-        return [self._ask(value, (_OUTSIDE,)).numpy() for value in values]
+    Args:
+        text: The definitions.
+        given: What other names in it stand for: tensors, and functions of tensors.
 
-    def _ask(self, value: Value, context: Tag) -> tf.Tensor:
-        context = () if value.is_shared else context
-        if (value, context) not in self._known:
-            rule = _RULES.get(type(value.node), _Asking._fired)
-            self._known[value, context] = rule(self, value, context)
-        return self._known[value, context]
+    Attributes:
+        known: The variables, each with its value under each tag that it was asked for.
+    """
 
-    def _fired(self, value: Value, context: Tag) -> tf.Tensor:
-        inputs = [self._ask(item, context) for item in value.node.inputs]
-        for output, tensor in zip(
-            value.node.outputs, self._kernels.of(value.node)(*inputs), strict=True
-        ):
-            self._known[output, context] = tensor
-        return self._known[value, context]
+    def __init__(self, text: str, given: Mapping[str, Any]):
+        self._given = given
+        self._definitions: dict[Variable, ast.expr] = {}
+        for line in ast.parse(text).body:
+            assert isinstance(line, ast.Assign)
+            self._definitions[_variable(line.targets[0])] = line.value
+        self._tagless = self._without_tags()
+        self.known: dict[Variable, dict[Tag, Any]] = {item: {} for item in self._definitions}
 
-    def _call(self, value: Value, context: Tag) -> tf.Tensor:
-        """call_i: asks for the callee's result, in a context with the label in front."""
-        label = self._labels[value.node]
-        site, inside = self._sites[label], enter(label, context)
-        if inside not in self._entered:
-            self._entered.add(inside)
-            self.calls[site.callee] += 1
-        return self._ask(self._graphs.functions[site.callee].outputs[value.index], inside)
+    def results(self) -> list[tf.Tensor]:
+        """Returns the values of the first definitions, which are those of one name."""
+        (first, _), limit = next(iter(self._definitions)), sys.getrecursionlimit()
+        sys.setrecursionlimit(MAX_FRAMES)
+        try:
+            return [_token(self.ask(item, ROOT)) for item in self._definitions if item[0] == first]
+        finally:
+            sys.setrecursionlimit(limit)
 
-    def _actual(self, value: Value, context: Tag) -> tf.Tensor:
-        """actuals: asks, in the caller's context, for the argument of the call that is in front."""
-        label, *around = context
-        place = self._places[value.node]
-        if label == _OUTSIDE:
-            return self._arguments[place]
-        return self._ask(self._sites[label].inputs[place], tuple(around))
+    def tags_of(self, name: str) -> set[Tag]:
+        """Returns the tags under which a variable was asked for, or one of its parts."""
+        return {tag for item, known in self.known.items() if item[0] == name for tag in known}
 
-    def _chosen(self, value: Value, context: Tag) -> tf.Tensor:
-        predicate = self._ask(value.node.named["predicate"], context)
-        (branch,) = branch_chosen(predicate, len(value.node.inputs)).numpy()
-        return self._ask(value.node.inputs[branch], context)
+    def ask(self, variable: Variable, tag: Tag) -> Any:
+        """Returns the value of a variable under a tag."""
+        known = self.known[variable]
+        tag = ROOT if variable in self._tagless else tag
+        if tag not in known:
+            known[tag] = self._value(self._definitions[variable], tag)
+        return known[tag]
 
-    def _shared(self, value: Value, context: Tag) -> tf.Tensor:
-        if not isinstance(value.node, nodes.Shared):
-            raise TypeError(value.node)
-        return read_shared(value.node)
+    def _value(self, asked: ast.expr, tag: Tag) -> Any:
+        match asked:
+            case ast.Constant() | ast.List() | ast.UnaryOp(ast.USub(), ast.Constant()):
+                return tf.constant(ast.literal_eval(asked))
+            case ast.Tuple(items):
+                return [self._value(item, tag) for item in items]
+            case ast.Name(name) if name in self._given:
+                return self._given[name]
+            case ast.Name() | ast.Subscript(ast.Name()) if _variable(asked) in self._definitions:
+                return self.ask(_variable(asked), tag)
+            case ast.Subscript(whole, ast.Constant(place)):
+                return self._value(whole, tag)[place]
+            case ast.IfExp(predicate, first, second):
+                return self._chosen(predicate, [first, second], tag)
+            case ast.UnaryOp(sign, only):
+                return _op(OPS[type(sign)], [self._value(only, tag)])
+            case ast.BinOp(left, sign, right) | ast.Compare(left, [sign], [right]):
+                return _op(OPS[type(sign)], [self._value(left, tag), self._value(right, tag)])
+            case ast.Call(ast.Name(name), arguments, attributes):
+                options = {item.arg: ast.literal_eval(item.value) for item in attributes}
+                if hasattr(tf.dtypes, name):
+                    return tf.constant(ast.literal_eval(arguments[0]), name)
+                if name in _RULES:
+                    return _RULES[name](self, arguments, tag, **options)
+                if is_call(name):
+                    return self._call(int(name.removeprefix("call_")), arguments, tag)
+                inputs = [self._value(item, tag) for item in arguments]
+                if name in self._given:
+                    return _alone(tf.nest.flatten(self._given[name](*inputs)))
+                return _op(name, inputs, **options)
+        raise ValueError(f"This is not an expression of the text: {ast.unparse(asked)}")
 
-    def _entry_of_row(self, value: Value, context: Tag) -> tf.Tensor:
-        place, around = leave_row(context)
-        return self._ask(value.node.inputs[0], around)[place : place + 1]
+    def _call(self, number: int, arguments: list[ast.expr], tag: Tag) -> Any:
+        """call_i: asks for the function, under the tag with i in front."""
+        (function,) = arguments
+        return _token(self.ask(_variable(function), enter(number, tag)))
 
-    def _row(self, value: Value, context: Tag) -> tf.Tensor:
-        entries, lengths = value.node.inputs
-        found = value.type
-        rows = [tf.zeros([0, *(found.shape or ())[1:]], found.dtype)]
-        for place in range(int(self._ask(lengths, context).numpy()[0])):
-            rows.append(self._ask(entries, enter_row(place, context)))
-        return tf.concat(rows, 0)
+    def _actuals(self, arguments: list[ast.expr], tag: Tag) -> Any:
+        """actuals: asks, under the caller's tag, for the argument of the call that is in front."""
+        number, *around = tag
+        return _token(self._value(arguments[number], tuple(around)))
+
+    def _case(self, arguments: list[ast.expr], tag: Tag) -> Any:
+        predicate, *branches = arguments
+        return self._chosen(predicate, branches, tag)
+
+    def _chosen(self, predicate: ast.expr, branches: list[ast.expr], tag: Tag) -> Any:
+        (branch,) = branch_chosen(_token(self._value(predicate, tag)), len(branches)).numpy()
+        return _token(self._value(branches[branch], tag))
+
+    def _entry(self, arguments: list[ast.expr], tag: Tag) -> Any:
+        place, around = leave_row(tag)
+        return self._value(arguments[0], around)[place : place + 1]
+
+    def _around(self, arguments: list[ast.expr], tag: Tag) -> Any:
+        return self._value(arguments[0], leave_row(tag)[1])
+
+    def _row(self, arguments: list[ast.expr], tag: Tag, dtype: str, shape: list[int]) -> Any:
+        entries, lengths = arguments
+        tags = [enter_row(place, tag) for place in range(int(self._value(lengths, tag)[0]))]
+        rows = [_token(self._value(entries, inside)) for inside in tags]
+        return tf.concat(rows, 0) if rows else tf.zeros(shape, dtype)
+
+    def _without_tags(self) -> set[Variable]:
+        """Returns the variables whose values are the same under all tags."""
+        names = {
+            item: {node.id for node in ast.walk(made) if isinstance(node, ast.Name)}
+            for item, made in self._definitions.items()
+        }
+        tagged = {name for found in names.values() for name in found if _needs_tag(name)}
+        tagged |= {name for made in self._definitions.values() for name in _called(made)}
+        size = 0
+        while size < len(tagged):
+            size = len(tagged)
+            tagged |= {name for (name, _), found in names.items() if found & tagged}
+        return {item for item in self._definitions if item[0] not in tagged}
 
 
-# How each kind of node finds its value; all other nodes are ops.
-_RULES: dict[type[Node], Callable[[_Asking, Value, Tag], tf.Tensor]] = {
-    nodes.CallOf: _Asking._call,
-    nodes.Parameter: _Asking._actual,
-    nodes.Merge: _Asking._chosen,
-    nodes.Switch: lambda asking, value, context: asking._ask(value.node.inputs[0], context),
-    nodes.Broadcast: lambda asking, value, context: asking._ask(value.node.inputs[0], ())[None],
-    nodes.Shared: _Asking._shared,
-    nodes.Enter: _Asking._entry_of_row,
-    nodes.Repeat: lambda asking, value, context: asking._ask(
-        value.node.inputs[0], leave_row(context)[1]
+def _called(made: ast.expr) -> set[str]:
+    """Returns the names of the functions that an expression calls."""
+    calls = [node for node in ast.walk(made) if isinstance(node, ast.Call)]
+    called = [call.args[0] for call in calls if is_call(ast.unparse(call.func))]
+    return {_variable(function)[0] for function in called}
+
+
+def _needs_tag(name: str) -> bool:
+    return is_call(name) or name in ("actuals", "entry", "around", "row")
+
+
+def _variable(written: ast.expr) -> Variable:
+    """Returns the name and the number of `f[1]`; `f` has no number."""
+    match written:
+        case ast.Name(name):
+            return name, None
+        case ast.Subscript(ast.Name(name), ast.Constant(place)):
+            return name, place
+    raise ValueError(f"This is not a variable: {ast.unparse(written)}")
+
+
+def _token(value: Any) -> tf.Tensor:
+    """Returns a value with the token axis, which only number literals lack."""
+    return value[None] if value.shape.rank == 0 else value
+
+
+def _op(name: str, inputs: Sequence[Any], **attributes: Any) -> Any:
+    """Runs an op of TensorFlow and returns its output, or a list if there are several."""
+    op, names = _raw_op(name)
+    given = dict(zip(names, inputs, strict=False))
+    return _alone(
+        op(**given, **{RENAMED.get(key, key): value for key, value in attributes.items()})
+    )
+
+
+@functools.cache
+def _raw_op(name: str) -> tuple[Callable[..., Any], list[str]]:
+    op = getattr(tf.raw_ops, name)
+    return op, list(inspect.signature(op).parameters)
+
+
+def _alone(outputs: Any) -> Any:
+    flat = tf.nest.flatten(outputs)
+    return flat[0] if len(flat) == 1 else flat
+
+
+_RULES: dict[str, Callable[..., Any]] = {
+    "actuals": TextRun._actuals,
+    "case": TextRun._case,
+    "entry": TextRun._entry,
+    "around": TextRun._around,
+    "row": TextRun._row,
+    "rows": lambda run, arguments, tag, dtype, shape: tf.zeros(
+        run._value(arguments[0], tag), dtype
     ),
-    nodes.Leave: _Asking._row,
-    nodes.Rows: lambda asking, value, context: tf.zeros(
-        asking._ask(value.node.inputs[0], context), value.type.dtype
-    ),
+    "token": lambda run, arguments, tag: run._value(arguments[0], tag)[None],
 }
