@@ -44,7 +44,7 @@ COLUMNS = {
     "iterative, ours": lambda row: _ours(row, "iterative"),
     "recursive, theirs": lambda row: CURVE,
     "recursive, ours": lambda row: _ours(row, "kerasrec"),
-    "recursive / iterative, ours": lambda row: speed_up(row, "iterative"),
+    "iterative / recursive, ours": lambda row: speed_up(row, "iterative"),
 }
 FITTED = {
     "mode": lambda row: row["mode"],

@@ -1,0 +1,147 @@
+"""What the page of the papers says about its tables, computed from its tables."""
+
+import re
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+PAGE = (Path(__file__).parents[2] / "benchmarks" / "papers.md").read_text(encoding="utf-8")
+SECTIONS = dict(re.findall(r"^## [^\n]*: `([\w-]+)`\n(.*?)(?=^## |\Z)", PAGE, re.M | re.S))
+WORDS = {"a sixth": Fraction(1, 6)}
+
+
+def rows(section, *wanted):
+    """The rows of a section's tables that have some columns, each by its headings."""
+    found, heading = [], None
+    for line in SECTIONS[section].splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if not line.startswith("|"):
+            heading = None
+        elif heading is None:
+            heading = cells
+        elif not set(line) <= set("|-: ") and set(wanted) <= set(heading):
+            found.append(dict(zip(heading, cells, strict=True)))
+    assert found
+    return found
+
+
+def number(cell):
+    match = re.match(r"[\d,]*\.?\d+", cell)
+    return float(match[0].replace(",", "")) if match else None
+
+
+def said(section, pattern):
+    """What a sentence of a section says at the groups of a pattern; lines may break anywhere."""
+    text = " ".join(SECTIONS[section].split())
+    match = re.search(pattern, text)
+    assert match, f"{section} does not say: {pattern}"
+    return match.groups()
+
+
+def assert_said(section, pattern, *values):
+    """A sentence says these values, rounded to as many digits as it has."""
+    for group, value in zip(said(section, pattern), values, strict=True):
+        digits = len(group.partition(".")[2])
+        assert float(group) == pytest.approx(value, abs=0.51 * 10.0**-digits)
+
+
+@pytest.mark.parametrize(
+    ("section", "ratio", "above", "below"),
+    [
+        ("tree-rnn", "recursive / iterative, ours", "recursive, ours", "iterative, ours"),
+        ("throughput", "recursive / iterative, ours", "recursive, ours", "iterative, ours"),
+        ("throughput", "recursive / unrolled, ours", "recursive, ours", "unrolled, ours"),
+        ("folding", "recursive / iterative, ours", "recursive, ours", "iterative, ours"),
+        ("folding", "recursive / folding, ours", "recursive, ours", "folding, ours"),
+        ("length", "iterative / recursive, ours", "iterative, ours", "recursive, ours"),
+        ("growing", "recursive / iterative, ours", "recursive, ours", "iterative, ours"),
+        ("growing", "recursive / iterative, theirs", "recursive, theirs", "iterative, theirs"),
+        ("folding", "recursive / folding, theirs", "recursive, theirs", "folding, theirs"),
+        ("calls", "dynamic / kerasrec, here", "dynamic, here, s", "kerasrec, s"),
+        ("epochs", "iterative / recursive, ours", "iterative, ours", "recursive, ours"),
+    ],
+)
+def test_ratios_are_those_of_their_columns(section, ratio, above, below):
+    for row in rows(section, ratio, above, below):
+        expected = number(row[above]) / number(row[below])
+        assert number(row[ratio]) == pytest.approx(expected, rel=0.011), row
+
+
+def test_gains_of_workers_divide_by_the_one_that_was_measured():
+    table = rows("machines", "over one worker, ours")
+    alone = number(table[0]["ours"])
+    assert table[0]["how"] == "measured" and table[0]["workers"] == "1"
+    for row in table:
+        gain = number(row["ours"]) / alone
+        assert number(row["over one worker, ours"]) == pytest.approx(gain, rel=0.01)
+    eight = [number(row["ours"]) / alone for row in table if row["workers"] == "8"]
+    pattern = r"predicts ([\d.]+) times .* for eight workers .*, and ([\d.]+) times with"
+    assert_said("machines", pattern, *eight)
+    (share,) = said("machines", "the second worker added (a sixth)")
+    assert number(table[1]["ours"]) / alone - 1 == pytest.approx(float(WORDS[share]), abs=0.02)
+
+
+def test_what_is_said_of_throughput():
+    table = rows("throughput", "recursive / unrolled, ours")
+    training, inference = table[: len(table) // 2], table[len(table) // 2 :]
+
+    def ratios(part, way):
+        return [number(row[f"recursive / {way}, ours"]) for row in part]
+
+    assert min(ratios(training, "iterative")) > 1
+    pattern = r"our recursion is faster than iteration at every size, up to ([\d.]+) times"
+    assert_said("throughput", pattern, max(ratios(training, "iterative")))
+    assert_said(
+        "throughput", r"Ours is up to ([\d.]+) times as fast", max(ratios(inference, "iterative"))
+    )
+    for row in rows("throughput", "over", "theirs"):
+        part = training if row["mode"] == "training" else inference
+        assert number(row["ours"]) == max(ratios(part, row["over"]))
+    assert_said(
+        "throughput",
+        r"recursion is up to ([\d.]+) times as fast as kerasrec in inference, and ([\d.]+) times",
+        1 / min(ratios(inference, "unrolled")),
+        1 / min(ratios(training, "unrolled")),
+    )
+    others = [row for row in table if row["batch"] != "1"]
+    assert_said(
+        "throughput",
+        r"From batch 10 on kerasrec is faster, up to ([\d.]+) times",
+        max(ratios(others, "unrolled")),
+    )
+    slower = [row for row in others if number(row["recursive / unrolled, ours"]) <= 1]
+    assert [(row["model"], row["batch"]) for row in slower] == [("RNTN", "10")]
+    theirs = [row for row in training if number(row["iterative, theirs"])]
+    slower = [
+        row for row in theirs if number(row["recursive, theirs"]) < number(row["iterative, theirs"])
+    ]
+    said("throughput", r"their TreeLSTM at batch (25) trains more slowly than by iteration")
+    assert [(row["model"], row["batch"]) for row in slower] == [("TreeLSTM", "25")]
+
+
+def test_what_is_said_of_folding():
+    table = rows("folding", "recursive / folding, ours")
+    ours = {
+        mode: [number(row["recursive / folding, ours"]) for row in table if row["mode"] == mode]
+        for mode in ("training", "inference")
+    }
+    assert min(ours["training"]) > 1 > max(ours["inference"])
+    pattern = r"Folding by hand is faster at every batch size, up to ([\d.]+) times"
+    assert_said("folding", pattern, 1 / min(ours["inference"]))
+    first, *others = [
+        number(row["recursive / iterative, ours"]) for row in table if row["mode"] == "inference"
+    ]
+    said("folding", r"as fast as iteration at batch (1), and slower at 10 and 25")
+    assert first == pytest.approx(1, abs=0.1) and max(others) < 0.9
+
+
+def test_what_is_said_of_calls_length_and_growing():
+    ratios = [number(row["dynamic / kerasrec, here"]) for row in rows("calls", "call")]
+    assert_said("calls", r"kerasrec is (\d+) to (\d+) times as fast", min(ratios), max(ratios))
+    training = [row for row in rows("length", "recursive, ours") if row["mode"] == "training"]
+    growth = number(training[-1]["recursive, ours"]) / number(training[0]["recursive, ours"])
+    assert_said("length", r"50 words takes ([\d.]+) times as long", growth)
+    alone, many = (number(row["recursive / iterative, ours"]) for row in rows("growing", "batch"))
+    said("growing", r"Ours is (half) as fast as a loop by hand if one tree grows alone")
+    assert alone == pytest.approx(0.5, abs=0.05) and many == pytest.approx(1, abs=0.05)
