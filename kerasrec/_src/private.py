@@ -281,7 +281,15 @@ def added_losses(layer: keras.layers.Layer) -> list[tf.Tensor]:
     The public `losses` has regularizers of weights, too, whose tensors are new whenever it is
     asked. If a name changes, no cell can be called.
     """
-    return [loss for part in layer._flatten_layers() for loss in part._get_own_losses()]
+    return [loss for part in layers_in(layer) for loss in part._get_own_losses()]
+
+
+def layers_in(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
+    """A layer and those it holds, at any depth.
+
+    The public `layers` is one of models. If the name changes, no cell can be called.
+    """
+    return list(layer._flatten_layers())
 
 
 def innermost_layer() -> Any:

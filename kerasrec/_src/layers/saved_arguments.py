@@ -10,7 +10,7 @@ from typing import Any
 import keras
 
 from kerasrec._src.layers.shared_sublayers import config_of_sublayer
-from kerasrec._src.private import unnoticed_by_keras
+from kerasrec._src.private import layers_in, unnoticed_by_keras
 
 
 class SavedByArguments(keras.layers.Layer):
@@ -18,6 +18,9 @@ class SavedByArguments(keras.layers.Layer):
 
     Keras does the same for arguments that are numbers and strings.
     """
+
+    _arguments: dict[str, Any]
+    _given_built: list[keras.layers.Layer]
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """Makes a layer that knows the arguments of its constructor."""
@@ -81,7 +84,7 @@ def _sizes(cell: keras.layers.Layer) -> list[str]:
 
 def _read_back(cell: keras.layers.Layer) -> Any:
     """A copy of a cell, made from its configuration. A lambda can be loaded if one trusts it."""
-    classes = {type(layer).__name__: type(layer) for layer in cell._flatten_layers()}
+    classes = {type(layer).__name__: type(layer) for layer in layers_in(cell)}
     with (
         unnoticed_by_keras(),
         keras.saving.custom_object_scope(classes),
