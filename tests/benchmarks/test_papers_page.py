@@ -145,3 +145,42 @@ def test_what_is_said_of_calls_length_and_growing():
     alone, many = (number(row["recursive / iterative, ours"]) for row in rows("growing", "batch"))
     said("growing", r"Ours is (half) as fast as a loop by hand if one tree grows alone")
     assert alone == pytest.approx(0.5, abs=0.05) and many == pytest.approx(1, abs=0.05)
+
+
+def test_what_is_said_of_batches_and_shapes():
+    table = rows("tree-rnn", "recursive / batch 1, ours")
+    gains = {(row["mode"], row["batch"]): row for row in table}
+    largest = number(gains["training", "25"]["recursive / batch 1, ours"])
+    assert_said("tree-rnn", r"trains about (\d+) times as many trees at batch 25", largest)
+    theirs = [row["recursive / batch 1, theirs"] for row in table[1:4]]
+    said("tree-rnn", r"falls by more than (a quarter)")
+    assert max(map(number, theirs)) < 0.78
+    (percent,) = said("tree-rnn", r"batch 1 and 5, our recursion and iteration are within (\d+)%")
+    for batch in ("1", "5"):
+        ratio = number(gains["inference", batch]["recursive / iterative, ours"])
+        assert abs(ratio - 1) <= float(percent) / 100
+    table = rows("shapes", "balanced / linear, ours")
+    ours = [number(row["balanced / linear, ours"]) for row in table]
+    theirs = [number(row["balanced / linear, theirs"]) for row in table]
+    pattern = r"([\d.]+) to ([\d.]+) times, against ([\d.]+) to ([\d.]+) times in the paper"
+    assert_said("shapes", pattern, min(ours), max(ours), min(theirs), max(theirs))
+
+
+def test_what_is_said_of_devices_and_accuracy():
+    table = rows("placed", "two workers, ours")
+    one, two, workers = (
+        [number(row[f"{where}, ours"]) for row in table]
+        for where in ("one device", "two devices", "two workers")
+    )
+    slower = [there / here for there, here in zip(workers, one, strict=True)]
+    assert min(slower) + 1 >= 20 and max(slower) <= 145, slower
+    said("placed", r"a call takes (20) to (140) times as long")
+    pattern = r"takes at most ([\d.]+) times as long as on one device"
+    assert_said("placed", pattern, max(a / b for a, b in zip(two, one, strict=True)))
+    reached = {row["model"]: row for row in rows("accuracy", "epoch, ours")}
+    said("accuracy", r"a TreeLSTM reaches 93 % in less than (half) of the time")
+    assert number(reached["TreeLSTM"]["iterative / recursive, ours"]) > 2
+    figure_7 = rows("throughput", "recursive / unrolled, ours")[5]
+    assert (figure_7["model"], figure_7["batch"]) == ("RNTN", "25")
+    pattern = r"an RNTN trains ([\d.]+) times as fast by recursion at batch 25"
+    assert_said("accuracy", pattern, number(figure_7["recursive / iterative, ours"]))
