@@ -106,9 +106,7 @@ def test_data_of_any_size_is_short_and_says_how_large_it_is(name):
 
 def test_small_data_is_shown_as_it_is():
     tree = DependencyTree(["it", "works"], [1, -1])
-    assert repr(tree) == (
-        "DependencyTree(words=('it', 'works'), heads=(1, -1), upos=(), relations=(), sent_id='')"
-    )
+    assert repr(tree) == ("DependencyTree(words=('it', 'works'), heads=(1, -1))")
     assert repr(encode_dependencies(tree, Vocabulary(["it"]))) == (
         "EncodedTree(tokens=array([1, 2], dtype=int32), children=array([[ 1],\n       [-1]], "
         "dtype=int32), labels=array([-1, -1], dtype=int32))"

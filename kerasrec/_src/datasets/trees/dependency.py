@@ -54,7 +54,8 @@ class DependencyTree:
     metadata: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def __repr__(self) -> str:
-        return short_repr(self, {part.name: getattr(self, part.name) for part in fields(self)})
+        parts = {part.name: getattr(self, part.name) for part in fields(self)}
+        return short_repr(self, {name: part for name, part in parts.items() if part})
 
     def __post_init__(self) -> None:
         for name in ("words", "heads", *OPTIONAL_COLUMNS):
