@@ -71,7 +71,7 @@ def in_tree_layer(peer, mode):
 
 
 @pytest.mark.many
-@pytest.mark.parametrize(("mode", "num_to_gpu"), [("training", 33), ("inference", 16)])
+@pytest.mark.parametrize(("mode", "num_to_gpu"), [("training", 25), ("inference", 14)])
 def test_a_compiled_tree_layer_waits_for_whether_it_failed(mode, num_to_gpu):
     found = [one for one in in_tree_layer("kerasrec compiled", mode) if one.often == copies.OFTEN]
     to_host = [one for one in found if one.to_host]

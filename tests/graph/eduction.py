@@ -35,7 +35,8 @@ from kerasrec._src.graph.carried import (
 )
 from kerasrec._src.graph.fire import branch_chosen
 from kerasrec._src.graph.graph import FunctionGraphs
-from kerasrec._src.inspect.intensional import OPERATORS, intensional_program, is_call
+from kerasrec._src.inspect.intensional import intensional_program, is_call
+from kerasrec._src.ops.notation import OPERATORS
 
 Variable = tuple[str, int | None]
 

@@ -48,26 +48,8 @@ from kerasrec._src.graph import nodes
 from kerasrec._src.graph.fire import read_shared
 from kerasrec._src.graph.graph import FunctionGraph, FunctionGraphs
 from kerasrec._src.graph.values import Node, Value
+from kerasrec._src.ops.notation import OPERATORS
 
-OPERATORS: dict[str, ast.operator | ast.cmpop | ast.unaryop] = {
-    "AddV2": ast.Add(),
-    "Sub": ast.Sub(),
-    "Mul": ast.Mult(),
-    "RealDiv": ast.Div(),
-    "FloorDiv": ast.FloorDiv(),
-    "FloorMod": ast.Mod(),
-    "MatMul": ast.MatMult(),
-    "LogicalAnd": ast.BitAnd(),
-    "LogicalOr": ast.BitOr(),
-    "Less": ast.Lt(),
-    "LessEqual": ast.LtE(),
-    "Greater": ast.Gt(),
-    "GreaterEqual": ast.GtE(),
-    "Equal": ast.Eq(),
-    "NotEqual": ast.NotEq(),
-    "Neg": ast.USub(),
-    "LogicalNot": ast.Not(),
-}
 _WORDS = {"actuals", "case", "token", "entry", "around", "row", "rows", *keyword.kwlist}
 # Literals of these dtypes say no dtype.
 _PLAIN = (tf.int32, tf.float32, tf.bool, tf.string)

@@ -124,7 +124,7 @@ def test_what_is_no_pair_is_named(tmp_path, pair, message):
 def test_records_that_are_no_pairs_are_refused(tmp_path, monkeypatch):
     one, other, label = pairs(1)[0]
     both = [tree._replace(labels=np.array(label)) for tree in (one, other)]
-    monkeypatch.setattr(tree_files, "_pairs", lambda _: [both, both[:1]])
+    monkeypatch.setattr(tree_files, "_pairs", lambda *_: [both, both[:1]])
     write_tree_files([None], tmp_path / "pairs", 1, pairs=True)
     message = "record 1: its group has more or fewer trees than the index says"
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):

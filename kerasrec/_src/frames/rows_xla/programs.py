@@ -58,6 +58,7 @@ class XlaProgram:
         self._of_entry = schedule.graph.bodies[schedule.graph.entry].sweeps
         self.inputs = SharedInputs(schedule, sweeps, shared)
         self._sums: list[Sum] = []
+        self._names_of_sizes: list[str] = []
         self._run = _by_xla(self._compiled)
 
     def _compiled(
@@ -70,11 +71,14 @@ class XlaProgram:
         """Returns the arguments of the program.
 
         Args:
-            state: The sizes, and what the program needs of the one before.
+            state: The sizes of the buffers, and what the program needs of the one before.
             num_roots: The number of root tokens, an int32 scalar.
             given: For each sweep that the outside passes values to, these values, padded.
         """
         numbers = stacked([num_roots, *self.inputs.sizes.values()])
+        if not in_xla():  # There, XLA would no longer know the sizes.
+            self._names_of_sizes = list(state["sizes"])
+            state = {**state, "sizes": stacked(list(state["sizes"].values()))}
         return state, numbers, given, self.inputs.tensors
 
     def _store(self, state: State, numbers: tf.Tensor, shared: Tensors, **known: Any) -> Any:
@@ -82,7 +86,10 @@ class XlaProgram:
         num_roots, *sizes_of_tables = tf.unstack(numbers)
         sizes = dict(zip(self.inputs.sizes, sizes_of_tables, strict=True))
         known_shared = self.inputs.known(shared)
-        given = self.layout, Sizes(**state["sizes"]), num_roots, known_shared, sizes
+        of_buffers = state["sizes"]
+        if not isinstance(of_buffers, dict):
+            of_buffers = dict(zip(self._names_of_sizes, tf.unstack(of_buffers), strict=True))
+        given = self.layout, Sizes(**of_buffers), num_roots, known_shared, sizes
         return self.store_type(*given, **known)
 
     def _run_sweeps(self, store: MaskedStore, given: dict[int, Any]) -> State:
