@@ -1,4 +1,8 @@
-"""The whole compiler in one function; docs/compiler.md follows a program through it."""
+"""The compiler's stages for graphs in one function; docs/compiler.md follows a program through it.
+
+Schedules are built when an engine first needs them (`engine/program.py`), and emitted when
+TensorFlow traces a run (`engine/executable.py`).
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,7 @@ from kerasrec._src.transform.tag import tag
 def compile_function(
     function: Traceable, signature: Signature, options: Options
 ) -> ConcreteFunction:
-    """Takes a function through all stages; each returns a value that can be printed."""
+    """Takes a function through all stages for graphs; each returns a value that can be printed."""
     options = options.alone()
     if op_callbacks():  # Only waves run the ops that debugging tools add.
         options.engine = "auto"

@@ -138,6 +138,8 @@ class Is(enum.Flag):
 class Xla(enum.Enum):
     """Where XLA gives the results of TensorFlow's own kernels, with the formulas of `xla.py`.
 
+    With EVERYWHERE, the engine "scalar" runs an op, too, not only "compiled".
+
     XLA compiles far more ops. These have the same results for each token, even for infinities and
     NaN. They also terminate on any numbers: programs for XLA compute all branches and choose one,
     so ops also run on the numbers of a branch that was not chosen.
@@ -224,7 +226,8 @@ class Op:
         ragged: What it does with ragged rows.
         reduction: How TensorFlow reduces ragged rows in the same way.
         formula: How XLA is made to compute it; None if it needs no help.
-        dtypes: If XLA gives the same results only in some dtypes, these; for a cast, of floats.
+        dtypes: If XLA gives the same results only in some dtypes, these; for a cast, of floats. The
+            engine "scalar", which `auto` may choose, keeps to them; "compiled" does not.
     """
 
     axes: Rule | None = None
