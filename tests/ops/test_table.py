@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from kerasrec._src.ops.axes import MIXED, SUMMED
 from kerasrec._src.ops.shapes import OpenSize, entries_of
-from kerasrec._src.ops.table import _ROWS, OPS, Is, facts_of, has, places_after
+from kerasrec._src.ops.table import _ROWS, OPS, Is, has, op_named, places_after
 from kerasrec._src.ops.views import cuts_of
 
 
@@ -25,7 +25,7 @@ def test_ops_exist_and_have_one_row_each():
 def test_all_draws_from_a_seed_are_listed():
     definitions = tf.compat.v1.GraphDef()
     for name in dir(tf.raw_ops):
-        if name.startswith("Stateless") and facts_of(name).holds is None:
+        if name.startswith("Stateless") and op_named(name).holds is None:
             definitions.node.add(op=name, name=name)
     meta = tf.compat.v1.train.export_meta_graph(graph_def=definitions, graph=tf.Graph())
     draws = {
@@ -38,7 +38,7 @@ def test_all_draws_from_a_seed_are_listed():
 
 def test_an_op_that_is_not_listed_mixes_tokens_if_their_axis_has_moved():
     lrn = op_of(tf.nn.lrn, [None, 2, 2, 2])
-    assert facts_of(lrn.type).axes is None and not has(lrn.type, ~Is.NOTHING)
+    assert op_named(lrn.type).axes is None and not has(lrn.type, ~Is.NOTHING)
     assert places_after(lrn, [0]) == [None]
     assert places_after(lrn, [1]) == [MIXED]
 

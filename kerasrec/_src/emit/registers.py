@@ -25,7 +25,7 @@ from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.graph.nodes import Check, Collect, Enter
 from kerasrec._src.graph.types import Kind
 from kerasrec._src.graph.values import Each, Value
-from kerasrec._src.ops.table import Is, Ragged, facts_of, has
+from kerasrec._src.ops.table import Is, Ragged, has, op_named
 from kerasrec._src.row_ids import row_ids
 from kerasrec._src.schedule import instructions
 from kerasrec._src.schedule.instructions import Instruction, Item, Reduce, Send
@@ -90,7 +90,7 @@ class Registers:
     def _inputs(self, instruction: instructions.Fire) -> Tensors:
         """The inputs of an op; for a sum, SHARED ones pass through `apart` first."""
         tensors = self.all(instruction.inputs)
-        if not has(instruction.node.op, Is.SUM):
+        if not has(instruction.node.op, Is.ADDING):
             return tensors
         pairs = zip(instruction.inputs, tensors, strict=True)
         return [apart([tensor])[0] if value.is_shared else tensor for value, tensor in pairs]
@@ -189,7 +189,7 @@ class Registers:
 
     def _run_fire(self, instruction: instructions.Fire) -> None:
         tensors = fire(instruction.node, self._inputs(instruction), has_gradient=False)
-        if facts_of(instruction.node.op).ragged is Ragged.PADS:
+        if op_named(instruction.node.op).ragged is Ragged.PADS:
             # In a branch that no token takes, there are no rows; the result gets one column, so
             # that later ops have something to read.
             tensors = list(map(without_rows, tensors))

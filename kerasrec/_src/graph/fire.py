@@ -13,7 +13,7 @@ from kerasrec._src.graph.nodes import Computed, Effect, Primitive, Shared
 from kerasrec._src.graph.types import Kind, Type
 from kerasrec._src.graph.values import Node
 from kerasrec._src.half_precision import in_float32
-from kerasrec._src.ops.table import Holds, Is, adds_halves, facts_of
+from kerasrec._src.ops.table import Holds, Is, adds_halves, op_named
 from kerasrec._src.ops.xla import OUTSIDE, opaque
 from kerasrec._src.private import OF_GRADIENTS
 
@@ -59,16 +59,16 @@ def fire_in_xla(
         inputs: Tensors for its inputs, in order.
         may_merge: Whether XLA may merge the op with others if no digit is lost.
     """
-    facts = facts_of(node.op)
+    op = op_named(node.op)
 
     def kernel(*inputs: tf.Tensor) -> tf.Tensor:
         return fire(node, inputs, has_gradient=False)[0]
 
-    if facts.formula:
-        found = [facts.formula(kernel, *inputs)]
+    if op.formula:
+        found = [op.formula(kernel, *inputs)]
     else:
         found = fire(node, inputs, has_gradient=False)
-    if node.is_constant or (may_merge and not facts.facts & Is.OVERFLOWING):
+    if node.is_constant or (may_merge and not op.facts & Is.OVERFLOWING):
         return found
     return [opaque(tensor) if tensor.dtype.is_floating else tensor for tensor in found]
 
@@ -101,7 +101,7 @@ def _run_if_any(
     handles = {
         place: inputs[place]
         for place, item in enumerate(node.types)
-        if item.dtype == tf.resource and facts_of(node.op).holds is Holds.TURN
+        if item.dtype == tf.resource and op_named(node.op).holds is Holds.TURN
     }
     types = [item for place, item in enumerate(node.types) if place not in handles]
     if not tokens or not all(map(_is_known_of_none, types)):
@@ -143,7 +143,7 @@ def on_device_of(node: Computed | Effect) -> contextlib.AbstractContextManager[o
 
 def _scope_of_line(node: Computed | Effect) -> contextlib.AbstractContextManager[object]:
     """Returns a name scope with the line of an op that may fail, for TensorFlow's error."""
-    may_fail = node.function is not None or facts_of(node.op).fails in OUTSIDE
+    may_fail = node.function is not None or op_named(node.op).fails in OUTSIDE
     if not may_fail or node.source is None:
         return contextlib.nullcontext()
     return tf.name_scope(scope_of_line(str(node.source)))

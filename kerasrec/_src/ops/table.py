@@ -62,11 +62,11 @@ class Is(enum.Flag):
         CLAMPED: XLA moves what it takes if it begins outside of its input.
         PRODUCT: It multiplies matrices.
         QUOTIENT: It divides; a quotient of two counts is how many there are for each token.
-        SUM: It adds its inputs.
-        DIFFERENCE: It subtracts one input from another.
+        ADDING: It adds its inputs.
+        SUBTRACTING: It subtracts one input from another.
         FILLING: It fills a shape with a number.
         STOPPING: No gradient passes it.
-        AVERAGE: Its result depends on how many zeros there are.
+        COUNTS_ZEROS: Its result depends on how many zeros there are.
         OF_VARIABLE: It takes rows of a variable by their places.
         SETTING: It puts an item into a list.
         STACKING: It makes a tensor of a list.
@@ -115,11 +115,11 @@ class Is(enum.Flag):
     CLAMPED = enum.auto()
     PRODUCT = enum.auto()
     QUOTIENT = enum.auto()
-    SUM = enum.auto()
-    DIFFERENCE = enum.auto()
+    ADDING = enum.auto()
+    SUBTRACTING = enum.auto()
     FILLING = enum.auto()
     STOPPING = enum.auto()
-    AVERAGE = enum.auto()
+    COUNTS_ZEROS = enum.auto()
     OF_VARIABLE = enum.auto()
     SETTING = enum.auto()
     STACKING = enum.auto()
@@ -299,10 +299,10 @@ _ROWS: dict[str, Op] = {
     "Erf": Op(each, xla=_ALL, dtypes=frozenset({tf.float32})),
     "StopGradient": Op(each, Is.STOPPING, _ALL),
     "Maximum": Op(each, Is.SAME_IDS, _ALL, formula=xla.larger),
-    "Add AddN AddV2": Op(each, Is.SLOPE_ONE | Is.SUM, _ALL),
+    "Add AddN AddV2": Op(each, Is.SLOPE_ONE | Is.ADDING, _ALL),
     "Cast": Op(each, _CASTS, _ALL, formula=xla.cast, dtypes=_CAST_FROM_FLOATS),
     "Neg": Op(each, Is.SLOPE_ONE, _ALL),
-    "Sub": Op(each, Is.SLOPE_ONE | Is.DIFFERENCE, _ALL),
+    "Sub": Op(each, Is.SLOPE_ONE | Is.SUBTRACTING, _ALL),
     "Identity": Op(each, _MOVED | Is.PASSING | Is.SAME_NUMBERS, _ALL),
     "Exp Log Reciprocal Rsqrt Sqrt": Op(each, Is.OVERFLOWING, _ALL),
     "RealDiv": Op(each, Is.OVERFLOWING | Is.QUOTIENT, _ALL),
@@ -319,9 +319,9 @@ _ROWS: dict[str, Op] = {
     "All": Op(axes.reduces(MIXED), Is.CONJUNCTION, _ALL),
     "Any": Op(axes.reduces(MIXED), xla=_ALL),
     "Max Min": Op(axes.reduces(MIXED), Is.ACROSS_ROWS, _ALL, formula=xla.extreme),
-    "Prod": Op(axes.reduces(MIXED), Is.AVERAGE | Is.TOTAL, _ALL),
+    "Prod": Op(axes.reduces(MIXED), Is.COUNTS_ZEROS | Is.TOTAL, _ALL),
     "Sum": Op(axes.sums, Is.SUMMING | Is.SLOPE_ONE | Is.WIDENED | Is.TOTAL, _ALL, formula=xla.sums),
-    "Mean": Op(axes.averages, Is.AVERAGING | Is.AVERAGE | Is.TOTAL, _BLOCKS),
+    "Mean": Op(axes.averages, Is.AVERAGING | Is.COUNTS_ZEROS | Is.TOTAL, _BLOCKS),
     "ArgMax": Op(axes.reduces(MIXED), xla=_BLOCKS, formula=xla.place_of_largest),
     "ArgMin": Op(axes.reduces(MIXED), xla=_BLOCKS, formula=xla.place_of_smallest),
     "EuclideanNorm": Op(axes.reduces(MIXED), Is.TOTAL),
@@ -480,14 +480,14 @@ OPS = {name: op for names, op in _ROWS.items() for name in names.split()}
 _UNKNOWN, _OF_LIST = Op(), Op(axes.of_list)
 
 
-def facts_of(name: str) -> Op:
+def op_named(name: str) -> Op:
     """Returns what is known of an op of this name; of a node of another kind, nothing is."""
     return OPS.get(name) or (_OF_LIST if name.startswith("TensorList") else _UNKNOWN)
 
 
 def has(name: str, fact: Is) -> bool:
     """Whether one of some facts holds for an op."""
-    return bool(facts_of(name).facts & fact)
+    return bool(op_named(name).facts & fact)
 
 
 CALL = "PartitionedCall"
@@ -528,7 +528,7 @@ def places_after(operation: tf.Operation, given: Axes) -> Sequence[Place]:
         operation: An op.
         given: The places of the axis in its inputs.
     """
-    rule, count = facts_of(operation.type).axes, len(operation.outputs)
+    rule, count = op_named(operation.type).axes, len(operation.outputs)
     if rule is axes.counts:
         return [MIXED] * count
     if all(axis is None for axis in given):
@@ -550,7 +550,7 @@ def adds_halves(operation: tf.Operation) -> bool:
         return False
     if not has(operation.type, Is.WIDENED):
         return False
-    rule = facts_of(operation.type).axes
+    rule = op_named(operation.type).axes
     if rule is None or rule is axes.along_first:
         return True
     place = rule(operation, [0] * len(operation.inputs))

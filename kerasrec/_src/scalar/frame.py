@@ -14,7 +14,7 @@ from kerasrec._src.graph.graph import Body, CallSite, TaggedGraph, present
 from kerasrec._src.graph.nodes import Broadcast, Merge, Result, Switch
 from kerasrec._src.graph.nodes import Call as CallNode
 from kerasrec._src.graph.values import Branch, Node, Region, Value
-from kerasrec._src.ops.table import facts_of
+from kerasrec._src.ops.table import op_named
 from kerasrec._src.scalar.ops import fault_of
 from kerasrec._src.schedule.tails import tail_calls
 
@@ -218,7 +218,7 @@ class TokenValues:
     def faults(self, body: Body) -> Iterator[tuple[str, tf.Tensor]]:
         """For nodes of the body that may fail, the message, and whether one fails, bool `[1]`."""
         for node in body.sweeps[0].nodes:
-            fails = facts_of(node.op).fails
+            fails = op_named(node.op).fails
             if fails is not None:
                 where = fails.where([self.get(value) for value in node.inputs])
                 if where is not None:

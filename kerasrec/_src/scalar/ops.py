@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kerasrec._src.graph.graph import Body, TaggedGraph
 from kerasrec._src.graph.nodes import Check, Computed, Effect, operations
 from kerasrec._src.graph.values import Each, Node
-from kerasrec._src.ops.table import DTYPES, Is, Xla, facts_of, has
+from kerasrec._src.ops.table import DTYPES, Is, Xla, has, op_named
 from kerasrec._src.ops.views import gathers_rows
 from kerasrec._src.ops.xla import Fails
 
@@ -54,7 +54,7 @@ def gradient_obstacles(graph: TaggedGraph) -> list[str]:
 
 def fault_of(node: Node) -> str:
     """The message for an op that fails where XLA goes on."""
-    fails = facts_of(node.op).fails
+    fails = op_named(node.op).fails
     if fails is Fails.ROW_OUTSIDE:
         (rows, *_) = node.inputs[0].type.shape or (None,)
         known = "" if rows is None else f"[0, {rows}), the rows of "
@@ -68,14 +68,14 @@ def fault_of(node: Node) -> str:
 
 def _is_sound(node: Node) -> bool:
     """Whether XLA's result is known to be that of TensorFlow's own kernel."""
-    facts, read = facts_of(node.op), {value.type.dtype for value in node.inputs}
+    op, read = op_named(node.op), {value.type.dtype for value in node.inputs}
     made = {kind.dtype for kind in node.types}
-    if facts.xla is not Xla.EVERYWHERE or not read | made <= DTYPES:
+    if op.xla is not Xla.EVERYWHERE or not read | made <= DTYPES:
         return False
     casts_others = has(node.op, Is.CASTING) and not node.inputs[0].type.dtype.is_floating
-    if facts.dtypes and node.types[0].dtype not in facts.dtypes and not casts_others:
+    if op.dtypes and node.types[0].dtype not in op.dtypes and not casts_others:
         return False
-    if facts.fails is Fails.ROW_OUTSIDE:  # Bounds can be checked for a table that all tokens share.
+    if op.fails is Fails.ROW_OUTSIDE:  # Bounds can be checked for a table that all tokens share.
         return node.inputs[0].is_shared and gathers_rows(*operations([node]))
     return True
 

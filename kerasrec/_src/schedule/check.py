@@ -248,7 +248,9 @@ def parts_stay_together(schedule: Schedule) -> Iterator[str]:
 
 def _adds_sums(fire: Fire) -> bool:
     """Whether an op adds up sums over tokens."""
-    return has(fire.node.op, Is.SUM) and all(value.type.kind is Kind.WAVE for value in fire.inputs)
+    return has(fire.node.op, Is.ADDING) and all(
+        value.type.kind is Kind.WAVE for value in fire.inputs
+    )
 
 
 def shared_values_are_known(schedule: Schedule) -> Iterator[str]:

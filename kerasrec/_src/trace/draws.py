@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 
 from kerasrec._src.graph.types import Kind
-from kerasrec._src.ops.table import Draw, Is, facts_of, has
+from kerasrec._src.ops.table import Draw, Is, has, op_named
 from kerasrec._src.trace.functions import is_call, with_held
 from kerasrec._src.trace.op_outputs import begins_with_count
 
@@ -32,7 +32,7 @@ _BITS = {tf.float16: 11, tf.bfloat16: 8, tf.float32: 24, tf.float64: 53}
 def hold_draws(operations: Sequence[tf.Operation]) -> bool:
     """Whether an op of a graph calls a `tf.function` that draws in a way listed here."""
     calls = [operation for operation in operations if is_call(operation.type)]
-    return any(facts_of(node.op).draw for node in with_held(calls))
+    return any(op_named(node.op).draw for node in with_held(calls))
 
 
 def repeats_draw(operation: tf.Operation) -> bool:
@@ -41,7 +41,7 @@ def repeats_draw(operation: tf.Operation) -> bool:
     A gradient may have such an op to draw again what the value has drawn.
     """
     found = with_held([operation]) if is_call(operation.type) else [operation.node_def]
-    return any(facts_of(node.op).draw and has(node.op, Is.SEEDED) for node in found)
+    return any(op_named(node.op).draw and has(node.op, Is.SEEDED) for node in found)
 
 
 def is_draw_of_tokens(operation: tf.Operation, kind: Callable[[tf.Tensor], Kind]) -> bool:
@@ -54,7 +54,7 @@ def is_draw_of_tokens(operation: tf.Operation, kind: Callable[[tf.Tensor], Kind]
         operation: Any op.
         kind: Returns the kind of a tensor.
     """
-    if facts_of(operation.type).draw is None:
+    if op_named(operation.type).draw is None:
         return False
     (output,) = operation.outputs
     shape, *others = operation.inputs
@@ -104,7 +104,7 @@ def drawn(operation: tf.Operation, seed: tf.Tensor, key: tf.Tensor) -> tf.Tensor
         steps = tf.reshape(_steps(size, block * size), shape)
         return _splitmix(tf.reshape(state, [-1] + [1] * len(shape)) + steps)
 
-    return _DRAWS[facts_of(operation.type).draw](words, operation)
+    return _DRAWS[op_named(operation.type).draw](words, operation)
 
 
 _Words = Callable[[int], tf.Tensor]

@@ -28,8 +28,8 @@ from kerasrec._src.ops.table import (
     Holds,
     Is,
     does_nothing,
-    facts_of,
     has,
+    op_named,
 )
 from kerasrec._src.trace.functions import (
     definitions,
@@ -74,7 +74,7 @@ def stays_unread(node: Primitive) -> bool:
 
     What fails for a NaN does not: there is a CHECK besides.
     """
-    return node.has_effect or facts_of(node.op).effect in _EFFECTS - {Effect.CHECKS_NUMBERS}
+    return node.has_effect or op_named(node.op).effect in _EFFECTS - {Effect.CHECKS_NUMBERS}
 
 
 def calls_an_effect(operation: tf.Operation) -> bool:
@@ -94,12 +94,12 @@ def asserts_something(operations: Sequence[tf.Operation]) -> bool:
 
 def checks_numerics(operation: tf.Operation) -> bool:
     """Whether an op fails for a NaN or an infinity in its input."""
-    return facts_of(operation.type).effect is Effect.CHECKS_NUMBERS
+    return op_named(operation.type).effect is Effect.CHECKS_NUMBERS
 
 
 def dumps(operation: tf.Operation) -> bool:
     """Whether a debugging tool of TensorFlow has put an op here that writes its input to a file."""
-    return facts_of(operation.type).effect is Effect.DUMPS
+    return op_named(operation.type).effect is Effect.DUMPS
 
 
 def watched_by(operation: tf.Operation) -> tf.Tensor | None:
@@ -121,8 +121,8 @@ def assertion_of(operation: tf.Operation) -> Assertion | None:
     if _asserts(operation.type):
         condition, *data = operation.inputs
         return Assertion(condition, data, operation.get_attr("summarize"))
-    facts = facts_of(operation.type)
-    if facts.holds is not Holds.TWO_BRANCHES or not operation.op_def.is_stateful:
+    op = op_named(operation.type)
+    if op.holds is not Holds.TWO_BRANCHES or not operation.op_def.is_stateful:
         return None
     bodies = function_bodies(operation)
     branch = bodies[operation.get_attr("else_branch").name]
@@ -149,7 +149,7 @@ def is_state_of_a_seed(variable: tf.Variable | None) -> bool:
 
 
 def _asserts(name: str) -> bool:
-    return facts_of(name).effect is Effect.ASSERTS
+    return op_named(name).effect is Effect.ASSERTS
 
 
 def _is_stateful_call(operation: tf.Operation) -> bool:
@@ -208,7 +208,7 @@ def check_effects_read_tokens(name: str, nodes: Iterable[Node]) -> None:
 
 def _is_or_holds(operation: tf.Operation, effects: Collection[Effect]) -> bool:
     held = (node.op for body in definitions_held([operation]) for node in body.node_def)
-    return any(facts_of(name).effect in effects for name in (operation.type, *held))
+    return any(op_named(name).effect in effects for name in (operation.type, *held))
 
 
 def _allows(definition: tf.compat.v1.OpDef) -> bool:
@@ -217,5 +217,5 @@ def _allows(definition: tf.compat.v1.OpDef) -> bool:
         and len(definition.output_arg) > 0
         and all(item.type != tf.resource.as_datatype_enum for item in definition.input_arg)
     )
-    facts = facts_of(definition.name)
-    return is_plain or facts.effect is not None or facts.holds is not None
+    op = op_named(definition.name)
+    return is_plain or op.effect is not None or op.holds is not None

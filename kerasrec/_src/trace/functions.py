@@ -18,7 +18,7 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec._src.graph.fire import copy_of
-from kerasrec._src.ops.table import Holds, Is, facts_of, has, is_given
+from kerasrec._src.ops.table import Holds, Is, has, is_given, op_named
 from kerasrec._src.private import (
     copy_gradient,
     copy_held_function,
@@ -30,17 +30,17 @@ from kerasrec._src.trace.custom_gradient import Differentiated, custom_gradient
 
 def is_call(name: str) -> bool:
     """Whether an op calls a function."""
-    return facts_of(name).holds is Holds.CALLEE
+    return op_named(name).holds is Holds.CALLEE
 
 
 def is_loop(name: str) -> bool:
     """Whether an op is a loop."""
-    return facts_of(name).holds is Holds.TURN
+    return op_named(name).holds is Holds.TURN
 
 
 def is_control_flow(name: str) -> bool:
     """Whether an op is a loop or a conditional."""
-    return facts_of(name).holds not in (None, Holds.CALLEE)
+    return op_named(name).holds not in (None, Holds.CALLEE)
 
 
 def held_functions(node_def: tf.compat.v1.NodeDef) -> set[str]:

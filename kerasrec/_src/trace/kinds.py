@@ -16,7 +16,7 @@ import tensorflow as tf
 
 from kerasrec._src.errors import TraceError
 from kerasrec._src.graph.types import Kind
-from kerasrec._src.ops.table import Holds, Is, Ragged, facts_of, has, is_given
+from kerasrec._src.ops.table import Holds, Is, Ragged, has, is_given, op_named
 from kerasrec._src.ops.views import has_open_rows
 from kerasrec._src.private import graph_held
 from kerasrec._src.trace.functions import is_loop
@@ -97,7 +97,7 @@ class KindFinder:
             tensor = next((item for item in operation.inputs if self.known(item).is_mixed), tensor)
         if not operation or not operation.inputs:
             return None
-        return None if facts_of(operation.type).ragged in _MAKE_ROWS else operation
+        return None if op_named(operation.type).ragged in _MAKE_ROWS else operation
 
     def _outputs_of(self, operation: tf.Operation) -> Sequence[Known]:
         """Returns what is known of the outputs of an op."""
@@ -129,7 +129,7 @@ class KindFinder:
 
         Entries of ragged rows are not followed into such functions.
         """
-        if facts_of(operation.type).holds is None:
+        if op_named(operation.type).holds is None:
             return None
         if not all(map(_is_followed, operation.inputs, inputs)):
             return None
@@ -198,7 +198,7 @@ def outputs_of_held(operation: tf.Operation, given: Sequence[Known], find: Find)
         given: What is known of its inputs.
         find: Follows tokens through a function.
     """
-    holds = facts_of(operation.type).holds
+    holds = op_named(operation.type).holds
     if holds is Holds.TURN:
         return _outputs_of_loop(operation, given, find)
     names = holds.value if holds else ()

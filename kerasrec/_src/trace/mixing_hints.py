@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from kerasrec._src.ops.table import Ragged, facts_of
+from kerasrec._src.ops.table import Ragged, op_named
 from kerasrec._src.trace.op_outputs import averages_open_axis
 
 _TOKEN_AXIS = (
@@ -68,7 +68,7 @@ _OF_ROWS: dict[Ragged | None, str] = {
 
 def has_hint(operation: tf.Operation) -> bool:
     """Whether there is a hint for an op on ragged rows."""
-    return facts_of(operation.type).ragged in _OF_ROWS
+    return op_named(operation.type).ragged in _OF_ROWS
 
 
 def hint_for(operation: tf.Operation | None, is_of_other_rows: bool) -> str:
@@ -86,5 +86,5 @@ def hint_for(operation: tf.Operation | None, is_of_other_rows: bool) -> str:
     if operation and averages_open_axis(operation):
         return _PADDING
     if operation and has_hint(operation):
-        return _OF_ROWS[facts_of(operation.type).ragged]
+        return _OF_ROWS[op_named(operation.type).ragged]
     return _OTHER_ROWS if is_of_other_rows else _TOKEN_AXIS

@@ -28,7 +28,7 @@ import tensorflow as tf
 from kerasrec._src.graph.types import Kind
 from kerasrec._src.ops.axes import Axes, Lost, Place
 from kerasrec._src.ops.shapes import OpenSize, entries_of, entries_taken
-from kerasrec._src.ops.table import Is, Ragged, facts_of, has, is_given, places_after
+from kerasrec._src.ops.table import Is, Ragged, has, is_given, op_named, places_after
 from kerasrec._src.ops.views import has_open_rows, static_value
 from kerasrec._src.trace.functions import held_functions
 from kerasrec._src.trace.known import Entries, Known, Size
@@ -45,7 +45,7 @@ def outputs_of_op(
         leads_back: Whether it makes one value per token from rows.
         is_trial: Whether return types are being tried, so that ranks may be wrong.
     """
-    count, facts = len(operation.outputs), facts_of(operation.type)
+    count, op = len(operation.outputs), op_named(operation.type)
     sizes = _sizes_after(operation, inputs)
     places: Sequence[Place] = [None] * count
     entries: Sequence[Entries | None] = [None] * count
@@ -55,7 +55,7 @@ def outputs_of_op(
             entries = [Entries(is_total=True)] * count
     else:
         axes = [item.axis for item in inputs]
-        depends_on_ranks = facts.is_elementwise or has(operation.type, Is.RESHAPING)
+        depends_on_ranks = op.is_elementwise or has(operation.type, Is.RESHAPING)
         if not (is_trial and depends_on_ranks and not any(axes)):
             places = places_after(operation, axes)
         is_mixed = _mixes_tokens(operation, inputs, places) or _has_count_as_value(
@@ -107,7 +107,7 @@ def _mixes_tokens(
     """
     if any(isinstance(place, Lost) for place in places):
         return True
-    by_number = facts_of(operation.type).by_number
+    by_number = op_named(operation.type).by_number
     if by_number:
         is_mixed = any(item.is_mixed for item in inputs[: by_number.num_values])
         return is_mixed or _goes_by_other_numbers(operation, inputs, by_number.numbers)
@@ -164,7 +164,7 @@ def averages_open_axis(operation: tf.Operation) -> bool:
     Padded rows have such an axis. It is as long as the longest row of the tokens that run together,
     so the result depends on them, whatever rows are padded with. A sum does not if it is zeros.
     """
-    if not has(operation.type, Is.AVERAGE):
+    if not has(operation.type, Is.COUNTS_ZEROS):
         return False
     axes, shape = static_value(operation.inputs[1]), operation.inputs[0].shape
     if axes is None or shape.rank is None:
@@ -177,9 +177,9 @@ def _is_padded(tensor: tf.Tensor) -> bool:
     pending, seen = [tensor.op], set()
     while pending:
         operation = pending.pop()
-        if facts_of(operation.type).ragged is Ragged.PADS:
+        if op_named(operation.type).ragged is Ragged.PADS:
             return True
-        if facts_of(operation.type).is_elementwise and operation not in seen:
+        if op_named(operation.type).is_elementwise and operation not in seen:
             seen.add(operation)
             pending += [source.op for source in operation.inputs]
     return False
@@ -211,7 +211,7 @@ def _is_of_single_tokens(operation: tf.Operation, inputs: Sequence[Known]) -> bo
 
 def _is_of_one_token(operation: tf.Operation, inputs: Sequence[Known]) -> bool:
     """Whether an op computes only from elements for one token, and not from a list of elements."""
-    if facts_of(operation.type).is_of_list or not any(item.is_single for item in inputs):
+    if op_named(operation.type).is_of_list or not any(item.is_single for item in inputs):
         return False
     return all(item.is_single or item.kind is Kind.SHARED for item in inputs)
 
@@ -242,7 +242,7 @@ def _sizes_after(operation: tf.Operation, inputs: Sequence[Known]) -> Sequence[S
     is_quotient = has(kind, Is.QUOTIENT) and all(is_count)
     depends = (
         (is_size and inputs[0].axis is not None)
-        or (facts_of(kind).is_elementwise and any(is_count) and not is_quotient)
+        or (op_named(kind).is_elementwise and any(is_count) and not is_quotient)
         or (has(kind, Is.REARRANGING) and is_count[0])
         or (has(kind, Is.FILLING) and is_count[1])
     )
@@ -259,7 +259,7 @@ def _has_count_as_value(operation: tf.Operation, inputs: Sequence[Known], size: 
     """
     output = operation.outputs[0]
     # A count plus or minus something is not the size of a tensor that these tokens have.
-    is_sum = has(operation.type, Is.SUM | Is.DIFFERENCE) and output.shape.rank == 0
+    is_sum = has(operation.type, Is.ADDING | Is.SUBTRACTING) and output.shape.rank == 0
     is_value = has_open_rows(output) or any(item.is_single for item in inputs)
     return (is_sum and not size.is_of_other_axes) or (size.is_count and is_value)
 
@@ -280,15 +280,15 @@ def _has_rows(tensor: tf.Tensor, kind: Callable[[tf.Tensor], Kind]) -> bool:
     if kind(tensor) is Kind.TOKEN:
         return True
     alike = [source for source in tensor.op.inputs if source.shape.rank == tensor.shape.rank]
-    is_elementwise = facts_of(tensor.op.type).is_elementwise
+    is_elementwise = op_named(tensor.op.type).is_elementwise
     return is_elementwise and any(_has_rows(source, kind) for source in alike)
 
 
 def _after_shape(operation: tf.Operation, sizes: Sequence[Size]) -> Sequence[Size]:
     """Returns what is known of the sizes that an op computes from a shape with a token axis."""
-    facts, outputs, place = facts_of(operation.type), operation.outputs, sizes[0].count_at
+    op, outputs, place = op_named(operation.type), operation.outputs, sizes[0].count_at
     count, other = Size(is_count=True), Size(is_of_other_axes=True)
-    if facts.is_elementwise and outputs[0].shape == operation.inputs[0].shape:
+    if op.is_elementwise and outputs[0].shape == operation.inputs[0].shape:
         return [next(size for size in sizes if size.count_at is not None)]
     if place is None:
         return [Size()] * len(outputs)
@@ -312,15 +312,15 @@ def _entries_after(operation: tf.Operation, inputs: Sequence[Known]) -> Sequence
         inputs: What is known of its inputs.
     """
     outputs, given = operation.outputs, [item.entries for item in inputs]
-    facts = facts_of(operation.type)
-    if facts.ragged is Ragged.LOOKS_UP:
+    op = op_named(operation.type)
+    if op.ragged is Ragged.LOOKS_UP:
         return [*[None] * (len(outputs) - 1), given[-2] or Entries(axis=0)]
-    if facts.ragged is Ragged.FROM_LIST:
+    if op.ragged is Ragged.FROM_LIST:
         return [*[None] * (len(outputs) - 1), Entries(axis=0)]
-    if facts.ragged is Ragged.MAKES_RANGES:
+    if op.ragged is Ragged.MAKES_RANGES:
         return [None, Entries(axis=0, crosses_rows=any(item.kind is Kind.WAVE for item in inputs))]
     is_gather = has(operation.type, Is.GATHERING)
-    indices = facts_of(operation.inputs[1].op.type) if is_gather else None
+    indices = op_named(operation.inputs[1].op.type) if is_gather else None
     if indices and indices.ragged is Ragged.MAKES_RANGES:
         return [given[0]]  # rows[:, 1:]
     if _reads_all(operation, inputs):
@@ -330,7 +330,7 @@ def _entries_after(operation: tf.Operation, inputs: Sequence[Known]) -> Sequence
     if has(operation.type, Is.SIZES):
         return [item and Entries(is_size=True) for item in given]
     # Other inputs are places and sizes, which may depend on all entries.
-    read = given if facts.is_elementwise else given[:1]
+    read = given if op.is_elementwise else given[:1]
     is_total = any(item.is_total for item in read if item)
     if any(item.kind is not Kind.SHARED and not item.entries for item in inputs):
         return [Entries(is_total=True) if is_total else None] * len(outputs)
@@ -345,7 +345,7 @@ def _of_entries(operation: tf.Operation, given: Sequence[Entries | None]) -> Ite
     places = places_after(operation, axes)
     crosses = _crosses_rows(operation, axes, places)
     known = [item for item in given if item]
-    is_elementwise = facts_of(operation.type).is_elementwise
+    is_elementwise = op_named(operation.type).is_elementwise
     for output, place in zip(operation.outputs, places, strict=True):
         moved = _moved(place)
         has_axis = moved is not None or _has_open_axis(output)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from kerasrec._src.ops.table import Holds, Is, facts_of, has, source_of_passed
+from kerasrec._src.ops.table import Holds, Is, has, op_named, source_of_passed
 from kerasrec._src.private import unseen_by_op_callbacks
 from kerasrec._src.trace.effects import assertion_of
 from kerasrec._src.trace.numbering import Step, step_of
@@ -130,7 +130,7 @@ def of_meeting(specs: Sequence[Spec]) -> RowTrace | None:
 
 def may_choose(operation: tf.Operation) -> bool:
     """Whether an op may be the one that chooses what is repeated where rows meet something."""
-    is_conditional = facts_of(operation.type).holds is Holds.TWO_BRANCHES
+    is_conditional = op_named(operation.type).holds is Holds.TWO_BRANCHES
     return is_conditional and not operation.op_def.is_stateful
 
 

@@ -30,7 +30,7 @@ from kerasrec._src.ops.shapes import (
     lengths_of_splits,
     moves_of_bound,
 )
-from kerasrec._src.ops.table import Is, Ragged, facts_of, has
+from kerasrec._src.ops.table import Is, Ragged, has, op_named
 from kerasrec._src.ops.views import compared_as_equal, cut_of_rows, is_log_of_sum
 from kerasrec._src.trace.known import Known
 from kerasrec._src.trace.numbering import Numbering
@@ -143,7 +143,7 @@ class RowsFinder:
         """
         if may_choose(operation):
             self._learn_meeting(operation, known)
-        elif facts_of(operation.type).ragged is Ragged.REDUCES and begins_with_count(
+        elif op_named(operation.type).ragged is Ragged.REDUCES and begins_with_count(
             operation.inputs[2], lambda tensor: known[tensor.name].kind
         ):
             number = self._numbering.number(operation.inputs[2])
@@ -258,7 +258,7 @@ class RowsFinder:
             return None if splits is None else partial(_number_of_rows, splits, output.dtype)
         if is_log_of_sum(operation):
             return partial(_log_of_sum, operation)
-        ragged = facts_of(operation.type).ragged
+        ragged = op_named(operation.type).ragged
         if ragged not in _REDUCING or not self.leads_back(operation):
             return None
         if ragged is Ragged.REDUCES and self.counts_rows(operation.inputs[2].op):
@@ -279,8 +279,8 @@ class RowsFinder:
         given = list(operation.inputs)
         has_value = [_has_value_for_each_token(tensor, known) for tensor in given]
         are_shared = [known[tensor.name].kind is Kind.SHARED for tensor in given]
-        facts = facts_of(operation.type)
-        match facts.ragged:
+        op = op_named(operation.type)
+        match op.ragged:
             case Ragged.MAKES_RANGES:
                 moves = [self._moves(tensor, known) for tensor in given]
                 return moves == [1, 1, 0] or (moves == [0, 0, 0] and any(has_value))
@@ -321,7 +321,7 @@ class RowsFinder:
     def _are_joined(self, splits: tf.Tensor) -> bool:
         """Whether splits are those of `tf.concat([rows, ...], axis=1)` of rows of tokens."""
         gather = splits.op.inputs[0].op
-        if facts_of(gather.type).ragged is not Ragged.LOOKS_UP or len(gather.inputs) != 3:
+        if op_named(gather.type).ragged is not Ragged.LOOKS_UP or len(gather.inputs) != 3:
             return False
         joined_splits, joined_values = gather.inputs[0].op, gather.inputs[1].op
         if any(not has(made.type, Is.JOINING) for made in (joined_splits, joined_values)):
@@ -379,7 +379,7 @@ class RowsFinder:
         """Whether an op makes one value per token from rows."""
         if not self._roles:
             return False
-        ragged = facts_of(operation.type).ragged
+        ragged = op_named(operation.type).ragged
         roles = [self._role(tensor)[0] for tensor in operation.inputs] if ragged else []
         match ragged:
             case Ragged.REDUCES:
@@ -456,13 +456,13 @@ def _log_of_sum(operation: tf.Operation) -> tf.Tensor:
 
 def _reduced(operation: tf.Operation, rows: tf.RaggedTensor) -> tf.Tensor:
     """Reduces all rows in the way of an op; the rows hold the entries that the op reads."""
-    facts = facts_of(operation.type)
-    if facts.reduction is None:
+    op = op_named(operation.type)
+    if op.reduction is None:
         return _count(operation, rows)
     if rows.dtype == tf.string:
-        return facts.reduction(rows, 1, separator=operation.get_attr("separator").decode())
-    found = facts.reduction(rows, 1)
-    if facts.ragged is Ragged.REDUCES or facts.reduction in (tf.reduce_sum, tf.reduce_prod):
+        return op.reduction(rows, 1, separator=operation.get_attr("separator").decode())
+    found = op.reduction(rows, 1)
+    if op.ragged is Ragged.REDUCES or op.reduction in (tf.reduce_sum, tf.reduce_prod):
         return found
     # Other ops on sorted row numbers give zero for empty rows.
     lengths = tf.reshape(rows.row_lengths(), [-1] + [1] * (found.shape.rank - 1))

@@ -35,7 +35,7 @@ from kerasrec._src.graph.graph import (
 from kerasrec._src.graph.types import Kind, Type
 from kerasrec._src.graph.values import Branch, Node, Region, Value, branches
 from kerasrec._src.graph.writer import GraphWriter
-from kerasrec._src.ops.table import Is, Ragged, facts_of, has
+from kerasrec._src.ops.table import Is, Ragged, has, op_named
 from kerasrec._src.transform.primitives import Cotangent, PrimitiveWriter, UnknownDrawError
 from kerasrec._src.transform.reads import (
     Reads,
@@ -249,7 +249,7 @@ class _BodyGradient:
 
         TensorFlow's rules for some ops read at run time what is known here.
         """
-        apply, source, facts = self.primitives.apply, node.source, facts_of(node.op)
+        apply, source, facts = self.primitives.apply, node.source, op_named(node.op)
         value, total = node.inputs[0], next(iter(totals.values()))
         is_of_rows = facts.ragged is Ragged.REDUCES and facts.reduction is tf.reduce_sum
         if is_of_rows and isinstance(node.inputs[1].node, nodes.Rows):

@@ -22,7 +22,7 @@ from kerasrec._src.graph.nodes import Computed, Primitive, Recomputed, Shared
 from kerasrec._src.graph.types import Kind, Shape, Type, shape_of
 from kerasrec._src.graph.values import Node, Region, Source, Value, each_of
 from kerasrec._src.graph.writer import GraphWriter
-from kerasrec._src.ops.table import facts_of, is_given
+from kerasrec._src.ops.table import is_given, op_named
 from kerasrec._src.trace.draws import drawn, is_draw_of_tokens, repeats_draw, seed_of
 from kerasrec._src.transform.derivative import (
     Derivative,
@@ -346,7 +346,7 @@ class PrimitiveWriter:
 
 def _shape_of_each(operation: tf.Operation, inputs: Sequence[Value]) -> Shape:
     """The shape of an op's result for one token; None if it is not certain."""
-    return broadcast_of(inputs) if facts_of(operation.type).is_elementwise else None
+    return broadcast_of(inputs) if op_named(operation.type).is_elementwise else None
 
 
 def scratch_graph() -> tf.types.experimental.ConcreteFunction:

@@ -15,7 +15,7 @@ from kerasrec._src.graph.nodes import Accumulate, Computed, Enter, Leave, Primit
 from kerasrec._src.graph.types import Kind
 from kerasrec._src.graph.values import Each, Node, Region, Value, each_of
 from kerasrec._src.ops.axes import SUMMED, Place
-from kerasrec._src.ops.table import Is, Ragged, facts_of, has, places_after
+from kerasrec._src.ops.table import Is, Ragged, has, op_named, places_after
 from kerasrec._src.ops.views import cut_of_rows, gathers_rows
 
 
@@ -35,7 +35,7 @@ class Lookup:
 def lookup_of(each: Each) -> Lookup | None:
     """The lookup from which the entries of a region come; None if they come from elsewhere."""
     lengths = _source(each.selector).node
-    if not has(lengths.op, Is.DIFFERENCE):
+    if not has(lengths.op, Is.SUBTRACTING):
         return None
     ends, starts = (_source(value).node for value in lengths.inputs)
     if not (_cuts(ends, 1, None) and _cuts(starts, None, -1)):
@@ -57,7 +57,7 @@ def filled_like(node: Node) -> Value | None:
 
 def looks_up_ragged(node: Node) -> bool:
     """Whether an op looks up rows of a table of ragged rows."""
-    return facts_of(node.op).ragged is Ragged.LOOKS_UP
+    return op_named(node.op).ragged is Ragged.LOOKS_UP
 
 
 def _is_of_rows(node: Node) -> bool:
@@ -111,7 +111,7 @@ def rows_of(value: Value) -> RowsOf | None:
 
 def _rows_of(value: Value) -> RowsOf | None:
     node = value.node
-    if value.type.kind is Kind.TOKEN or facts_of(node.op).ragged is Ragged.REDUCES:
+    if value.type.kind is Kind.TOKEN or op_named(node.op).ragged is Ragged.REDUCES:
         return RowsOf()
     if isinstance(node, Leave | Rows):
         region = node.entries if isinstance(node, Rows) else node.inputs[0].region
@@ -206,7 +206,7 @@ def mixes_rows(node: Node) -> bool:
 def is_of_entries_alone(node: Node) -> bool:
     """Whether an op may be compiled only since it is one on entries of ragged rows."""
     is_gather = has(node.op, Is.GATHERING) and is_ids(node.inputs[1])
-    return is_gather or looks_up_ragged(node) or facts_of(node.op).ragged is Ragged.REDUCES
+    return is_gather or looks_up_ragged(node) or op_named(node.op).ragged is Ragged.REDUCES
 
 
 def refusal(node: Node) -> str | None:
@@ -243,7 +243,7 @@ def _refusal_of_op(node: Computed, lookups: set[Lookup | None]) -> str | None:
     if any(map(_is_splits, node.inputs)):
         is_part = _cuts(node, 1, None) or _cuts(node, None, -1)
         return None if is_part else f"computes {node.op} of where rows begin"
-    if facts_of(node.op).ragged is Ragged.REDUCES:
+    if op_named(node.op).ragged is Ragged.REDUCES:
         data, ids, _ = node.inputs
         is_right = is_ids(ids) and rows_of(data) == rows_of(ids)
         return None if is_right else f"computes {node.op} of what is not entries of rows"

@@ -17,7 +17,7 @@ from kerasrec._src.graph.graph import Body, TaggedGraph
 from kerasrec._src.graph.nodes import Check, Collect, Computed, Effect, Primitive
 from kerasrec._src.graph.types import Kind
 from kerasrec._src.graph.values import Node, Value
-from kerasrec._src.ops.table import DTYPES, Is, Xla, facts_of, has
+from kerasrec._src.ops.table import DTYPES, Is, Xla, has, op_named
 from kerasrec._src.ops.views import gathers_rows, static_value
 from kerasrec._src.schedule.instructions import Fire
 
@@ -61,8 +61,8 @@ def _obstacles_of(body: Body) -> Iterator[tuple[Node, str]]:
 
 
 def _is_known(node: Computed) -> bool:
-    facts = facts_of(node.op)
-    if facts.xla is Xla.NOWHERE or not isinstance(node, Primitive):
+    op = op_named(node.op)
+    if op.xla is Xla.NOWHERE or not isinstance(node, Primitive):
         return False
     if has(node.op, Is.GATHERING) and not gathers_rows(node.operation):
         return False
@@ -86,7 +86,7 @@ def failing(
         sizes_of_tables: The number of rows of each SHARED value that has been padded.
     """
     table = one.inputs[0] if one.inputs else None
-    kind = facts_of(one.node.op).fails
+    kind = op_named(one.node.op).fails
     fails = kind and kind.where(inputs, sizes_of_tables.get(table) if table else None)
     if fails is None or (has(one.node.op, Is.LOOKUP) and not (table and table.is_shared)):
         return None

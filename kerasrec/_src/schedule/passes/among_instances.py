@@ -11,7 +11,7 @@ import tensorflow as tf
 from kerasrec._src.graph.nodes import Primitive
 from kerasrec._src.graph.types import Kind
 from kerasrec._src.graph.values import Value
-from kerasrec._src.ops.table import Is, facts_of, has
+from kerasrec._src.ops.table import Is, has, op_named
 from kerasrec._src.ops.views import transposes
 from kerasrec._src.schedule.edit import Edits, edited, fires, readers_of
 from kerasrec._src.schedule.instructions import Divide, Fire, Instruction, Item, Join, Parts
@@ -57,7 +57,7 @@ def among_instances(schedule: Schedule, devices: Sequence[str]) -> Schedule:
 
 def can_divide(fire: Fire) -> bool:
     """Whether an op gives the same on parts of its tokens as on all, or the parts of a sum."""
-    node, facts = fire.node, facts_of(fire.node.op)
+    node, facts = fire.node, op_named(fire.node.op)
     if not isinstance(node, Primitive) or node.function or node.device or fire.is_masked:
         return False
     if node.operation.op_def.is_stateful or not any(_is_of_tokens(item) for item in fire.inputs):

@@ -167,7 +167,7 @@ def _transposes(fire: Fire) -> tuple[bool, bool] | None:
 
 
 def _adds_two(fire: Fire) -> bool:
-    is_sum = has(fire.node.op, Is.SUM | Is.ADDING_BIAS)
+    is_sum = has(fire.node.op, Is.ADDING | Is.ADDING_BIAS)
     return is_sum and len(fire.inputs) == 2
 
 
