@@ -9,7 +9,7 @@ from nltk import Tree
 from numpy.typing import ArrayLike
 
 from kerasrec._src.datasets.expected import has_floats, is_too_large
-from kerasrec._src.datasets.trees.child_rows import ChildRows
+from kerasrec._src.datasets.trees.child_rows import ChildRows, parents_first
 from kerasrec._src.int_range import LARGEST
 
 
@@ -179,10 +179,8 @@ def _check_acyclic(rows: ChildRows, num_parents: np.ndarray) -> None:
     """Raises if nodes that may have several parents form a cycle."""
     is_child = rows.values >= 0
     above, below = rows.parents[is_child], rows.values[is_child]
-    waiting, is_done = num_parents.copy(), np.zeros(len(rows), bool)
-    while len(ready := np.flatnonzero((waiting == 0) & ~is_done)):
-        is_done[ready] = True
-        waiting -= np.bincount(below[np.isin(above, ready)], minlength=len(rows))
+    is_done = num_parents == 0
+    is_done[parents_first(above, below, len(rows))] = True
     if is_done.all():
         return
     parents = np.full(len(rows), -1)

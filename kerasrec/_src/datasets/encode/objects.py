@@ -11,7 +11,7 @@ from kerasrec._src.datasets.encode.sentences import EncodedTree
 from kerasrec._src.datasets.encode.vocabulary import Vocabulary, class_of, expect_vocabulary
 from kerasrec._src.datasets.encode.walk import Walk, short
 from kerasrec._src.datasets.expected import index_of, problem_of_word
-from kerasrec._src.datasets.trees.child_rows import ChildRows
+from kerasrec._src.datasets.trees.child_rows import ChildRows, parents_first
 from kerasrec._src.int_range import LARGEST
 
 Node = TypeVar("Node")
@@ -142,7 +142,7 @@ def _order_and_children(walk: Walk, arity: int | None) -> tuple[np.ndarray, Any]
     parents, slots, below = walk.edges()
     order = np.arange(len(walk.nodes))
     if len(below) >= len(order):
-        order = _after_parents(parents, below, len(order))
+        order = parents_first(parents, below, len(order))
         number = np.argsort(order)
         parents, below = number[parents], number[below]
     if arity is not None:
@@ -151,22 +151,6 @@ def _order_and_children(walk: Walk, arity: int | None) -> tuple[np.ndarray, Any]
         return order, table
     splits = np.cumsum([0, *np.bincount(parents, minlength=len(order))])
     return order, ChildRows(below[np.lexsort((slots, parents))].astype(np.int32), splits)
-
-
-def _after_parents(parents: np.ndarray, below: np.ndarray, size: int) -> np.ndarray:
-    """The nodes of an acyclic graph with one root, 0, in an order in which parents come first."""
-    children: list[list[int]] = [[] for _ in range(size)]
-    for parent, child in zip(parents.tolist(), below.tolist(), strict=True):
-        children[parent].append(child)
-    num_waited_for = np.bincount(below, minlength=size)
-    order, ready = [], [0]
-    while ready:
-        order.append(ready.pop())
-        for child in reversed(children[order[-1]]):
-            num_waited_for[child] -= 1
-            if not num_waited_for[child]:
-                ready.append(child)
-    return np.array(order)
 
 
 class _Column:

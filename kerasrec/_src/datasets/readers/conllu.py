@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kerasrec._src.datasets.readers.problems import (
-    LISTED,
     MalformedFileError,
     Problem,
     add_problem,
+    first_of,
     text_of,
 )
 from kerasrec._src.datasets.readers.reading import Format, NumberedLines, read_files
@@ -115,9 +115,9 @@ def parse_conllu(text: str) -> list[DependencyTree]:
     if not trees and not problems:
         add_problem(problems, "text", 1, "the text holds no sentence")
     if problems:
-        listed = "\n".join(problems[:LISTED])
         raise MalformedFileError(
-            f"{len(problems)} malformed line(s); expected {FORMAT.expected}:\n{listed}", problems
+            f"{len(problems)} malformed line(s); expected {FORMAT.expected}:\n{first_of(problems)}",
+            problems,
         )
     return trees
 

@@ -178,9 +178,7 @@ def report(problems: Sequence[str], expected: str, strict: bool, stacklevel: int
     """
     if not problems:
         return
-    listed = "\n".join(problems[:LISTED])
-    if len(problems) > LISTED:
-        listed += f"\n... and {len(problems) - LISTED} more; the attribute problems has all of them"
+    listed = first_of(problems)
     if strict:
         raise MalformedFileError(
             f"{len(problems)} malformed line(s); expected {expected}. Fix them, or pass "
@@ -195,6 +193,14 @@ def report(problems: Sequence[str], expected: str, strict: bool, stacklevel: int
         ),
         stacklevel=stacklevel,
     )
+
+
+def first_of(problems: Sequence[str]) -> str:
+    """The first problems, a line each, and how many more there are."""
+    listed = "\n".join(problems[:LISTED])
+    if len(problems) > LISTED:
+        listed += f"\n... and {len(problems) - LISTED} more; the attribute problems has all of them"
+    return listed
 
 
 DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")

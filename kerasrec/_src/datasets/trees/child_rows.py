@@ -145,3 +145,27 @@ class ChildRows(Sequence[np.ndarray]):
         if len(self) + len(self.values) > LONGEST:
             return f"<ChildRows of {len(self):,} tree nodes and {len(self.values):,} children>"
         return repr(self.tolist())
+
+
+def parents_first(parents: np.ndarray, below: np.ndarray, num_nodes: int) -> np.ndarray:
+    """The nodes of a graph in an order in which parents come before their children.
+
+    Nodes in a cycle, and those that cannot be reached from node 0, are left out.
+
+    Args:
+        parents: The parent of each edge, int64 `[edges]`.
+        below: The child of each edge, int64 `[edges]`.
+        num_nodes: The number of nodes.
+    """
+    children: list[list[int]] = [[] for _ in range(num_nodes)]
+    for parent, child in zip(parents.tolist(), below.tolist(), strict=True):
+        children[parent].append(child)
+    num_waited_for = np.bincount(below, minlength=num_nodes)
+    order, ready = [], [0]
+    while ready:
+        order.append(ready.pop())
+        for child in reversed(children[order[-1]]):
+            num_waited_for[child] -= 1
+            if not num_waited_for[child]:
+                ready.append(child)
+    return np.array(order)
