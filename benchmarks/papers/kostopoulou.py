@@ -33,8 +33,8 @@ TABLE_1 = {
     "primes(10000)": (20.636, 20.378),
 }
 
-# Table 2: trees a second of a TreeRNN, in training and in inference. The batch size is not stated;
-# training has the throughputs that table 3 has at batch 1.
+# Table 2: trees per second of a TreeRNN, in training and in inference. The batch size is not
+# stated; training has the throughputs that table 3 has at batch 1.
 TABLE_2 = {
     "unrolled": {"training": 0.99, "inference": 1.74},
     "iterative": {"training": 84.56, "inference": 138.8},

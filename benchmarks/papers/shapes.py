@@ -40,4 +40,4 @@ def run(options):
             for shape in SHAPES
         },
     }
-    return [*runs.described(found), "Training, trees a second:", table(columns, batch)]
+    return [*runs.described(found), "Training, trees per second:", table(columns, batch)]

@@ -46,7 +46,7 @@ def ours(row, name):
 
 
 def speed_up(row, name):
-    """Of kerasrec over a peer: their trees a second, which are medians, divided."""
+    """Of kerasrec over a peer: their trees per second, which are medians, divided."""
     return ratio(ours(row, OURS), ours(row, name))
 
 

@@ -22,7 +22,7 @@ def run(options):
     parts = runs.described(*found)
     for mode, figure in (("training", 7), ("inference", 8)):
         of_mode = [row for row in rows if row["mode"] == mode]
-        parts += [f"Figure {figure}, {mode}, trees a second:", table(COLUMNS, of_mode)]
+        parts += [f"Figure {figure}, {mode}, trees per second:", table(COLUMNS, of_mode)]
     largest = [
         {"mode": mode, "way": way, "theirs": value, "ours": _largest(rows, mode, PEERS[way])}
         for mode, of_mode in LARGEST_SPEED_UPS.items()

@@ -14,7 +14,7 @@ def run(options):
     rows = {(row["mode"], row["batch"]): row for row in found["rows"]}
     return [
         *runs.described(found),
-        "Table 2, trees a second, ours at batch 1:",
+        "Table 2, trees per second, ours at batch 1:",
         table(
             {
                 "way": lambda way: way,
@@ -26,7 +26,7 @@ def run(options):
             },
             list(PEERS),
         ),
-        "Table 3, which has training by iteration and recursion, trees a second:",
+        "Table 3, which has training by iteration and recursion, trees per second:",
         table(_by_batch(rows), list(rows.values())),
     ]
 
