@@ -197,7 +197,7 @@ def _run(program: Program, given: Sequence[np.ndarray], cotangents: _Cotangents 
 
     def run() -> tuple[Any, ...]:
         shared = shared_tensors(graph)
-        waves = program.in_waves(shared)
+        waves = program.wave_run(shared)
         arguments = with_carried(graph, [tf.constant(item) for item in given])
         forward = waves.forward(arguments)
         if cotangents is None:

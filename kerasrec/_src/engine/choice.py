@@ -92,8 +92,8 @@ def choose(program: Program) -> ExecutionPlan:
     if engine == "compiled" and not (is_higher and _obstacles_of_compiled(program)):
         return _compiled(program)
     if is_higher:
-        return ExecutionPlan("waves", "as any second derivative", program, program.in_waves)
-    run = program.in_waves if bound is None else program.in_bounded_waves
+        return ExecutionPlan("waves", "as any second derivative", program, program.wave_run)
+    run = program.wave_run if bound is None else program.bounded_run
     in_waves = partial(ExecutionPlan, "waves", program=program, run=run)
     at_most = "" if bound is None else f"at most {bound:,} tokens at once"
     if graph.memo:
@@ -113,7 +113,7 @@ def choose(program: Program) -> ExecutionPlan:
         reasons += gradient_obstacles(graph)
     if engine == "scalar" or (engine == "auto" and not reasons):
         reason = "one token at a time, compiled by XLA"
-        return ExecutionPlan("scalar", reason, program, program.by_scalar)
+        return ExecutionPlan("scalar", reason, program, program.scalar_run)
     if at_most or engine == "waves":
         return in_waves(at_most or "as the decorator says")
     return in_waves(f"because {reasons[0]}", advice=_advice(program))
@@ -146,7 +146,7 @@ def choose_within_xla(program: Program) -> ExecutionPlan:
             "jit_compile=True; in a layer, set self.supports_jit = False."
         )
     reason = "in blocks, compiled by XLA with all around it"
-    return ExecutionPlan("compiled", reason, program, program.within_xla)
+    return ExecutionPlan("compiled", reason, program, program.run_within_xla)
 
 
 def _compiled(program: Program) -> ExecutionPlan:
@@ -156,7 +156,9 @@ def _compiled(program: Program) -> ExecutionPlan:
     known = KnownSizes(program.options.max_xla_sizes)
     by_level = "level by level, " if program.graph.memo and program.graph.inner_sites else ""
     reason = f"{by_level}in blocks, compiled by XLA"
-    return ExecutionPlan("compiled", reason, program, partial(program.compiled, known), known=known)
+    return ExecutionPlan(
+        "compiled", reason, program, partial(program.compiled_run, known), known=known
+    )
 
 
 def _obstacles_of_compiled(program: Program) -> list[str]:

@@ -75,14 +75,14 @@ class Program:
         """Returns the program with one more derivative."""
         return replace(self, graph=extend(self.graph))
 
-    def in_waves(self, shared: SharedTensors) -> QueueRun | WaveRun:
+    def wave_run(self, shared: SharedTensors) -> QueueRun | WaveRun:
         """All tokens that are ready run at once, by stock TensorFlow ops."""
         if self.graph.memo:
             return MemoRun(self.schedule, shared, self.limits)
         machine = QueueRun if self.schedule.in_queues else WaveRun
         return machine(self.schedule, shared, self.limits)
 
-    def in_bounded_waves(self, shared: SharedTensors) -> Run:
+    def bounded_run(self, shared: SharedTensors) -> Run:
         """At most `parallel_tokens` tokens run at once; a gradient runs all again, unbounded.
 
         Raises:
@@ -100,29 +100,29 @@ class Program:
                     f"{self.limits.name} has no gradient with parallel_tokens, which runs it again "
                     f"for its gradient: {reason}, or leave parallel_tokens out."
                 )
-            return self.in_waves(shared)
+            return self.wave_run(shared)
 
         values = QueueRun(build_bounded(self.graph), shared, self.limits, bound)
         return RunAgain(values, again)
 
-    def by_scalar(self, shared: SharedTensors) -> Run:
+    def scalar_run(self, shared: SharedTensors) -> Run:
         """One token after the other, on numbers; waves run a gradient that numbers cannot."""
         run = ScalarRun(self.graph, shared, self.limits)
         if not gradient_obstacles(self.graph):
             return run
-        return RunAgain(run, lambda: self.in_waves(shared))
+        return RunAgain(run, lambda: self.wave_run(shared))
 
-    def compiled(self, known: KnownSizes, shared: SharedTensors) -> Run:
+    def compiled_run(self, known: KnownSizes, shared: SharedTensors) -> Run:
         """In blocks, by programs that XLA compiles for each size; `known` counts the sizes."""
 
         def run(schedule: Schedule, keeps: bool) -> Run:
             finds_calls = self.graph.memo and self.graph.inner_sites
             machine = MemoCompiledRun if finds_calls else CompiledRun
-            return machine(schedule, keeps, self.in_waves, known, shared, self.limits)
+            return machine(schedule, keeps, self.wave_run, known, shared, self.limits)
 
         return self._compiled(run)
 
-    def within_xla(self, shared: SharedTensors) -> Run:
+    def run_within_xla(self, shared: SharedTensors) -> Run:
         """In blocks, inside of a larger program that XLA compiles as a whole."""
         given = self.options, shared, self.limits
         return self._compiled(lambda schedule, keeps: RunWithinXla(schedule, keeps, *given))

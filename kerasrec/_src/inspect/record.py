@@ -66,7 +66,7 @@ class Recorder:
     def usual_way(self) -> str:
         """How ordinary calls run, if it is not by waves without a bound; otherwise empty."""
         plan = self.executable.plan
-        return "" if plan.run == self.executable.program.in_waves else plan.summary
+        return "" if plan.run == self.executable.program.wave_run else plan.summary
 
     def record(self, arguments: Sequence[tf.Tensor]) -> RunTrace:
         """Runs the program forward on flat arguments, `[tokens, ...]` each."""
@@ -84,7 +84,7 @@ class Recorder:
     @unseen_by_op_callbacks()
     def _forward(self, *arguments: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
         rows = rows_of_roots(self.executable.graph, list(arguments))
-        run = self._recorded.in_waves(shared_tensors(self.executable.graph, rows)).recording()
+        run = self._recorded.wave_run(shared_tensors(self.executable.graph, rows)).recording()
         run.forward(with_carried(self.executable.graph, list(arguments)))
         sizes = run.sizes()
         self._keys = list(sizes)

@@ -2,9 +2,9 @@
 
 Instructions read and write items:
 
-    Value     a value of the graph, or one made by a pass: a tensor `[tokens, ...]`
-    Region    for each of its tokens, the position of the outer token that it is made from
-    Tokens    how many tokens a body or a region has
+    Value       a value of the graph, or one made by a pass: a tensor `[tokens, ...]`
+    Region      for each of its tokens, the position of the outer token that it is made from
+    TokenCount  how many tokens a body or a region has
 
 Nothing is implicit. An instruction reads what earlier instructions of its segment have written. An
 item that another segment has written is saved there and loaded here. Every segment can read SHARED
@@ -72,7 +72,7 @@ from kerasrec._src.ops.views import place_of_cut, transposes
 
 
 @dataclass(frozen=True)
-class Tokens:
+class TokenCount:
     """The number of tokens of a body or a region.
 
     Args:
@@ -103,7 +103,7 @@ class NoValue(Node):
     """Zeros, which a call site passes if it has no value to pass."""
 
 
-Item = Value | Region | Tokens
+Item = Value | Region | TokenCount
 
 
 def region_of(item: Item) -> Region | None:
@@ -249,7 +249,7 @@ def items_through(items: Iterable[Item], makers: Mapping[Item, Instruction]) -> 
     """
 
     def sources(item: Item) -> Iterator[Item]:
-        if isinstance(item, Tokens) and item.region:
+        if isinstance(item, TokenCount) and item.region:
             yield item.region
         if item in makers:
             yield from makers[item].reads
@@ -266,7 +266,7 @@ class Receive(Instruction, writes="tokens values"):
         values: The sweep's parameters, or one of them.
     """
 
-    tokens: Tokens | None
+    tokens: TokenCount | None
     values: tuple[Value, ...]
 
     @property
@@ -314,7 +314,7 @@ class Returned(_OfResults, reads="divides", writes="values"):
     """
 
     values: tuple[Value | None, ...]
-    divides: Tokens | None
+    divides: TokenCount | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -405,7 +405,7 @@ class Settled(Instruction, reads="tokens", writes="regions"):
 
     regions: tuple[Region, ...]
     taken: Region
-    tokens: Tokens
+    tokens: TokenCount
 
     def text(self, names: ItemNames) -> str:
         return f"all tokens are {names.region(self.taken)}"
@@ -419,7 +419,7 @@ class Frames(Instruction, writes="tokens"):
         tokens: The number of tokens of the body.
     """
 
-    tokens: Tokens
+    tokens: TokenCount
 
     def text(self, names: ItemNames) -> str:
         return "count the frames"
@@ -434,7 +434,7 @@ class Measure(Instruction, reads="item", writes="tokens"):
         item: The region, or a value of the body.
     """
 
-    tokens: Tokens
+    tokens: TokenCount
     item: Region | Value
 
     def text(self, names: ItemNames) -> str:
@@ -620,7 +620,7 @@ class Observe(_OfNode):
     """
 
     node: Check | Effect
-    tokens: Tokens
+    tokens: TokenCount
 
     def _inputs(self) -> Iterable[Item]:
         return [*self.node.inputs, self.tokens]

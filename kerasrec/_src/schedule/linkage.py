@@ -25,7 +25,7 @@ from kerasrec._src.schedule.instructions import (
     Returned,
     Send,
     Separate,
-    Tokens,
+    TokenCount,
     Zeros,
 )
 
@@ -47,7 +47,7 @@ def groups_of(graph: TaggedGraph) -> list[Together]:
 def received(graph: TaggedGraph, name: str, sweep: int) -> list[Instruction]:
     """Returns the instructions with which a body begins a sweep."""
     parameters = present(graph.bodies[name].sweeps[sweep].parameters)
-    tokens = None if sweep else Tokens(name)
+    tokens = None if sweep else TokenCount(name)
     return [Receive(tokens, tuple(node.output() for node in parameters))]
 
 
@@ -71,7 +71,7 @@ def returned(graph: TaggedGraph, name: str, sweep: int) -> list[Instruction]:
         taken = list(_taken_of(graph, group, sweep))
         instructions += itertools.chain(*(after for after, _ in taken))
         is_shared = len(alternating(graph.sites_to(group[0].callee))) > 1
-        tokens = Tokens(name, group[0].region) if is_shared else None
+        tokens = TokenCount(name, group[0].region) if is_shared else None
         instructions.append(Returned(group, tuple(value for _, value in taken), tokens))
     return instructions
 
@@ -136,7 +136,7 @@ def _passed(group: Sequence[CallSite], sweep: int, place: int, kind: Type) -> li
     instructions: list[Any] = []
     zeros = NoValue([], [kind], region).output()
     if None in nodes:
-        tokens = Tokens(group[0].caller or "", region)
+        tokens = TokenCount(group[0].caller or "", region)
         instructions.append(Zeros(zeros, (tokens,), at_use=True))
     values = tuple(node.inputs[0] if node else zeros for node in nodes)
     if len(values) == 1:

@@ -29,7 +29,7 @@ from kerasrec._src.schedule.instructions import (
     Select,
     Send,
     Settled,
-    Tokens,
+    TokenCount,
     Wait,
     region_of,
 )
@@ -150,15 +150,15 @@ class _Adder:
         """Returns the instruction that brings an item into a segment that does not compute it."""
         if item in self.at_use:
             return self.at_use[item]
-        if isinstance(item, Tokens) and item.region is not None:
+        if isinstance(item, TokenCount) and item.region is not None:
             return Measure(item, item.region, at_use=True)
-        if isinstance(item, Tokens) and self.in_queues:
+        if isinstance(item, TokenCount) and self.in_queues:
             return Frames(item, at_use=True)
         if isinstance(item, Region):
             segment = self._at(spot)
             for taken in segment.settled:
                 if item in taken.siblings:
-                    tokens = Tokens(segment.body, item.parent)
+                    tokens = TokenCount(segment.body, item.parent)
                     return Settled(item.siblings, taken, tokens, at_use=True)
             is_hoisted = isinstance(self.sections[spot[0]], AllTokens)
             if self.in_queues or (is_hoisted and not self._is_known_at_once(item, spot)):
@@ -192,7 +192,7 @@ class _Adder:
 
     def _want_sizes_of(self, region: Region | None, number: int, body: str) -> None:
         """Makes a segment save how many tokens of a region each wave has, or items that tell it."""
-        item: Item = Tokens(body, region)
+        item: Item = TokenCount(body, region)
         last = (number, len(self.sections[number].segments))
         if region is not None and self._is_known_at_once(region, last):
             item = region
@@ -226,7 +226,7 @@ class _Adder:
 
 def _order_of_save(item: Item) -> int:
     """Returns a key for sorting: items that tell which tokens a wave has divide the others."""
-    if isinstance(item, Tokens):
+    if isinstance(item, TokenCount):
         return 0
     return len(item.path()) if isinstance(item, Region) else 1000
 

@@ -33,7 +33,7 @@ from kerasrec._src.schedule.instructions import (
     Reduce,
     RowOf,
     Stitch,
-    Tokens,
+    TokenCount,
 )
 
 
@@ -65,9 +65,9 @@ def instructions_of(body: str, node: Node) -> list[Instruction]:
         case Collect() | Accumulate():
             return [Reduce(node)]
         case Check() | nodes.Effect():
-            return [Observe(node, Tokens(body, region))]
+            return [Observe(node, TokenCount(body, region))]
         case Computed() if counts_tokens(node):
-            return [Count(outputs[0], (Tokens(body, inputs[0].region),), at_use=True)]
+            return [Count(outputs[0], (TokenCount(body, inputs[0].region),), at_use=True)]
         case Computed():
             return [Fire(node, inputs, outputs, at_use=node.types[0].kind is Kind.WAVE)]
         case Switch() | Repeat():
@@ -77,7 +77,7 @@ def instructions_of(body: str, node: Node) -> list[Instruction]:
             inside = branches(region, node.predicate, len(inputs))
             return [Stitch(outputs[0], (*inputs, *inside))]
         case nodes.Broadcast():
-            return [Broadcast(outputs[0], (inputs[0], Tokens(body, region)), at_use=True)]
+            return [Broadcast(outputs[0], (inputs[0], TokenCount(body, region)), at_use=True)]
         case nodes.Rows():
             return [RowOf(outputs[0], (Each(region, inputs[0]),), at_use=True)]
         case Leave():

@@ -16,7 +16,7 @@ from kerasrec._src.emit.control_flow import switch
 from kerasrec._src.emit.limits import Scalars, walk_up
 from kerasrec._src.emit.results import Tensors
 from kerasrec._src.graph.graph import CallSite, TaggedGraph
-from kerasrec._src.schedule.instructions import Tokens
+from kerasrec._src.schedule.instructions import TokenCount
 from kerasrec._src.schedule.linkage import Together, alternating
 from kerasrec._src.waves.store import WaveStore
 
@@ -68,7 +68,7 @@ def _caller_of(
         return _caller_in(groups[0], rows[0], token)
     sizes = tf.constant([len(group) for group in groups])
     counts = [
-        store.load(Tokens(group[0].caller or ""), wave) if found is None else tf.size(found)
+        store.load(TokenCount(group[0].caller or ""), wave) if found is None else tf.size(found)
         for group, found in zip(groups, rows, strict=True)
     ]
     ends = tf.cumsum(tf.stack(counts) * sizes)

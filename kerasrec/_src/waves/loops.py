@@ -22,7 +22,7 @@ from kerasrec._src.graph.graph import present
 from kerasrec._src.graph.nodes import Accumulate
 from kerasrec._src.graph.values import Value
 from kerasrec._src.half_precision import in_float32
-from kerasrec._src.schedule.instructions import OfKind, Reduce, Returned, Save, Tokens
+from kerasrec._src.schedule.instructions import OfKind, Reduce, Returned, Save, TokenCount
 from kerasrec._src.schedule.linkage import Together, alternating
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import Direction, Loop
@@ -248,7 +248,7 @@ class LoopRun:
         """The least number of bytes that a wave keeps for the backward pass, an int64 scalar."""
         return tf.add_n(
             [
-                tf.cast(registers.get(Tokens(name)), tf.int64) * self.schedule.bytes_kept(name)
+                tf.cast(registers.get(TokenCount(name)), tf.int64) * self.schedule.bytes_kept(name)
                 for name, registers in by_body.items()
             ]
         )
@@ -256,7 +256,7 @@ class LoopRun:
 
 def _spec(save: Save) -> tf.TensorSpec:
     """The spec of the values that a wave saves."""
-    if isinstance(save.item, Tokens):
+    if isinstance(save.item, TokenCount):
         return tf.TensorSpec([], tf.int32)
     if isinstance(save.item, Value):
         return save.item.type.tensor_spec()

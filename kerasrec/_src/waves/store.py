@@ -25,7 +25,7 @@ from kerasrec._src.schedule.instructions import (
     Receive,
     Returned,
     Save,
-    Tokens,
+    TokenCount,
     region_of,
 )
 
@@ -36,10 +36,10 @@ class WaveStore:
     def __init__(self) -> None:
         self._waves: dict[Item, tf.TensorArray | Slices] = {}
         self._all_tokens: dict[Item, tf.Tensor] = {}
-        self._sizes: dict[Tokens, tf.Tensor] = {}
+        self._sizes: dict[TokenCount, tf.Tensor] = {}
         self._lengths: dict[Item, tf.Tensor] = {}
-        self._ends_of_waves: dict[Tokens, tf.Tensor] = {}
-        self._wave_of_tokens: dict[Tokens, tf.Tensor] = {}
+        self._ends_of_waves: dict[TokenCount, tf.Tensor] = {}
+        self._wave_of_tokens: dict[TokenCount, tf.Tensor] = {}
 
     def copy(self) -> WaveStore:
         """Returns a store that begins with the content of this one."""
@@ -51,7 +51,7 @@ class WaveStore:
     def keep(self, item: Item, array: tf.TensorArray) -> None:
         """Takes over an array that a loop has filled."""
         self._waves[item] = array
-        if isinstance(item, Tokens):
+        if isinstance(item, TokenCount):
             self._sizes[item] = array.stack()
 
     def put(self, save: Save, tensor: tf.Tensor, body: str) -> None:
@@ -64,11 +64,11 @@ class WaveStore:
         """
         item = save.item
         self._all_tokens[item] = tensor
-        if not save.divided or isinstance(item, Tokens):
+        if not save.divided or isinstance(item, TokenCount):
             return
-        tokens = Tokens(body, region_of(item))
+        tokens = TokenCount(body, region_of(item))
         if isinstance(item, Region):
-            sizes, inside = self.sizes(tokens), Tokens(body, item)
+            sizes, inside = self.sizes(tokens), TokenCount(body, item)
             first = tf.gather(self._ends(tokens) - sizes, self._waves_of(inside))
             self._waves[item] = _divided(tensor - first, self.sizes(inside))
         else:
@@ -78,40 +78,40 @@ class WaveStore:
     def load(self, item: Item, wave: tf.Tensor | None) -> tf.Tensor:
         """Returns an item for one wave, or for the tokens of all waves if `wave` is None."""
         if wave is not None:
-            if isinstance(item, Tokens):
+            if isinstance(item, TokenCount):
                 return tf.gather(self.sizes(item), wave)
             return self._waves[item].read(wave)
         if item not in self._all_tokens:
-            if isinstance(item, Tokens):
+            if isinstance(item, TokenCount):
                 self._all_tokens[item] = tf.reduce_sum(self.sizes(item))
             else:
                 self._all_tokens[item], self._lengths[item] = joined(self._waves[item])
         return self._all_tokens[item]
 
-    def measure(self, tokens: Tokens, item: Item) -> None:
+    def measure(self, tokens: TokenCount, item: Item) -> None:
         """Records the number of a body's tokens in each wave, from a value that has been loaded."""
         self._sizes[tokens] = self._lengths[item]
 
-    def sizes(self, tokens: Tokens) -> tf.Tensor:
+    def sizes(self, tokens: TokenCount) -> tf.Tensor:
         """Returns the number of tokens in each wave, int32 `[waves]`."""
         if tokens not in self._sizes:
             if tokens in self._all_tokens:  # There are no waves.
                 self._sizes[tokens] = tf.reshape(self._all_tokens[tokens], [1])
             elif isinstance(tokens.region, Region):
-                outer = self.sizes(Tokens(tokens.body, tokens.region.parent))
+                outer = self.sizes(TokenCount(tokens.body, tokens.region.parent))
                 waves = self._waves_of(tokens)
                 self._sizes[tokens] = tf.math.unsorted_segment_sum(
                     tf.ones_like(waves), waves, tf.size(outer)
                 )
         return self._sizes[tokens]
 
-    def _ends(self, tokens: Tokens) -> tf.Tensor:
+    def _ends(self, tokens: TokenCount) -> tf.Tensor:
         """For each wave, the number of tokens up to its last one, int32 `[waves]`."""
         if tokens not in self._ends_of_waves:
             self._ends_of_waves[tokens] = tf.cumsum(self.sizes(tokens))
         return self._ends_of_waves[tokens]
 
-    def _waves_of(self, tokens: Tokens) -> tf.Tensor:
+    def _waves_of(self, tokens: TokenCount) -> tf.Tensor:
         """The wave of each token of a region or a body, int32 `[tokens]`."""
         if tokens not in self._wave_of_tokens:
             region = tokens.region
@@ -119,7 +119,7 @@ class WaveStore:
                 every = tf.range(tf.reduce_sum(self.sizes(tokens)))
                 found = tf.searchsorted(self._ends(tokens), every, side="right")
             else:
-                outer = self._waves_of(Tokens(tokens.body, region.parent))
+                outer = self._waves_of(TokenCount(tokens.body, region.parent))
                 found = tf.gather(outer, self._all_tokens[region])
             self._wave_of_tokens[tokens] = found
         return self._wave_of_tokens[tokens]

@@ -11,7 +11,7 @@ from kerasrec._src.emit.results import Tensors
 from kerasrec._src.emit.schedule_run import ScheduleRun
 from kerasrec._src.emit.sums import Sums
 from kerasrec._src.graph.values import Region
-from kerasrec._src.schedule.instructions import Tokens
+from kerasrec._src.schedule.instructions import TokenCount
 from kerasrec._src.schedule.loads_and_saves import with_loads_and_saves
 from kerasrec._src.schedule.sections import Loop, Section
 from kerasrec._src.waves.call_path import call_path
@@ -78,7 +78,7 @@ class WaveRun(ScheduleRun):
         for section, segment, instruction in self.schedule.instructions():
             for item in instruction.writes:
                 if isinstance(item, Region) and not section.sweep:
-                    found[item] = self.store.sizes(Tokens(segment.body, item))
+                    found[item] = self.store.sizes(TokenCount(segment.body, item))
         for name in self.graph.bodies:
-            found[name] = self.store.sizes(Tokens(name))
+            found[name] = self.store.sizes(TokenCount(name))
         return found

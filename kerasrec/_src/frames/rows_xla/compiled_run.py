@@ -38,7 +38,7 @@ class CompiledRun(Run):
     Args:
         schedule: The schedule in queues.
         keeps: Whether it keeps what a gradient reads.
-        in_waves: Makes a run in waves from the tensors of SHARED values.
+        make_wave_run: Makes a run in waves from the tensors of SHARED values.
         known: The sizes for which XLA has compiled the program; beyond their bound, waves run it.
             None if the code around it is compiled, too.
         shared: The tensors of SHARED values.
@@ -51,14 +51,14 @@ class CompiledRun(Run):
         self,
         schedule: Schedule,
         keeps: bool,
-        in_waves: Callable[[dict[Value, tf.Tensor]], ScheduleRun] | None,
+        make_wave_run: Callable[[dict[Value, tf.Tensor]], ScheduleRun] | None,
         known: KnownSizes | None,
         shared: dict[Value, tf.Tensor],
         limits: Limits,
     ):
         self.schedule = schedule
         self.keeps = keeps
-        self.in_waves = in_waves
+        self.make_wave_run = make_wave_run
         self.known = known
         self.shared = shared
         self.limits = limits
@@ -76,7 +76,7 @@ class CompiledRun(Run):
             found = self._found = self._run_values(arguments, num_roots)
             return self._unless_failed(
                 lambda: values.outcome(found, num_roots),
-                lambda: self._in_waves().forward(arguments),
+                lambda: self._wave_run().forward(arguments),
             )
 
     def backward(self, given: Given, shared: dict[Value, tf.Tensor]) -> Outcome:
@@ -86,7 +86,7 @@ class CompiledRun(Run):
             gradient = Gradient(self._values, shared)
             return self._unless_failed(
                 lambda: gradient.run(self._found, given, num_roots),
-                lambda: self._in_waves().whole(self.arguments, given, shared),
+                lambda: self._wave_run().whole(self.arguments, given, shared),
             )
 
     def _run_values(self, arguments: Tensors, num_roots: tf.Tensor) -> State:
@@ -124,10 +124,10 @@ class CompiledRun(Run):
         """Whether waves must run the program, a bool scalar; in whichever graph is being built."""
         return tf.reduce_any(self._found["failures"] > 0)
 
-    def _in_waves(self) -> ScheduleRun:
+    def _wave_run(self) -> ScheduleRun:
         """Makes a run in waves."""
-        assert self.in_waves is not None
-        return self.in_waves(self.shared)
+        assert self.make_wave_run is not None
+        return self.make_wave_run(self.shared)
 
 
 class RunWithinXla(CompiledRun):

@@ -93,10 +93,10 @@ class MemoCompiledRun(CompiledRun):
 
     def _run_values(self, arguments: Tensors, num_roots: tf.Tensor) -> State:
         """Finds all calls on the host, and runs their values."""
-        in_waves = super()._in_waves().schedule
-        shared = with_prepared(self.shared, in_waves.prepared_for([0]))
+        schedule = super()._wave_run().schedule
+        shared = with_prepared(self.shared, schedule.prepared_for([0]))
         with integers_on_host():
-            finder = CallFinder(in_waves, shared, self.limits, is_for_copies=True)
+            finder = CallFinder(schedule, shared, self.limits, is_for_copies=True)
             self._calls = finder.find(with_open_tokens(arguments))
             values = self._values
             assert isinstance(values, MemoValues)
@@ -104,9 +104,9 @@ class MemoCompiledRun(CompiledRun):
             order, sizes = order_of(*given)
         return values.run_in(order, sizes, num_roots)
 
-    def _in_waves(self) -> ScheduleRun:
+    def _wave_run(self) -> ScheduleRun:
         """Makes a run in waves, of the calls that were found."""
-        run = super()._in_waves()
+        run = super()._wave_run()
         assert isinstance(run, MemoRun)
         run.calls = self._calls
         return run

@@ -12,7 +12,7 @@ from kerasrec._src.schedule.instructions import (
     Measure,
     Receive,
     Send,
-    Tokens,
+    TokenCount,
     items_through,
 )
 from kerasrec._src.schedule.loads_and_saves import at_use_of, with_loads_and_saves
@@ -48,7 +48,7 @@ def _again(segment: Segment) -> list[Instruction]:
     (receive,) = segment.of(Receive)
     others = [other for other in segment.placed if not isinstance(other, Receive | Send)]
     return [
-        Measure(Tokens(segment.body), receive.values[0], by=name),
+        Measure(TokenCount(segment.body), receive.values[0], by=name),
         *(replace(other, by=name) for other in others),
     ]
 
