@@ -210,6 +210,9 @@ class Evaluator:
     Attributes:
         num_calls: so far.
         depth: the largest number of calls that were nested in each other, the first one counted.
+
+    A body computes a value of `kerasrec.lazy` once for what reads it in a branch and in branches
+    inside that branch, and passes on what it has computed; this tells in effects of the value.
     """
 
     def __init__(self, program: Program):
@@ -221,10 +224,13 @@ class Evaluator:
         self.depth = 0
         self._nested = 0
         self._collected: dict[str, list] = {}
+        # The lazy values that a body has computed, by branch, from the outermost to this one.
+        self._computed: list[list[tuple[Any, tf.Tensor]]] = []
 
     def run(self, arguments: list[tf.Tensor]) -> tuple[list[tf.Tensor], dict[str, list]]:
         """What the first function returns, and (value, index) of what was collected, by table."""
         self._collected = {name: [] for name in self.tables}
+        self._computed = []
         outputs = self._call(self.program.functions[0], arguments, {}, [])
         return outputs, self._collected
 
@@ -254,7 +260,10 @@ class Evaluator:
         names = [name for name, _ in signature.parameters]
         names += [item.name for item in signature.functions]
         given = dict(zip(names, [*arguments, *passed], strict=True))
-        return self._within(function.block, {**scope, **given})
+        outside, self._computed = self._computed, [[]]
+        found = self._within(function.block, {**scope, **given})
+        self._computed = outside
+        return found
 
     def _within(self, block: Block, scope: dict) -> list:
         """The results of a block that is called."""
@@ -270,6 +279,13 @@ class Evaluator:
             raise TooLongError
         self._nested += 1
         self.depth = max(self.depth, self._nested)
+
+    def _in_branch(self, block: Block, scope: dict) -> list:
+        """The results of a block whose tokens are some of those of the body."""
+        self._computed.append([])
+        found = self._block(block, scope)
+        self._computed.pop()
+        return found
 
     def _block(self, block: Block, scope: dict) -> list:
         scope = dict(scope)
@@ -294,7 +310,7 @@ class Evaluator:
         if isinstance(expression, Choice):
             selector = self._one(expression.selector, scope).numpy()[0]
             place = _branch(selector, len(expression.branches))
-            return self._block(expression.branches[place], scope)
+            return self._in_branch(expression.branches[place], scope)
         if isinstance(expression, Call):
             return self._calls(expression, scope)
         value = self._one(expression, scope)
@@ -319,10 +335,15 @@ class Evaluator:
         if isinstance(expression, Loop):
             return self._loop(expression, scope)
         if isinstance(expression, Invoke):
-            function, around = scope[expression.text]
+            passed = self._computed_or(scope[expression.text])
+            if isinstance(passed, tf.Tensor):
+                return passed
+            function, around = passed
             values = [self._all(item, scope)[0] for item in expression.operands]
             inside = {**around, **dict(zip(function.names, values, strict=True))}
             (value,) = self._within(function.block, inside)
+            if not function.names:
+                self._computed[-1].append((passed, value))
             return value
         if isinstance(expression, ChildRows):
             (node,) = self._one(expression.node, scope).numpy()
@@ -333,10 +354,15 @@ class Evaluator:
         (value,) = self._all(expression, scope)
         return value
 
-    def _passed(self, function: Lambda | PassOn, scope: dict) -> tuple[Lambda, dict]:
+    def _passed(self, function: Lambda | PassOn, scope: dict) -> tuple[Lambda, dict] | tf.Tensor:
         if isinstance(function, PassOn):
-            return scope[function.text]
+            return self._computed_or(scope[function.text])
         return function, scope
+
+    def _computed_or(self, passed: Any) -> Any:
+        """The value of a lazy value that this body has computed here; otherwise what is given."""
+        known = itertools.chain.from_iterable(self._computed)
+        return next((value for lazy, value in known if lazy is passed), passed)
 
     def _apply(self, expression: Apply, scope: dict) -> Any:
         operands = [self._one(item, scope) for item in expression.operands]
@@ -358,24 +384,25 @@ class Evaluator:
         found = []
         for entries in zip(*sources, strict=True):
             inside = {**scope, **dict(zip(expression.names, entries, strict=True))}
-            (value,) = self._block(expression.block, inside)
+            (value,) = self._in_branch(expression.block, inside)
             found.append(value)
         return found
 
     def _loop(self, loop: Loop, scope: dict) -> tf.Tensor:
         (state,) = self._all(loop.first, scope)
         (most,) = self._all(loop.count, scope)
-        nested = self._nested
+        nested, outside = self._nested, self._computed
         self._enter()
         for number in itertools.count():
+            self._computed = [[]]
             inside = {**scope, **dict(zip(loop.names, (tf.constant([number]), state), strict=True))}
             (goes_on,) = self._all(loop.condition, inside)
             # The condition is asked where the count ends the loop, too: it may collect something.
             if number >= int(most.numpy()[0]) or not goes_on.numpy()[0]:
                 break
-            (state,) = self._block(loop.block, inside)
+            (state,) = self._in_branch(loop.block, inside)
             self._enter()  # The next iteration is a call of the loop in itself.
-        self._nested = nested
+        self._nested, self._computed = nested, outside
         return state
 
     def _calls(self, call: Call, scope: dict) -> list:
