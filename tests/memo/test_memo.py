@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -354,6 +355,87 @@ def test_what_is_passed_on_unchanged_is_known_to_be():
         return kerasrec.cond(n < 1, lambda: x, lambda: f(tf.identity(same), n - 1))
 
     assert f([1.5, 2.5], [4, 0]).numpy().tolist() == [1.5, 2.5]
+
+
+def test_axes_of_tables_may_be_open():
+    @kerasrec.recursive(memo=True)
+    def f(x, n):
+        row = tf.cumsum(x, axis=1)  # A body may also read a whole row.
+
+        def below():
+            chosen = kerasrec.cond(n > 2, lambda: row, lambda: x)
+            return f(x, n - 1) * at(chosen, n) + f(x, n // 2) * tf.reduce_max(x, axis=1)
+
+        return kerasrec.cond(n < 1, lambda: at(row, n), below)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None]), tf.TensorSpec([None], tf.int32)])
+    def gradient(x, n):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            found = f(x, n)
+        return found, tf.convert_to_tensor(tape.gradient(found, x))
+
+    for length in (3, 5):
+        x = tf.constant(np.random.default_rng(length).normal(size=[2, length]), tf.float32)
+        n = tf.constant([length - 1, 1])
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            expected = f(x, n)  # Its axes are known here.
+        found, slopes = gradient(x, n)
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+        np.testing.assert_allclose(slopes, tape.gradient(expected, x), rtol=1e-5, atol=1e-6)
+
+
+def test_a_result_of_open_shape_is_refused():
+    @kerasrec.recursive(memo=True)
+    def f(x, n):
+        return kerasrec.cond(n < 1, lambda: x, lambda: f(x, n - 1) + 1.0)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None])])
+    def call(x):
+        return f(x, 2)
+
+    with pytest.raises(
+        kerasrec.SignatureError, match=r"Output 0 of f has an open shape, f32\[\?\]"
+    ):
+        call(tf.zeros([1, 3]))
+
+
+@pytest.mark.many
+def test_a_keras_model_with_batches_of_different_lengths():
+    class Total(keras.layers.Layer):
+        def __init__(self):
+            super().__init__()
+            self.supports_jit = False
+            self.moves = self.add_weight(shape=[3, 3], initializer="normal")
+
+        @kerasrec.recursive(memo=True)
+        def forward(self, scores, n):
+            def step():
+                before = self.forward(scores, n - 1)[:, :, tf.newaxis] + self.moves
+                return tf.reduce_logsumexp(before, axis=1) + at(scores, n)
+
+            return kerasrec.cond(n < 1, lambda: at(scores, n), step)
+
+        def call(self, scores):
+            lengths = tf.fill(tf.shape(scores)[:1], tf.shape(scores)[1])
+            return self.forward(scores, lengths - 1)
+
+    scores = keras.Input([None, 3])
+    model = keras.Model(scores, Total()(scores))
+    model.compile("sgd", "mse")
+    assert model.output_shape == (None, 3)
+    dataset = tf.data.Dataset.from_generator(
+        lambda: ((np.ones([2, length, 3]), np.ones([2, 3])) for length in (4, 2, 6)),
+        output_signature=(tf.TensorSpec([None, None, 3]), tf.TensorSpec([None, 3])),
+    )
+    model.fit(dataset.repeat(2), steps_per_epoch=6, verbose=0)
+    moves = model.layers[-1].moves.numpy()
+    expected = scores = np.float32([0.5, -1.0, 2.0])
+    for _ in range(4):
+        expected = np.logaddexp.reduce(expected[:, np.newaxis] + moves) + scores
+    found = model.predict(np.tile(scores, [2, 5, 1]), verbose=0)
+    np.testing.assert_allclose(found, [expected] * 2, rtol=1e-5)
 
 
 def test_loops_of_floats_are_refused():

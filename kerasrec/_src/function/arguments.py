@@ -129,7 +129,8 @@ def arguments_of(function: Traceable, args: tuple[Any, ...], kwargs: dict[str, A
         tensors = _same_tokens(name, tensors)
         types = [Type.of(tensor, Kind.TOKEN) for tensor in tensors]
     signature = signature_of(function, bound, types)
-    check_shapes(name, signature.names, types)
+    if not getattr(function, "memo", False):
+        check_shapes(name, signature.names, types)
     return Arguments(tensors, is_scalar, rows, signature, tables_in(signature.structure))
 
 

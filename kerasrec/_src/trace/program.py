@@ -326,7 +326,7 @@ class _Tracing:
         self, tracer: Tracer, function: Traceable, args: tuple[Any, ...]
     ) -> tuple[FunctionState, list[tf.Tensor], Any, list[Type]]:
         """Returns a call's callee, its argument tensors, and the structure and types it returns."""
-        has_memo = getattr(self.states[0].function, "memo", False)  # There, floats cannot differ.
+        has_memo = getattr(self.states[0].function, "memo", False)  # Then only scalars differ.
         if not has_memo and any(isinstance(leaf, Lazy) for leaf in tf.nest.flatten(args)):
             args = tf.nest.map_structure(partial(_passed_by, tracer), args)
         flat = tensors_in(args)
@@ -336,7 +336,8 @@ class _Tracing:
         tensors = tracer.tensors(flat, same[-1].signature.types if same else (), what)
         types = [tracer.token_type(tensor, what) for tensor in tensors]
         signature = signature_of(function, args, types)
-        check_shapes(name, signature.names, types)
+        if not has_memo:
+            check_shapes(name, signature.names, types)
         state = self.state_of(function, signature)
         returns = self._returns_of(state, tracer)
         for place, wanted in enumerate(state.signature.types):
