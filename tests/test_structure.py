@@ -80,10 +80,11 @@ ALONE = {
     "layers": {"public", "datatypes", *SHARED},
 }
 # With these exceptions. Graphs of whole programs draw themselves. Layers say what their methods
-# return, and whether a cell draws random numbers.
+# return, whether a cell draws random numbers, and whether it mixes tree nodes.
 EXCEPTIONS = {
     "graph/graph.py": {"kerasrec._src.inspect.drawable", "kerasrec._src.inspect.scopes"},
     "layers/*.py": {"kerasrec._src.engine.choice", "kerasrec._src.graph.graph"},
+    "layers/cell.py": {"kerasrec._src.trace.tracer"},
     "layers/inputs.py": {
         "kerasrec._src.graph.nodes",
         "kerasrec._src.trace.functions",

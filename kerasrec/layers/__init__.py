@@ -4,6 +4,7 @@ from kerasrec._src.layers.cell import RecursiveCell
 from kerasrec._src.layers.child_sum import ChildSumTreeLSTM, ChildSumTreeLSTMCell
 from kerasrec._src.layers.choices import Choice, Choices
 from kerasrec._src.layers.growth import GrownTrees
+from kerasrec._src.layers.ordered import OrderedTreeRNN, OrderedTreeRNNCell
 from kerasrec._src.layers.recursive import Recursive
 from kerasrec._src.layers.rntn import RNTN, RNTNCell
 from kerasrec._src.layers.schema_encoder import SchemaEncoder
@@ -28,6 +29,8 @@ __all__ = [
     "Choices",
     "GrownTrees",
     "NodeWise",
+    "OrderedTreeRNN",
+    "OrderedTreeRNNCell",
     "RNTNCell",
     "Recursive",
     "RecursiveCell",

@@ -17,6 +17,7 @@ from kerasrec.layers import (
     RNTN,
     Bidirectional,
     ChildSumTreeLSTM,
+    OrderedTreeRNN,
     Recursive,
     TopDownTreeLSTM,
     TreeGRU,
@@ -96,10 +97,16 @@ def _both_ways(**options: Any) -> Bidirectional:
     return Bidirectional(TreeLSTM(UNITS, **options), **of_both)
 
 
+def _ordered(dtype: Any = None, **options: Any) -> OrderedTreeRNN:
+    cell = keras.layers.GRUCell(UNITS, recurrent_initializer="glorot_uniform", dtype=dtype)
+    return OrderedTreeRNN(cell, return_sequences=True, dtype=dtype, **options)
+
+
 # A new layer goes here, and test_every_layer.py runs it.
 READY = {
     **{cls.__name__: Ready(partial(cls, UNITS, return_sequences=True)) for cls in LAYERS},
     "ChildSumTreeLSTM": Ready(partial(ChildSumTreeLSTM, UNITS, return_sequences=True), 5),
+    "OrderedTreeRNN": Ready(_ordered, 5),
     "TopDownTreeLSTM": Ready(partial(TopDownTreeLSTM, UNITS), 4),
     "Bidirectional": Ready(_both_ways),
 }

@@ -11,8 +11,9 @@ import keras
 import tensorflow as tf
 
 from kerasrec._src.layers.saved_arguments import SavedByArguments
-from kerasrec._src.private import added_losses
+from kerasrec._src.private import added_losses, layers_in
 from kerasrec._src.public import TraceError, map_fn
+from kerasrec._src.trace.tracer import check_values
 
 # The words of errors for a None where a tensor is expected.
 _OF_NONE = ("NoneType", "None values not supported", "NOT CONVERTIBLE TO TENSOR")
@@ -30,6 +31,10 @@ class RecursiveCell(SavedByArguments):
     node whose children have the states of `get_initial_state`; if it is to be something else, the
     subclass implements `call_leaf`, too. The output is the first state, unless the cell sets
     `output_size`. Parents read only states.
+
+    A cell for any number of children may read them one after the other, as an RNN reads a sequence:
+    it implements `call_child`, from one child and the states that the child before it left. `call`
+    then gets the states that the last child left, `[nodes, units]` each.
 
     A cell is saved with the arguments of its constructor. It needs a `get_config` only for those
     that Keras cannot save.
@@ -52,7 +57,7 @@ class RecursiveCell(SavedByArguments):
         inputs: The inputs, float `[nodes, features]`, or None without `inner_inputs`.
         states: A list with an entry for each child: the list of its states, `[nodes, units]` each.
             With `arity=None` a list of the children's states, RaggedTensors
-            `[nodes, (children), units]`.
+            `[nodes, (children), units]`; with `call_child` what the last child left.
         training: Whether the call is in training, a bool; passed to a cell whose `call` takes it.
 
     Output shape:
@@ -103,6 +108,11 @@ class RecursiveCell(SavedByArguments):
                 f"`arity` must be a positive integer, received {arity!r}; None stands for any "
                 "number of children."
             )
+        if self.reads_in_order and arity is not None:
+            raise ValueError(
+                f"{type(self).__name__} has a `call_child`, which reads any number of children in "
+                f"order: its `arity` must be None, received {arity!r}."
+            )
         if inner_inputs not in (None, True, False):
             raise ValueError(
                 "`inner_inputs` must be True (inner nodes read inputs), False (their inputs are "
@@ -144,7 +154,8 @@ class RecursiveCell(SavedByArguments):
             states: A list with an entry for each child: the list of its states, `[nodes, units]`
                 each. With `arity=None` there is a RaggedTensor `[nodes, (children), units]` for
                 each state, with a row for each node: reduce it with `tf.reduce_sum(state, axis=1)`
-                or the like, and compute on each child with `kerasrec.map_fn`.
+                or the like, and compute on each child with `kerasrec.map_fn`. If the cell has a
+                `call_child`, a list of the states that the last child left, `[nodes, units]` each.
 
         Returns:
             The node's output `[nodes, output_size]`, and a list of its new states, `[nodes, units]`
@@ -152,8 +163,37 @@ class RecursiveCell(SavedByArguments):
         """
         raise NotImplementedError(f"{type(self).__name__} must implement `call`.")
 
+    def call_child(self, child: Sequence[Any], states: Sequence[Any]) -> list[tf.Tensor]:
+        """Reads one child of each node, after the children before it.
+
+        A cell that implements it gets its children in their order, one at a time, whatever their
+        number: `call` gets the states after the last one. It may also take `training`, a bool.
+
+        Args:
+            child: The list of the child's states, `[nodes, units]` each.
+            states: The states that the child before it left, `[nodes, units]` each; those of
+                `begin` at the first child.
+
+        Returns:
+            A list of the states that this child leaves, of the sizes in `state_size`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must implement `call_child`.")
+
+    def begin(self, inputs: Any) -> list[tf.Tensor]:
+        """Returns the states before the first child, which `call_child` reads.
+
+        They are those of `get_initial_state`, unless a subclass computes them from the node's own
+        inputs. Inner nodes that read no inputs always begin with `get_initial_state`.
+
+        Args:
+            inputs: The inputs, `[nodes, features]`.
+        """
+        return self.get_initial_state(keras.ops.shape(inputs)[0])
+
     def call_leaf(self, inputs: Any, **kwargs: Any) -> tuple[tf.Tensor, list[tf.Tensor]]:
         """Computes leaves; by default as nodes whose children have initial states, or empty rows.
+
+        A cell with `call_child` gets what `begin` returns.
 
         Args:
             inputs: The inputs, `[nodes, features]`.
@@ -162,6 +202,8 @@ class RecursiveCell(SavedByArguments):
         Returns:
             The same as `call`.
         """
+        if self.reads_in_order:
+            return self.call(inputs, self.begin(inputs), **kwargs)
         if self.arity is None:
             # Looked up, so that `engine="compiled"` knows where the rows come from.
             empty = tf.RaggedTensor.from_row_splits(tf.zeros([0], tf.int32), [0, 0], validate=False)
@@ -203,6 +245,11 @@ class RecursiveCell(SavedByArguments):
         """Whether the output is not the first state."""
         overridden = type(self).output_size is not RecursiveCell.output_size
         return overridden or self._output_size is not None
+
+    @property
+    def reads_in_order(self) -> bool:
+        """Whether the cell reads its children one after the other, with `call_child`."""
+        return type(self).call_child is not RecursiveCell.call_child
 
     @property
     def num_slots(self) -> Any:
@@ -261,16 +308,59 @@ def call_cell(
     """
     if _takes_training(cell, cell.call if method is cell else method):
         options["training"] = training
-    with without_losses(
+    with _refusing_losses(cell):
+        with _explaining_none(cell, args):
+            result = method(*args, **options)
+        output, states = _output_and_states(cell, result)
+    results = [output, *states] if cell.has_own_output else states
+    check_values(results, _returned(cell, cell.call if method is cell else method))
+    return results
+
+
+def call_in_order(
+    cell: RecursiveCell, method: Callable[..., Any], *args: Any, training: bool
+) -> list[tf.Tensor]:
+    """Calls a method of a cell with `call_child` that returns states only; checks and returns them.
+
+    Args:
+        cell: Any cell.
+        method: `cell.begin` or `cell.call_child`.
+        *args: The arguments of the method.
+        training: Passed to a method that takes it.
+
+    Raises:
+        TraceError: If it does not return what the cell's `state_size` promises, or adds a loss.
+    """
+    options = {"training": training} if _takes_training(cell, method) else {}
+    with _refusing_losses(cell):
+        states = method(*args, **options)
+    shapes = [getattr(state, "shape", None) for state in _as_list(states)]
+    units = [None if not shape else shape[-1] for shape in shapes]
+    if units != cell.state_sizes:
+        raise TraceError(
+            f"`{method.__name__}` of {type(cell).__name__} must return a list of states of "
+            f"{cell.state_sizes} units, as its `state_size` says. Received {states!r}."
+        )
+    check_values(_as_list(states), _returned(cell, method))
+    return list(_as_list(states))
+
+
+def _returned(cell: RecursiveCell, method: Callable[..., Any]) -> str:
+    return f"What `{method.__name__}` of {type(cell).__name__} returns"
+
+
+def _as_list(states: Any) -> Sequence[Any]:
+    return states if isinstance(states, list | tuple) else [states]
+
+
+def _refusing_losses(cell: RecursiveCell) -> contextlib.AbstractContextManager[None]:
+    """A context in which a cell is called; a TraceError if that adds a loss."""
+    return without_losses(
         cell,
         f"{type(cell).__name__} adds a loss, by `add_loss` or by the `activity_regularizer` of a "
         "layer in it. A cell is called inside of the recursion, and its losses cannot leave it. "
         "Compute the loss from what the layer returns, as with `return_sequences=True`.",
-    ):
-        with _explaining_none(cell, args):
-            result = method(*args, **options)
-        output, states = _output_and_states(cell, result)
-    return [output, *states] if cell.has_own_output else states
+    )
 
 
 @contextlib.contextmanager
@@ -307,7 +397,7 @@ def is_ready_made(cell: RecursiveCell) -> bool:
     """
     names = ("activation", "recurrent_activation")
     activations = [getattr(cell, name) for name in names if hasattr(cell, name)]
-    is_ready = type(cell).__module__.startswith(f"{__package__}.")
+    is_ready = type(cell).__module__.startswith(f"{__package__}.") and len(layers_in(cell)) == 1
     return is_ready and all(map(is_of_keras, activations))
 
 
@@ -331,7 +421,7 @@ def _output_and_states(cell: RecursiveCell, result: Any) -> tuple[Any, list[Any]
     right = f"hidden, [hidden{', ...' * (len(sizes) > 1)}]"
     is_pair = isinstance(result, tuple | list) and len(result) == 2
     output, states = result if is_pair else (None, None)
-    states = list(states) if isinstance(states, list | tuple) else [states]
+    states = list(_as_list(states))
     shapes = [getattr(tensor, "shape", None) for tensor in (output, *states)]
     units = [None if shape is None or not len(shape) else shape[-1] for shape in shapes]
     if units != [cell.output_size, *sizes]:

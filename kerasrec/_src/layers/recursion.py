@@ -16,13 +16,13 @@ from kerasrec._src import host
 from kerasrec._src.engine.choice import ExecutionPlan
 from kerasrec._src.errors import or_nothing
 from kerasrec._src.graph.graph import FunctionGraphs, TaggedGraph
-from kerasrec._src.layers.cell import RecursiveCell, call_cell, is_ready_made
+from kerasrec._src.layers.cell import RecursiveCell, call_cell, call_in_order, is_ready_made
 from kerasrec._src.layers.inputs import NodeInputs, is_table, leaf_of, look_up, num_words_of
 from kerasrec._src.layers.shared_sublayers import MadeOnce
 from kerasrec._src.layers.tree_checks import WordRules, check_sizes, same_sizes
 from kerasrec._src.layers.trees import LEAF, NodeTables, node_tables
 from kerasrec._src.private import in_xla, unseen_by_op_callbacks
-from kerasrec._src.public import RecursiveFunction, collect, map_fn, recursive, switch
+from kerasrec._src.public import RecursiveFunction, collect, cond, map_fn, recursive, switch
 from kerasrec._src.sparse_gradients import is_looked_up_again, must_be_dense
 
 _SLOW_ON_GPU = (
@@ -299,7 +299,7 @@ def visitor(
         return results
 
     leaf = leaf_of(cell, inputs, training)
-    rows_of_children = trees.rows() if cell.arity is None else None
+    rows_of_children: Any = trees.rows() if cell.arity is None else None
 
     def arriving(child: tf.Tensor, results: list[tf.Tensor]) -> list[tf.Tensor]:
         """A child's states as its parent reads them."""
@@ -307,6 +307,8 @@ def visitor(
         return states if drop is None else [states[0] * tf.gather(drop, child), *states[1:]]
 
     def states_of_children(node: tf.Tensor) -> list[Any]:
+        if cell.reads_in_order:
+            return read(node, tf.gather(rows_of_children.row_splits, node + 1) - 1)
         if cell.arity is None:
             rows = tf.gather(rows_of_children, node)
             return map_fn(lambda child: arriving(child, visit(child)), rows)
@@ -336,5 +338,23 @@ def visitor(
 
         kinds = [leaf_node, inner_node] + [missing] * (cell.arity is not None)
         return switch(tf.gather(trees.kinds, node), kinds)
+
+    if not cell.reads_in_order:
+        return visit
+
+    @recursive(returns=returns[-len(cell.state_sizes) :], **bounds, **options)
+    def read(node: tf.Tensor, edge: tf.Tensor) -> list[tf.Tensor]:
+        """Reads a child of a node after those before it; edges count the children of all nodes."""
+
+        def begin() -> list[tf.Tensor]:
+            if not cell.inner_inputs:
+                return [state[0] for state in cell.get_initial_state(1)]
+            return call_in_order(cell, cell.begin, inputs.of(node), training=training)
+
+        child = tf.gather(rows_of_children.values, edge)
+        is_first = edge == tf.gather(rows_of_children.row_splits, node)
+        before = cond(is_first, begin, lambda: read(node, edge - 1))
+        states = arriving(child, visit(child))
+        return call_in_order(cell, cell.call_child, states, before, training=training)
 
     return visit

@@ -475,7 +475,7 @@ class Recursive(TreeLayer):
         """Returns a layer made from the result of `get_config`."""
         layers = {
             name: keras.saving.deserialize_keras_object(config[name])
-            for name in ("cell", "embedding")
+            for name in ("cell", "rnn_cell", "embedding")
             if isinstance(config.get(name), dict)
         }
         return cls(**{**config, **layers})

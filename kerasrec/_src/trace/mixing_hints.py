@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from kerasrec._src.ops.table import Ragged, op_named
 from kerasrec._src.trace.op_outputs import averages_open_axis
+from kerasrec._src.trace.rows import operations_before
 
 _TOKEN_AXIS = (
     "A recursive function sees a leading token axis, as a Keras layer sees a batch axis; reduce "
@@ -27,6 +28,11 @@ _PADDING = (
     "`rows.to_tensor()` pads to the longest row of all tokens that run together, so a mean or a "
     "product of padded rows depends on other tokens. Reduce the rows themselves, "
     "tf.reduce_mean(rows, axis=1), or pad them to one length, rows.to_tensor(shape=[None, n])."
+)
+ROWS_IN_ORDER = (
+    "To read the entries of a row one after the other, pad all rows to one length, "
+    "rows.to_tensor(shape=[None, n, ..]). A kerasrec.layers.RecursiveCell reads any number of "
+    "children in their order if it has a `call_child`, as kerasrec.layers.OrderedTreeRNN does."
 )
 _OTHER_ROWS = (
     "The `values` of a tf.RaggedTensor hold the entries of all tokens' rows, one after the other. "
@@ -87,4 +93,12 @@ def hint_for(operation: tf.Operation | None, is_of_other_rows: bool) -> str:
         return _PADDING
     if operation and has_hint(operation):
         return _OF_ROWS[op_named(operation.type).ragged]
-    return _OTHER_ROWS if is_of_other_rows else _TOKEN_AXIS
+    if is_of_other_rows:
+        return _OTHER_ROWS
+    return ROWS_IN_ORDER if operation and reads_rows(operation, Ragged.PADS) else _TOKEN_AXIS
+
+
+def reads_rows(operation: tf.Operation, *ways: Ragged) -> bool:
+    """Whether an op on ragged rows, one of `ways` if any are given, is before an op."""
+    before = (op_named(earlier.type).ragged for earlier in operations_before(operation.outputs[0]))
+    return any(ragged in ways if ways else ragged for ragged in before)

@@ -22,6 +22,7 @@ from kerasrec._src.trace.build import build
 from kerasrec._src.trace.function_state import Code, FunctionState, numbered
 from kerasrec._src.trace.function_values import Lazy
 from kerasrec._src.trace.mistakes import EndlessLoopError, check_what_is_left, finding_mistakes
+from kerasrec._src.trace.mixing_hints import ROWS_IN_ORDER, reads_rows
 from kerasrec._src.trace.same_nest import covers, same_nest
 from kerasrec._src.trace.signature import (
     Signature,
@@ -306,9 +307,12 @@ class _Tracing:
             )
         kind = owner.kind(tensor)
         if kind is Kind.WAVE:
+            mend = "compute the tensor inside it."
+            if reads_rows(tensor.op):
+                mend = f"it cannot read their rows. {ROWS_IN_ORDER}"
             raise TraceError(
                 f"{what}of shape {tensor.shape} that was computed across the tokens of another "
-                f"recursive function. {state.name} has other tokens: compute the tensor inside it."
+                f"recursive function. {state.name} has other tokens: {mend}"
             )
         return kind
 

@@ -163,9 +163,12 @@ def here() -> str:
 
 
 def at_this_line() -> str:
-    """Returns the sentence `" At FILE:LINE."` for the user's line that is running now."""
+    """Returns the sentence `" At FILE:LINE."` for the user's line that is running now.
+
+    Returns nothing for a line of a layer.
+    """
     source = current_source()
-    return f" At {source.where}." if source else ""
+    return f" At {source.where}." if source and not source.file.startswith(_LAYERS) else ""
 
 
 def current_source(frame: FrameType | None = None) -> Source | None:

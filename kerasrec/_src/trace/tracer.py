@@ -413,6 +413,14 @@ def tracer_for(name: str) -> Tracer:
     return tracer
 
 
+def check_values(values: Sequence[Any], what: str) -> None:
+    """Raises TraceError if any value is not one per token; does nothing outside of tracing."""
+    tracer = active_tracer()
+    if tracer is not None:
+        for value in values:
+            tracer.token_type(tracer.tensor(value, None, what), what)
+
+
 def active_tracer() -> Tracer | None:
     """Returns the tracer of the function that is being traced, if its graph is being built now."""
     stack = getattr(_active, "stack", [])
