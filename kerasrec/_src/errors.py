@@ -88,8 +88,8 @@ def asserted(is_right: tf.Tensor, message: list[Any]) -> AbstractContextManager[
     return tf.control_dependencies([check])
 
 
-class SentenceFirst:
-    """A context in which the message of a failed assertion begins with what is wrong.
+class SentenceFirst(contextlib.ContextDecorator):
+    """A context or decorator that puts what is wrong first in the message of a failed assertion.
 
     So does that of an index outside of a tensor in a body. TensorFlow and Keras begin it with the
     op that failed and where it was made. Other errors stay as they are.

@@ -1,6 +1,7 @@
 """What a user is told whose trees, inputs or arguments are wrong."""
 
 import keras
+import nltk
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -323,8 +324,10 @@ def test_layers_of_keras_around_a_tree_layer_say_why_not():
         (lambda layer, x, c: layer(words=x, children=c), TypeError, "received words. Call layer"),
         (lambda layer, x, c: layer(x, kids=c), TypeError, "received kids. Call layer"),
         (lambda layer, x, c: layer(children=c), TypeError, "`x` is missing. Call layer"),
-        (lambda layer, x, c: layer(x.tolist(), c), ValueError, "`x` of tree_rnn is a list"),
-        (lambda layer, x, c: layer(x, c.tolist()), ValueError, r"Give np.array\(children\)"),
+        (lambda layer, x, c: layer(x.tolist(), c), ValueError, "`x` of tree_rnn has type list"),
+        (lambda layer, x, c: layer(x, c.tolist()), ValueError, r"Pass np.array\(children\)"),
+        (lambda layer, x, c: layer((x, c, c)), ValueError, "has type tuple; .*tree_batches"),
+        (lambda layer, x, c: layer([nltk.Tree("1", ["a"])] * 3), ValueError, "tree_batches"),
     ],
 )
 def test_arguments_of_other_names_and_lists(call, error, message):

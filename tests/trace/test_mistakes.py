@@ -176,6 +176,7 @@ def in_an_attribute(seen):
     [
         (with_a_list, [], ["changes `seen`, whose default is the list []"]),
         (with_a_dict, {}, ["changes `seen`, whose default is the dict {}"]),
+        (with_a_list, collections.deque(), ["changes `seen`, whose default is the deque"]),
         (with_a_list, [1.5], ["A list of numbers is passed as one tensor"]),
         (with_a_list, {1}, ["{1}, which cannot be converted", "It is the default of `seen`."]),
         (with_a_list, object(), ["cannot be converted", "It is the default of `seen`."]),

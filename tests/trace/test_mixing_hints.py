@@ -144,3 +144,39 @@ def test_a_value_computed_across_tokens_passed_on():
         return cond(n < 1, lambda: x, lambda: f(tf.reduce_sum(x), n - 1))
 
     answer(kerasrec.TraceError, lambda: f([1.0, 2.0], 1), "argument of f", LINE, "across tokens")
+
+
+@pytest.mark.parametrize(
+    ("mix", "tip"),
+    [
+        (lambda x: tf.reduce_sum(x, 0), r"tf\.reduce_sum\(x, axis=-1\)"),
+        (lambda x: x[0], r"x\[:, 0\] instead of x\[0\]"),
+        (lambda x: tf.concat([x, x], 0), r"tf\.concat\(values, axis=-1\)"),
+        (lambda x: tf.reshape(x, [3]), r"tf\.reshape\(x, \[tf\.shape\(x\)\[0\], n\]\)"),
+        (lambda x: x * x[:, 0], r"\(None, 3\) and \(None,\) .*x\[:, None\]"),
+        (lambda x: tf.gather_nd(x, [[0]]), r"tf\.stack\(\[tf\.range\(tf\.shape\(x\)\[0\]\), i\]"),
+        (lambda x: tf.scan(lambda one, other: one + other, x), r"kerasrec\.while_loop"),
+    ],
+    ids=["reduce", "index", "concat", "reshape", "broadcast", "gather_nd", "scan"],
+)
+def test_only_the_tip_that_applies(mix, tip):
+    tips = ("tf.reduce_sum(", "x[:, 0]", "tf.concat(", "tf.reshape(", "x[:, None]", "tf.stack(")
+    text = answer(kerasrec.TraceError, lambda: recursive(mix)(np.ones([1, 3], "float32")), tip)
+    assert len(text) < 500 and sum(other in text for other in tips) <= 1
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_number_in_the_base_case_and_a_vector_in_the_step(is_first):
+    @recursive
+    def f(n, x):
+        branches = (lambda: 0.0), (lambda: tf.tanh(f(n - 1, x)) + x)
+        return cond(n < 1, *branches) if is_first else cond(n > 0, *branches[::-1])
+
+    step = "false_fn" if is_first else "true_fn"
+    answer(
+        kerasrec.SignatureError,
+        lambda: f([2], np.ones([1, 4], np.float32)),
+        rf"_fn returns f32\[\] at .*{LINE}",
+        rf"{step} returns f32\[4\] at .*{LINE}",
+        r"tf\.zeros\(\[4\]\) instead of 0\.0",
+    )

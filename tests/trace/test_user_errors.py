@@ -1,5 +1,6 @@
 """A user's mistake is answered in the user's words: what, where, and how to mend it."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -223,6 +224,56 @@ def test_errors_keep_their_class_inside_an_autograph_function():
         return f(n)
 
     answer(kerasrec.SignatureError, lambda: call(tf.constant(3)), "true_fn returns", LINE)
+
+
+def test_a_layer_that_is_made_in_the_body():
+    @recursive
+    def f(x):
+        return keras.layers.Dense(4)(x)
+
+    answer(kerasrec.TraceError, lambda: f(np.ones([1, 4], np.float32)), LINE, "Make the layer or")
+
+
+def test_a_helper_that_recurses_without_the_decorator():
+    def helper(n):
+        return cond(n < 2, lambda: n, lambda: helper(n - 1))
+
+    def even(n):
+        return cond(n < 1, lambda: n, lambda: odd(n - 1))
+
+    def odd(n):
+        return cond(n < 1, lambda: n, lambda: even(n - 1))
+
+    for name, first in (("helper", helper), ("even", even)):
+        text = answer(
+            kerasrec.TraceError,
+            lambda first=first: recursive(lambda n: first(n))(3),
+            rf"^{name} \(.*{LINE}\)",
+            "Decorate it with @kerasrec.recursive",
+        )
+        assert len(text) < 300
+
+
+@pytest.mark.parametrize(
+    "body", [lambda s: s - 1, lambda s: tf.square(s), lambda s: s < 2, lambda s: s + tf.ones([])]
+)
+def test_a_string_where_an_op_takes_numbers(body):
+    text = answer(kerasrec.SignatureError, lambda: recursive(body)("abc"), LINE, "tf.strings")
+    assert "list of allowed values" not in text and "tf.cast" not in text
+
+
+def test_a_number_where_an_op_takes_vectors():
+    @recursive
+    def f(n):
+        return cond(n < 1, lambda: 0.0, lambda: tf.tanh(f(n - 1) @ tf.ones([4, 4])))
+
+    answer(
+        kerasrec.TraceError,
+        lambda: f(3),
+        LINE,
+        r"x\[:, None\]",
+        r"f returns a number, f32\[\], in a branch without a recursive call",
+    )
 
 
 @pytest.mark.many

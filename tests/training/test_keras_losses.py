@@ -1,11 +1,13 @@
 """Labels that a loss of Keras would misread are refused."""
 
 import keras
+import nltk
 import numpy as np
 import pytest
 import tensorflow as tf
 
 import kerasrec
+from kerasrec.datasets import Vocabulary, encode_tree
 from tests.parameters import few_of
 from tests.training.test_number_labels import CLASSES, LABELS, NAN, batches, number_model
 
@@ -125,3 +127,40 @@ def test_labels_of_trees():
     data = tf.data.Dataset.from_tensors((x, classes, weights))
     found = kerasrec.training.fit(model, data, verbose=0).history["loss"][0]
     assert np.isfinite(found)
+
+
+@pytest.mark.parametrize("loss", ["sparse_categorical_crossentropy", "mse"])
+@pytest.mark.parametrize("fit", [_fit_of_kerasrec, _fit_of_model])
+def test_labels_of_nodes_meet_no_outputs_of_trees(fit, loss):
+    """Keras would fail in its own words, or broadcast both in silence."""
+    model = kerasrec.training.Sequential([keras.Input([2]), keras.layers.Dense(1)])
+    model.compile("sgd", loss)
+    labels = np.array([[1, 0, 1], [0, 1, 1]])
+    data = tf.data.Dataset.from_tensors((np.ones([2, 2], "float32"), labels))
+    with pytest.raises(ValueError, match=r"(?s)labels of tree nodes.*TreeCrossentropy\(\)"):
+        fit(model, data)
+
+
+@pytest.mark.parametrize("fit", [_fit_of_kerasrec, _fit_of_model])
+def test_minus_one_meets_no_sparse_loss_of_keras(fit):
+    losses = keras.losses.SparseCategoricalCrossentropy
+    model = kerasrec.training.Sequential([keras.Input([3, 2]), keras.layers.Dense(2)])
+    data = tf.data.Dataset.from_tensors((np.ones([1, 3, 2], "float32"), np.array([[1, 0, -1]])))
+    for loss in ("sparse_categorical_crossentropy", losses(from_logits=True)):
+        model.compile("sgd", loss)
+        with pytest.raises(tf.errors.InvalidArgumentError, match=r"TreeCrossentropy\(\)") as error:
+            fit(model, data)
+        assert error.value.message.startswith("A label is negative")
+    model.compile("sgd", losses(from_logits=True, ignore_class=-1))
+    fit(model, data)
+
+
+def test_trees_are_not_batches_of_arrays():
+    trees = [nltk.Tree("1", ["a"]), nltk.Tree("2", ["b"])]
+    encoded = encode_tree(trees[0], Vocabulary(["a"]))
+    model = kerasrec.training.Sequential([keras.Input([3, 2]), keras.layers.Dense(2)])
+    model.compile("sgd", "mse")
+    for use in (model.predict, model.fit, lambda data: kerasrec.training.fit(model, data)):
+        for data in (trees, trees[0], encoded, [encoded]):
+            with pytest.raises(ValueError, match=r"Received trees .*tree_batches\("):
+                use(data)

@@ -136,13 +136,15 @@ def both_inputs(
     """
     if children is None and isinstance(x, list | tuple) and len(x) == 2:
         x, children = x
-    check_children(name, children)
+    if hasattr(x, "dtype"):
+        check_children(name, children)
     for what, given in (("x", x), ("children", children)):
         if not hasattr(given, "dtype"):
             raise ValueError(
-                f"`{what}` of {name} is a {type(given).__name__}; expected an array or a tensor of "
-                f"a batch of trees. Give np.array({what}), or batches of "
-                "kerasrec.datasets.tree_batches."
+                f"`{what}` of {name} has type {type(given).__name__}; expected an array or tensor "
+                f"of a batch of trees. Pass np.array({what}); of trees, pass the arrays of a "
+                "batch: `(x, children), labels = next(iter(kerasrec.datasets.tree_batches("
+                "[encode_tree(tree, vocabulary)], batch_size=1)))`."
             )
     one_is_padded = not (is_ragged(x) and is_ragged(children))
     for what, given, filler in (("x", x, ""), ("children", children, "default_value=-1")):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import tensorflow as tf
@@ -15,7 +15,15 @@ from kerasrec._src.graph.types import Type, shape_of
 from kerasrec._src.graph.values import Region, Source, branches
 from kerasrec._src.trace.op_nodes import OpNodes
 from kerasrec._src.trace.same_nest import merged_nest, or_none, same_nest
-from kerasrec._src.trace.source import at, current_source, here
+from kerasrec._src.trace.source import (
+    at,
+    current_source,
+    here,
+    is_of_a_library,
+    is_written_in_python,
+    start_of,
+    undecorated,
+)
 from kerasrec._src.trace.tracer import (
     Divided,
     Returns,
@@ -206,6 +214,7 @@ def choose(
         hints = next(iter(found.values())).types if found else []
         wanted = "a branch must return tensors. Return a value from every branch."
         with tracer.inside(conditional) as part:
+            result = None
             try:
                 result = branch()
                 if result is None:  # As a value of a data type, None has the number -1.
@@ -216,11 +225,18 @@ def choose(
                     found[name] = returns
             except ReturnTypeUnknownError as error:
                 tracer.unknown = error
+            except TraceError:
+                vector = tracer.widened(result)
+                if vector is not None:
+                    number = Returns(0, [replace(vector, shape=())])
+                    wide = dict.fromkeys(branches, number) | {name: Returns(0, [vector])}
+                    _common(wide, branches, place)
+                raise
     if not found and (tracer.unknown or not of_none):
         if tracer.unknown and of_none:  # The type is found by trial.
             tracer.unknown.can_end = True
         raise tracer.unknown or TraceError(f"The conditional{place} has no branches.")
-    structure, types = _common(found, place) if found else (None, [])
+    structure, types = _common(found, branches, place) if found else (None, [])
     if of_none:
         structure = or_none(structure)
         if structure is None:
@@ -256,7 +272,7 @@ class _Conditional(Divided):
             ops.add([result], Merge(inputs, types, region, self.source, predicate=predicate))
 
 
-def _common(found: dict[str, Returns], place: str) -> Returns:
+def _common(found: dict[str, Returns], branches: dict[str, Branch], place: str) -> Returns:
     """Returns the structure and the types that all branches agree on."""
     (first, (structure, types)), *rest = found.items()
     for name, (other_structure, other_types) in rest:
@@ -268,8 +284,8 @@ def _common(found: dict[str, Returns], place: str) -> Returns:
         except (TypeError, ValueError):
             is_same = False
         shown = (
-            f"  {first} returns {_shown(structure, types)}\n"
-            f"  {name} returns {_shown(other_structure, other_types)}\n"
+            f"  {first} returns {_shown(structure, types)}{_line(branches[first])}\n"
+            f"  {name} returns {_shown(other_structure, other_types)}{_line(branches[name])}\n"
         )
         if not is_same:
             raise SignatureError(
@@ -280,16 +296,27 @@ def _common(found: dict[str, Returns], place: str) -> Returns:
         if not all(map(Type.accepts, types, other_types)):
             raise SignatureError(
                 f"The branches of the conditional{place} return different types:\n{shown}"
-                f"{_mend(types, other_types)}"
+                f"{_fix(types, other_types)}"
             )
         structure = merged
         types = list(map(_general, types, other_types))
     return Returns(structure, types)
 
 
-def _mend(types: Sequence[Type], others: Sequence[Type]) -> str:
+def _line(branch: Branch) -> str:
+    """The line of a branch that the user wrote, for messages; empty for other branches."""
+    function = undecorated(branch)
+    source = start_of(function) if is_written_in_python(function) else None
+    return "" if source is None or is_of_a_library(source.file) else at(source)
+
+
+def _fix(types: Sequence[Type], others: Sequence[Type]) -> str:
     if any(mine.dtype != other.dtype for mine, other in zip(types, others, strict=True)):
-        return "Make the dtypes equal: write 1.0 and not 1 for a float, or use tf.cast."
+        return "Make the dtypes equal: write 1.0 instead of 1 for a float, or use tf.cast."
+    for mine, other in zip(types, others, strict=True):
+        if mine.shape != other.shape and () in (mine.shape, other.shape):
+            vector = list(mine.shape or other.shape or ())
+            return f"Return the same shape from each, such as tf.zeros({vector}) instead of 0.0."
     return "Make the shapes equal; the token axis is not counted here."
 
 

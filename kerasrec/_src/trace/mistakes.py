@@ -52,8 +52,8 @@ _BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_
 _MOST_SEARCHED = 1000
 _A_DEFAULT = ", a default"
 _INSTEAD = (
-    "Return the values of calls, or keep them with kerasrec.collect. A list for one call is made "
-    "in the body."
+    "Return the values of calls, or keep them with kerasrec.collect; make a list for one call in "
+    "the body."
 )
 # A loop is looked for whenever so many names of ops have been made. The number is prime: otherwise
 # each look might come at the same op of a turn, which need not be one that takes a row.
@@ -75,8 +75,8 @@ def finding_mistakes(state: FunctionState, args: Sequence[Any], graph: tf.Graph)
 
     Raises:
         TraceError: If a Python loop over rows does not end; if a layer adds a loss; or if the
-            function changes an argument whose default is a list or dict, which all calls would
-            share.
+            function changes an argument whose default is a list, dict or deque, which all calls
+            would share.
     """
     with loops_over_rows_end(graph), _no_losses_in(graph), _defaults_stay(state, args):
         yield
@@ -180,8 +180,8 @@ def _defaults_stay(state: FunctionState, args: Sequence[Any]) -> Iterator[None]:
                 name, default = parameter.name, parameter.default
                 raise TraceError(
                     f"{state.name} ({state.source.where}) changes `{name}`, whose default is the "
-                    f"{type(default).__name__} {default!r}. In Python, all calls share a default; "
-                    f"here the body runs once, when it is traced. Write {name}=None. {_INSTEAD}"
+                    f"{type(default).__name__} {default!r}. All calls share a default, and the "
+                    f"body runs once for all of them. Use {name}=None. {_INSTEAD}"
                 )
 
 
@@ -213,7 +213,7 @@ def check_what_is_left(state: FunctionState, graph: tf.Graph) -> None:
 def _with_mutable_defaults(
     function: Traceable, args: Sequence[Any]
 ) -> list[tuple[inspect.Parameter, Any]]:
-    """The parameters whose default is a list or dict, each with its argument."""
+    """The parameters whose default is a list, dict or deque, each with its argument."""
     parameters = list(function.python_signature.parameters.values())
     keywords = [parameter for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
     by_place = itertools.takewhile(lambda parameter: parameter.kind in _BY_PLACE, parameters)
@@ -221,7 +221,7 @@ def _with_mutable_defaults(
     return [
         (parameter, value)
         for parameter, value in pairs
-        if isinstance(parameter.default, list | dict)
+        if isinstance(parameter.default, list | dict | deque)
     ]
 
 
@@ -229,7 +229,7 @@ def _contents(container: Any) -> Any:
     """What is equal as long as nothing is added to lists and dicts, removed or replaced."""
     if isinstance(container, dict):
         return [(key, _contents(value)) for key, value in container.items()]
-    if isinstance(container, list | tuple):
+    if isinstance(container, list | tuple | deque):
         return list(map(_contents, container))
     return id(container)
 

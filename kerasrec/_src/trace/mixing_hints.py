@@ -4,16 +4,31 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from kerasrec._src.ops.table import Ragged, op_named
+from kerasrec._src.ops.table import Holds, Is, Ragged, op_named
 from kerasrec._src.trace.op_outputs import averages_open_axis
 from kerasrec._src.trace.rows import operations_before
 
 _TOKEN_AXIS = (
-    "A recursive function sees a leading token axis, as a Keras layer sees a batch axis; reduce "
-    "and reshape the other axes only, and use its size for shapes alone. Where [tokens] meets "
-    "[tokens, n], give it an axis: x[:, None]. A loop over tokens may read its own token alone: "
-    "tf.map_fn over the tensor itself. Indices that tf.gather_nd or a scatter takes begin with the "
-    "number of the token: tf.stack([tf.range(tf.shape(x)[0]), i], 1)."
+    "The first axis of a tensor in a recursive function is the token axis, with one row per call, "
+    "like the batch axis of a Keras layer."
+)
+_OTHER_AXES = "Compute along the other axes only, as tf.reduce_sum(x, axis=-1) does."
+# What to write instead of an op that moves or combines rows, by its facts.
+_BY_FACT = {
+    Is.SIZES: "Use its size only for shapes, as in tf.zeros([tf.shape(x)[0], 3]).",
+    Is.SLICING | Is.CUTTING: "Index the axes after it: x[:, 0] instead of x[0].",
+    Is.GATHERING: "For an index of each call: tf.gather(x, i, axis=1, batch_dims=1).",
+    Is.JOINING: "Join another axis: tf.concat(values, axis=-1).",
+    Is.RESHAPING: "Keep it first: tf.reshape(x, [tf.shape(x)[0], n]).",
+    Is.PRODUCT: "Keep it first: tf.matmul(x, w), with x of shape [tokens, n].",
+}
+_INDICES = (
+    "Begin the indices of tf.gather_nd or a scatter with the number of the token: "
+    "tf.stack([tf.range(tf.shape(x)[0]), i], 1)."
+)
+_LOOP = (
+    "A loop over tokens may read only its own token: use tf.map_fn over the tensor itself. For a "
+    "loop in each call, use kerasrec.while_loop."
 )
 _BATCH_NORMALIZATION = (
     "A batch normalization averages over tokens while it trains: take "
@@ -95,10 +110,28 @@ def hint_for(operation: tf.Operation | None, is_of_other_rows: bool) -> str:
         return _OF_ROWS[op_named(operation.type).ragged]
     if is_of_other_rows:
         return _OTHER_ROWS
-    return ROWS_IN_ORDER if operation and reads_rows(operation, Ragged.PADS) else _TOKEN_AXIS
+    if operation and reads_rows(operation, Ragged.PADS):
+        return ROWS_IN_ORDER
+    return f"{_TOKEN_AXIS} {_of_axis(operation)}"
 
 
 def reads_rows(operation: tf.Operation, *ways: Ragged) -> bool:
     """Whether an op on ragged rows, one of `ways` if any are given, is before an op."""
     before = (op_named(earlier.type).ragged for earlier in operations_before(operation.outputs[0]))
     return any(ragged in ways if ways else ragged for ragged in before)
+
+
+def _of_axis(operation: tf.Operation | None) -> str:
+    """Returns what to write instead of an op that combined or moved rows of the token axis."""
+    op = op_named(operation.type if operation else "")
+    if operation and op.is_elementwise:
+        shapes = " and ".join(str(tensor.shape) for tensor in operation.inputs)
+        return (
+            f"Shapes {shapes} are aligned at their last axes. Add an axis to a number of each "
+            "call: x[:, None]."
+        )
+    if op.by_number:
+        return _INDICES
+    if op.holds:
+        return _LOOP if op.holds is Holds.TURN else _OTHER_AXES
+    return next((hint for fact, hint in _BY_FACT.items() if op.facts & fact), _OTHER_AXES)

@@ -13,7 +13,7 @@ import itertools
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -21,6 +21,7 @@ import tensorflow as tf
 from kerasrec._src.errors import SignatureError, TraceError
 from kerasrec._src.graph.types import Kind, Type
 from kerasrec._src.graph.values import Region, Source
+from kerasrec._src.ops.table import op_named
 from kerasrec._src.private import unseen_by_op_callbacks, with_outer_graphs
 from kerasrec._src.trace.kinds import KindFinder
 from kerasrec._src.trace.mixing_hints import UNKNOWN_ROWS, has_hint, hint_for
@@ -29,6 +30,7 @@ from kerasrec._src.trace.source import (
     at,
     at_this_line,
     current_source,
+    here,
     name_of,
     source_of,
     undecorated,
@@ -194,11 +196,29 @@ class Tracer:
             hint = hint_for(mixing, is_of_other_rows)
             if self._is_of_unknown_rows(tensor):
                 hint = UNKNOWN_ROWS
+            line = "" if here() in f"{what}{place}" else at_this_line()
             raise TraceError(
                 f"{what} is not one value per token: it was computed across tokens{place} and has "
-                f"shape {tensor.shape}. {hint}{at_this_line()}"
+                f"shape {tensor.shape}. {hint}{line}"
             )
         return Type(found.dtype, found.shape)
+
+    def widened(self, tensor: Any) -> Type | None:
+        """Returns the type that the number of a call gets where it meets a vector, or None.
+
+        Args:
+            tensor: What a branch returned and `token_type` refused.
+        """
+        mixing = self._kinds.mixing(tensor) if tf.is_symbolic_tensor(tensor) else None
+        if not mixing or not op_named(mixing.type).is_elementwise or len(mixing.inputs) != 2:
+            return None
+        number, wide = sorted(mixing.inputs, key=lambda tensor: tensor.shape.rank or 0)
+        called = {result.op for call in self.calls for result in call.results}
+        if (number.shape.rank, tensor.shape.rank) != (1, wide.shape.rank) or called.isdisjoint(
+            operations_before(number)
+        ):
+            return None
+        return replace(self.type(wide), kind=Kind.TOKEN)
 
     def _mixing_rows(self, tensor: tf.Tensor) -> tf.Operation | None:
         """Returns the last op on ragged rows before a tensor that has no result for each token."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import traceback
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -14,7 +14,7 @@ import tensorflow as tf
 from kerasrec._src.errors import KerasrecError, NoBaseCaseError, SignatureError, TraceError
 from kerasrec._src.graph.types import Type
 from kerasrec._src.trace.function_state import FunctionState
-from kerasrec._src.trace.source import current_source, source_of
+from kerasrec._src.trace.source import current_source, is_of_a_library, source_of
 
 _Result = TypeVar("_Result")
 
@@ -68,6 +68,20 @@ _CHOICE = (
 )
 _MIXED = "If dtypes are mixed, use tf.cast, and write 1.0 and not 1 for a float."
 _CAST = "For another dtype use tf.cast(x, tf.int32), or tf.float32."
+_STRINGS = (
+    "Strings can be compared (== and !=) and passed to tf.strings, such as tf.strings.length; "
+    "tf.strings.to_number makes numbers of them."
+)
+_NO_STRING = re.compile(r"has DataType string not in list of allowed values:[\w, ]*")
+_WEIGHTS = (
+    "A variable is made here, such as the weights of a Keras layer. Make the layer or variable "
+    "outside of the function"
+)
+_AXIS = "A number of each call has shape [tokens]; add an axis, x[:, None], for an op on vectors."
+# Errors of ops and layers that want more axes, with the shape of a number of each call.
+_ANOTHER_RANK = re.compile(
+    r"(?s)(?:must be (?:at least )?rank|expected (?:min_)?ndim).*(\[\?\]|\(None,\))"
+)
 # How TensorFlow prints ragged rows.
 _ROWS = re.compile(r"tf\.RaggedTensor\(values=.*?row_splits=.*?\)\)", re.DOTALL)
 # How it prints a member of an Enum.
@@ -157,12 +171,27 @@ def run_or_explain(state: FunctionState, run: Callable[[], _Result]) -> _Result:
         ) from error
     except KerasrecError:
         raise
+    except RecursionError as error:
+        raise _endless(state, error) from None
     except (TypeError, ValueError) as error:
         raise _user_error(state, error) from error
     except (AttributeError, NotImplementedError) as error:
         if _hint_for(error) not in (_OPS_OF_TENSORFLOW, _LIST_OF_NUMBERS):
             raise  # It comes from an object of the user's.
         raise _user_error(state, error) from error
+
+
+def _endless(state: FunctionState, error: RecursionError) -> TraceError:
+    """Returns the error for Python functions that call each other without end."""
+    codes = [frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)]
+    often = [code for code, count in Counter(codes).items() if count > 1]
+    own = [code for code in often if not is_of_a_library(code.co_filename)]
+    code = min(own or often or codes, key=lambda code: code.co_name == "<lambda>")
+    return TraceError(
+        f"{code.co_name} ({code.co_filename}:{code.co_firstlineno}), which {state.name} calls, "
+        "calls itself without end: it runs as plain Python while the graph is built. Decorate it "
+        "with @kerasrec.recursive."
+    )
 
 
 def _hint_for(error: Exception) -> str:
@@ -173,16 +202,33 @@ def _user_error(state: FunctionState, error: Exception) -> KerasrecError:
     """Returns the error to raise in place of one of TensorFlow or Keras; it names the line."""
     source = source_of(traceback.extract_tb(error.__traceback__)) or state.source
     what = _ROWS.sub("a tf.RaggedTensor", str(error)).rstrip(".")
-    message = f"{state.name} {_CANNOT_BE_TRACED}{source.where}: {what}."
-    hint = _hint_for(error)
+    hint = "" if isinstance(error, ValueError) else _hint_for(error)
+    if _NO_STRING.search(what):
+        what, hint = _NO_STRING.sub("is a string, which the op does not take", what), _STRINGS
+    if "singleton tf.Variables" in what:
+        what = _WEIGHTS
+    if _ANOTHER_RANK.search(what):
+        hint = _AXIS + _number_returned(state)
+    if hint is _MIXED and tf.string in (known.dtype for known in state.signature.types):
+        hint = _STRINGS
     if hint is _MIXED:
         hint += _mixed_arguments(state)
     if member := _MEMBER.search(str(error)):
         hint = f"{_CHOICE} For {member[1]} it is list({member[2]}).index({member[1]})."
+    message = f"{state.name} {_CANNOT_BE_TRACED}{source.where}: {what}."
     if isinstance(error, ValueError):
-        return TraceError(f"{message} {_LOOP}" if "= Range[" in what else message)
+        hint = _LOOP if "= Range[" in what else hint
+        return TraceError(f"{message} {hint}".rstrip())
     kind = SignatureError if isinstance(error, TypeError) else TraceError
     return kind(f"{message} {hint}".rstrip())
+
+
+def _number_returned(state: FunctionState) -> str:
+    """A sentence on what calls of a function return, if that is a number; else empty."""
+    types = state.returns.types if state.returns else []
+    if [returned.shape for returned in types] != [()]:
+        return ""
+    return f" {state.name} returns a number, {types[0]}, in a branch without a recursive call."
 
 
 def _mixed_arguments(state: FunctionState) -> str:

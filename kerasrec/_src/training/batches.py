@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import keras
 import tensorflow as tf
+from nltk import Tree
 
 from kerasrec._src.training.strategies import of_all_workers, replicas_here
 
@@ -27,10 +28,11 @@ class Batches:
             them.
 
     Raises:
-        ValueError: If the data is neither, or has no end.
+        ValueError: If the data is neither, as a list of trees is, or has no end.
     """
 
     def __init__(self, name: str, data: tf.data.Dataset | Reader):
+        check_trees(data)
         self.name = name
         self.reader = data if callable(data) else None
         self.whole = _read(data) if callable(data) else data
@@ -78,6 +80,17 @@ def is_data(x: Any) -> bool:
     """Whether `dataset` makes batches of `x`, which may also be a generator or a `PyDataset`."""
     is_batched = isinstance(x, tf.data.Dataset) or callable(x)
     return is_batched or all(hasattr(leaf, "shape") for leaf in keras.tree.flatten(x))
+
+
+def check_trees(data: Any) -> None:
+    """Raises a ValueError for trees, or a list of trees, that are not in batches of arrays."""
+    first = data[0] if type(data) in (list, tuple) and data else data
+    if isinstance(first, Tree) or hasattr(first, "children"):
+        raise ValueError(
+            f"Received trees ({type(first).__name__}); expected batches of arrays. Pass "
+            "kerasrec.datasets.tree_batches([encode_tree(tree, vocabulary) for tree in trees], "
+            "batch_size=32)."
+        )
 
 
 def dataset(

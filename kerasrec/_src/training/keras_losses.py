@@ -1,7 +1,7 @@
 """Checks that labels of trees do not meet a loss of Keras that would misread them.
 
 Such a loss would take missing labels, NaN or -1, for labels; or compare the outputs of tree nodes
-with one label for each tree. A user's own loss may handle all of these.
+with one label for each tree, or the other way around. A user's own loss may handle all of these.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def with_checked_labels(model: keras.Model, batch: Any) -> Any:
         tf.errors.InvalidArgumentError: When the check runs: if a label is NaN and its loss is one
             of Keras, which would make the loss, and all weights after a step, NaN; or if a label is
             negative and its loss is a binary cross-entropy of Keras, which would have no lower
-            bound. A negative label may have the sample weight 0. XLA drops this check, as it drops
-            every assertion.
+            bound, or a sparse one, which has no such class. With a binary one, a negative label may
+            have the sample weight 0. XLA drops this check, as it drops every assertion.
     """
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(batch)
     checks = [
@@ -54,7 +54,7 @@ def checked_batches(model: keras.Model, batches: Batches) -> Batches:
     """The same batches; `with_checked_labels` checks each when it is read."""
     specs = keras.tree.flatten(keras.utils.unpack_x_y_sample_weight(batches.spec)[1])
     if not any(
-        spec.dtype.is_floating or _is_binary(loss)
+        spec.dtype.is_floating or _is_binary(loss) or _is_sparse(loss)
         for spec, loss in _with_losses_of_keras(model, specs)
     ):
         return batches
@@ -62,7 +62,9 @@ def checked_batches(model: keras.Model, batches: Batches) -> Batches:
 
 
 def check_ranks(model: keras.Model, y: Any, y_pred: Any) -> None:
-    """Raises a ValueError if a loss of Keras would compare outputs with labels of other trees.
+    """Raises a ValueError if a loss of Keras would compare outputs of trees and labels of nodes.
+
+    Or outputs of tree nodes, and labels of trees.
 
     Args:
         model: A compiled model.
@@ -85,6 +87,15 @@ def check_ranks(model: keras.Model, y: Any, y_pred: Any) -> None:
                 "return_sequences=True out of the tree layer. For labels of tree nodes, "
                 "[batch, nodes], compile the model with "
                 "kerasrec.training.TreeSquaredError() or TreeCrossentropy()."
+            )
+        would_broadcast = _is_sparse(loss) or (predicted.rank == 2 and predicted[1] == 1)
+        if (shape.rank, predicted.rank) == (2, 2) and shape[1] != 1 and would_broadcast:
+            raise ValueError(
+                f"There are labels of tree nodes, shape {shape}, but the outputs have shape "
+                f"{predicted}, one row per tree. For labels of tree nodes, pass "
+                "return_sequences=True to the tree layer, and compile the model with "
+                "kerasrec.training.TreeCrossentropy() or TreeSquaredError(). For roots, pass one "
+                "label per tree, [batch]: those of roots are labels[:, 0]."
             )
 
 
@@ -127,11 +138,25 @@ def _checks(labels: Any, loss: Any, are_weighted: bool) -> Iterator[tuple[tf.Ten
             f"A label is negative, and -1 stands for none. The loss {_name(loss)} of Keras would "
             f"take it for a label, and has no lower bound then. {advice}",
         )
+    if _is_sparse(loss) and is_signed:
+        yield (
+            ~tf.reduce_any(values < 0),
+            f"A label is negative, and -1 stands for none. The loss {_name(loss)} of Keras has no "
+            "such class. For labels of tree nodes, which are padded with -1, compile the model "
+            "with kerasrec.training.TreeCrossentropy(), and give it logits.",
+        )
 
 
 def _is_binary(loss: Any) -> bool:
     loss = keras.losses.get(loss)
     return isinstance(loss, BINARY) or loss in BINARY_FUNCTIONS
+
+
+def _is_sparse(loss: Any) -> bool:
+    loss = keras.losses.get(loss)
+    if isinstance(loss, keras.losses.SparseCategoricalCrossentropy):
+        return loss.ignore_class is None
+    return loss is keras.losses.sparse_categorical_crossentropy
 
 
 def _name(loss: Any) -> Any:

@@ -10,10 +10,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from kerasrec._src.errors import SentenceFirst
 from kerasrec._src.private import in_order_of_metrics
 from kerasrec._src.shuffling import shuffled_when_read
 from kerasrec._src.training import replica
-from kerasrec._src.training.batches import Batches, dataset, is_data
+from kerasrec._src.training.batches import Batches, check_trees, dataset, is_data
 from kerasrec._src.training.fit import evaluate, fit
 from kerasrec._src.training.input_range import checked_inputs
 from kerasrec._src.training.keras_losses import with_checked_labels
@@ -51,6 +52,7 @@ class _AnyStrategy(_Keras):
         if self.built:
             self.optimizer.build(self.trainable_variables)
 
+    @SentenceFirst()
     def fit(self, *args: Any, **kwargs: Any) -> keras.callbacks.History:
         """Runs `keras.Model.fit`, or `kerasrec.training.fit` where batches are computed in parts.
 
@@ -104,6 +106,7 @@ class _AnyStrategy(_Keras):
         replica.train_step(self, data, lambda gradients: replica.move(self, gradients, None))
         return self.get_metrics_result()
 
+    @SentenceFirst()
     def evaluate(self, *args: Any, **kwargs: Any) -> Any:
         """Runs `keras.Model.evaluate` or `kerasrec.training.evaluate`, chosen as for `fit`.
 
@@ -220,11 +223,16 @@ def _joined(batches: Sequence[np.ndarray]) -> np.ndarray | tf.RaggedTensor:
 def _given(
     method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> dict[str, Any]:
-    """The arguments of a call by name, without those that are None or have their default."""
+    """The arguments of a call by name, without those that are None or have their default.
+
+    Raises:
+        ValueError: If `x` is a tree or a list of trees.
+    """
     signature = inspect.signature(method)
     given = signature.bind(None, *args, **kwargs).arguments
     given.pop("self")
     given.update(given.pop("kwargs", {}))
+    check_trees(given.get("x"))
     defaults = {name: parameter.default for name, parameter in signature.parameters.items()}
     return {
         name: value

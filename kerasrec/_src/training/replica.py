@@ -35,6 +35,7 @@ def create_variables(model: keras.Model, spec: Any) -> None:
     model.optimizer.build(model.trainable_weights)
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(_zeros(spec))
     check_losses(model, y, y_pred)
+    check_ranks(model, y, y_pred)
     model.compute_loss(x, y, y_pred, sample_weight)
     model.distribute_strategy.run(model.compute_metrics, (x, y, y_pred, sample_weight))
     model.reset_metrics()
