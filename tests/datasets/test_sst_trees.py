@@ -167,4 +167,4 @@ def test_datasets_need_no_tensorflow_datasets():
         "except ImportError as error: print(error)"
     )
     printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert "pip install 'kerasrec[tfds]'" in printed.stdout
+    assert "pip install tensorflow-datasets importlib-resources" in printed.stdout

@@ -1,6 +1,7 @@
 """The Stanford Sentiment Treebank, with its trees, as a dataset of `tensorflow_datasets`.
 
-It needs `pip install 'kerasrec[tfds]'`. Importing it makes the name `sst_trees` known:
+It needs `pip install tensorflow-datasets importlib-resources`. Importing it registers the name
+`sst_trees`:
 
     import kerasrec.datasets.sst_trees
     import tensorflow_datasets as tfds
@@ -13,7 +14,8 @@ try:
 except ImportError as error:
     raise ImportError(
         f"kerasrec.datasets.sst_trees needs the package tensorflow-datasets ({error}): "
-        "pip install 'kerasrec[tfds]'. Without it, load_treebank reads the same files."
+        "pip install tensorflow-datasets importlib-resources. Without it, load_treebank reads the "
+        "same files."
     ) from error
 
 __all__ = ["Builder"]
