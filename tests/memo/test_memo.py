@@ -338,6 +338,36 @@ def test_calls_without_end():
         endless(1)
 
 
+def test_calls_that_make_one_call_are_not_looked_up():
+    """No two calls of a root are equal then, whichever functions they call."""
+
+    @kerasrec.recursive(memo=True, max_depth=40)
+    def f(x, n):
+        return kerasrec.cond(n < 1, lambda: at(x, n), lambda: g(x, n - 1) * at(x, n))
+
+    @kerasrec.recursive(memo=True)
+    def g(x, n):
+        step = tf.where(n == 4, -1, 1)  # So g(4) needs itself.
+        return kerasrec.cond(n < 2, lambda: tf.ones([]), lambda: 1.0 + f(x, n - step))
+
+    def plain(x, n):
+        if n < 1:
+            return x[n]
+        return x[n] * (1.0 + plain(x, n - 2) if n > 2 else 1.0)
+
+    x, n = tf.constant(np.random.default_rng(0).normal(size=[2, 6]), tf.float32), [3, 2]
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        found, expected = f(x, n), tf.stack([plain(x[row], n[row]) for row in range(2)])
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    slopes = [tf.convert_to_tensor(tape.gradient(value, x)) for value in (found, expected)]
+    np.testing.assert_allclose(*slopes, rtol=1e-6)
+    assert "no calls can be equal" in str(f.execution_plan(x, n))
+    assert f.run_trace(x, n).calls == {"f": 3, "g": 3}
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"max_depth=40[^$]*: f\(n=5\)\."):
+        f(x, [1, 5])
+
+
 def test_a_float_that_varies_is_refused():
     @kerasrec.recursive(memo=True)
     def f(x, n):

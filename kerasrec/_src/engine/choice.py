@@ -103,6 +103,8 @@ def choose(program: Program) -> ExecutionPlan:
                 "engine='waves' or 'compiled', or leave the choice to engine='auto'."
             )
         reason = "level by level, since memo=True makes equal calls one call"
+        if not graph.may_share_calls:
+            reason = "wave by wave: each call makes at most one call, so no calls can be equal"
         return in_waves("; ".join(filter(None, [reason, at_most])))
     if options.instances:
         return in_waves(f"each divided among instances on {', '.join(options.instances)}")

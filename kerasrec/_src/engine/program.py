@@ -18,7 +18,7 @@ from kerasrec._src.frames.rows_xla.memo_run import MemoCompiledRun
 from kerasrec._src.frames.rows_xla.sizes import KnownSizes
 from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.graph.values import Value
-from kerasrec._src.memo.memo_run import MemoRun
+from kerasrec._src.memo.memo_run import LineRun, MemoRun
 from kerasrec._src.options import Options
 from kerasrec._src.scalar.scalar_run import ScalarRun, gradient_obstacles
 from kerasrec._src.schedule.build import build, build_blocks, build_bounded, forward_part
@@ -77,10 +77,10 @@ class Program:
 
     def wave_run(self, shared: SharedTensors) -> QueueRun | WaveRun:
         """All tokens that are ready run at once, by stock TensorFlow ops."""
+        state = self.schedule, shared, self.limits
         if self.graph.memo:
-            return MemoRun(self.schedule, shared, self.limits)
-        machine = QueueRun if self.schedule.in_queues else WaveRun
-        return machine(self.schedule, shared, self.limits)
+            return (MemoRun if self.graph.may_share_calls else LineRun)(*state)
+        return (QueueRun if self.schedule.in_queues else WaveRun)(*state)
 
     def bounded_run(self, shared: SharedTensors) -> Run:
         """At most `parallel_tokens` tokens run at once; a gradient runs all again, unbounded.

@@ -22,7 +22,7 @@ from kerasrec._src.graph.nodes import (
 )
 from kerasrec._src.graph.printer import GraphPart, comment, print_graph, sweep_name
 from kerasrec._src.graph.types import Type
-from kerasrec._src.graph.values import Branch, Node, Region, Source, Value, reached
+from kerasrec._src.graph.values import Branch, Node, Region, Source, Value, each_of, reached
 from kerasrec._src.inspect.drawable import Drawable
 from kerasrec._src.inspect.scopes import OUTSIDE, SHARED, Scope, scopes_of
 
@@ -377,6 +377,19 @@ class TaggedGraph(Drawable):
     def inner_sites(self) -> list[CallSite]:
         """Call sites inside the program, in the order of their labels."""
         return [site for site in self.call_sites.values() if site.caller is not None]
+
+    @property
+    def may_share_calls(self) -> bool:
+        """Whether calls may be equal and count as one.
+
+        If each call makes at most one, a root's calls form a line, and none of them is equal to
+        another: the line would have no end.
+        """
+        if self.memo is None or self.memo.across_roots:
+            return self.memo is not None
+        callers = [site.caller for site in self.inner_sites]
+        calls_for_rows = any(each_of(site.region) for site in self.inner_sites)
+        return calls_for_rows or len(set(callers)) < len(callers)
 
     @property
     def meaning_of_labels(self) -> str:

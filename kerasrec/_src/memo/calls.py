@@ -130,8 +130,9 @@ class CallFinder:
             },
         }
         end = run_loop(self._goes_on, self._turn, start)
+        waiting = {name: arguments for name, (_, *arguments) in end["new"].items()}
         bounded = end["depth"], _width(end), end["memory"]
-        check = self.limits.check(graph, *bounded, call=partial(_one_call, graph, end["new"]))
+        check = self.limits.check(graph, *bounded, call=partial(one_call, graph, waiting))
         with tf.control_dependencies([check]):
             count = tf.identity(end["count"])
         calls, edges = (
@@ -269,15 +270,15 @@ def _is_in_key(graph: TaggedGraph, node: Entrance) -> bool:
     return graph.memo is not None and not graph.memo.across_roots
 
 
-def _one_call(graph: TaggedGraph, calls: dict[str, Tensors]) -> tf.Tensor:
+def one_call(graph: TaggedGraph, arguments: Mapping[str, Tensors]) -> tf.Tensor:
     """Returns one of some calls as users write it, a string; there must be at least one.
 
     Args:
         graph: The program.
-        calls: For each body, the numbers of calls, then their arguments.
+        arguments: For each body, the arguments of calls.
     """
     names = [
-        texts_of_calls(name, body.parameters, calls[name][1:])
+        texts_of_calls(name, body.parameters, arguments[name])
         for name, body in graph.bodies.items()
     ]
     return tf.concat(names, 0)[0]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import tensorflow as tf
 
 from kerasrec._src.emit.results import Tensors
 from kerasrec._src.emit.sums import Sums
 from kerasrec._src.half_precision import in_float32
-from kerasrec._src.memo.calls import CallFinder, Calls
+from kerasrec._src.memo.calls import CallFinder, Calls, one_call
 from kerasrec._src.memo.plan import Plan, plan_of
 from kerasrec._src.schedule.sections import Direction, Loop
 from kerasrec._src.waves.loops import ByBody, Carry, LoopRun, WaveState
@@ -89,6 +91,13 @@ class LevelLoop(LoopRun):
                 for result, tensor in zip(registers.results, state.carry[name], strict=True)
             ]
         return after
+
+
+class LineRun(WaveRun):
+    """One run of a schedule of a program in which no calls are equal, wave by wave."""
+
+    def _describes_call(self, end: WaveState) -> dict[str, Callable[[], tf.Tensor]]:
+        return {"call": partial(one_call, self.graph, end.carry)}
 
 
 @dataclass(eq=False)

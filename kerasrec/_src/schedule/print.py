@@ -130,11 +130,12 @@ class _Printer:
     def _head(self, section: Section) -> str:
         has_memo = self._graph.memo is not None
         if isinstance(section, Loop):
+            by_level = self._graph.may_share_calls or (has_memo and isinstance(section, Queues))
             order = (
-                _DIRECTIONS_OF_LEVELS[section.direction] if has_memo else section.direction.value
+                _DIRECTIONS_OF_LEVELS[section.direction] if by_level else section.direction.value
             )
             if not isinstance(section, Queues):
-                how = "level by level" if has_memo else "wave by wave"
+                how = "level by level" if by_level else "wave by wave"
                 return f"loop {section.stage}, {how}, {order}"
             if has_memo:
                 return f"blocks of calls, {order}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -57,11 +58,15 @@ class WaveRun(ScheduleRun):
 
     def _check_limits(self, end: WaveState) -> None:
         """Fails if the first loop was stopped; later loops wait for this check."""
-        tag = partial(call_path, self.graph, self.store, end.wave, end.carry)
         (memory,) = end.bytes_kept
-        check = self.limits.check(self.graph, end.wave, end.width, memory, tag)
+        bounded = end.wave, end.width, memory
+        check = self.limits.check(self.graph, *bounded, **self._describes_call(end))
         with tf.control_dependencies([check]):
             self.num_waves = tf.identity(end.wave)
+
+    def _describes_call(self, end: WaveState) -> dict[str, Callable[[], tf.Tensor]]:
+        """What describes a call that the first loop did not make; see `Limits.check`."""
+        return {"tag": partial(call_path, self.graph, self.store, end.wave, end.carry)}
 
     def notes(self) -> tf.Tensor:
         """The steps of `forward` in order: int32 `[steps, 3]`, each (stage, wave, depth)."""
