@@ -29,7 +29,7 @@ def test_the_page_shows_each_picture_once():
     content = (ROOT / PAGE).read_text(encoding="utf-8")
     shown = re.findall(r"!\[[^\]]+\]\(gallery/(\w+)\.svg\)", content)
     assert sorted(shown) == sorted(path.stem for path in PICTURES.glob("*.svg"))
-    assert content.count("\nDifferences: ") == content.count("\n| figure | what it shows |\n")
+    assert content.count("\nDifferences: ") == content.count("\n| figure | content |\n")
 
 
 def test_the_first_page_shows_what_the_treebank_and_the_benchmarks_say():
