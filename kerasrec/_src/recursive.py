@@ -381,13 +381,14 @@ def recursive(  # noqa: D417
           one root token (an entry of the batch that is passed in) are equal if their scalar
           integers, bools and strings are equal. Nothing is remembered between runs. All other
           arguments, such as floats and vectors, must be passed on unchanged; a call reads the part
-          that it needs by an integer, as in `tf.gather(x, i, batch_dims=1)`. Neither the results of
-          calls nor random numbers may decide which calls are made. A call that leads back to itself
-          raises an error that lists the calls on the way. The gradient of a call is the sum over
-          its callers. The program runs in "waves", or in the engine "compiled"; "scalar" raises a
-          `TraceError`. The option holds for every function that is called, whether or not that
-          function has the option, and equal calls share their random numbers. With "batch" all root
-          tokens share calls; then there must be no floats or vectors among the arguments.
+          that it needs by an integer, as in `tf.gather(x, i, batch_dims=1)`. Random numbers must
+          not decide which calls are made, unless results of calls decide it, too. A call that leads
+          back to itself raises an error that lists the calls on the way. The gradient of a call is
+          the sum over its callers. The program runs in "waves", or, if no call depends on what
+          another returns, in the engine "compiled"; "scalar" raises a `TraceError`. The option
+          holds for every function that is called, whether or not that function has the option, and
+          equal calls share their random numbers. With "batch" all root tokens share calls; then
+          there must be no floats or vectors among the arguments.
         max_depth: The number of nested calls beyond which the run stops with an error. In the
           engine "scalar", calls whose result is returned as it is (tail calls) do not nest and take
           no memory; a billion of them in a row raise an error.

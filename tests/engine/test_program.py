@@ -33,8 +33,9 @@ def test_schedules_that_a_call_needs(options, expected):
 
 def test_a_program_with_memo_says_at_once_what_is_not_possible():
     @kerasrec.recursive(memo=True)
-    def folded(n):
-        return kerasrec.cond(n < 1, lambda: n, lambda: folded(folded(n - 1)))
+    def drawn(n):
+        step = tf.random.uniform(tf.shape(n), 1, 3, tf.int32)
+        return kerasrec.cond(n < 1, lambda: n, lambda: drawn(n - step))
 
     with pytest.raises(kerasrec.TraceError, match="memo"):
-        folded.tagged_graph(tf.constant([3]))
+        drawn.tagged_graph(tf.constant([3]))

@@ -1,7 +1,8 @@
 """Draws random programs that `memo=True` takes.
 
 Integers and bools tell calls apart, and what decides or is passed comes of these alone, or of
-floats that all calls have in common: they are passed on unchanged, and read by integers.
+floats that all calls have in common: they are passed on unchanged, and read by integers. In some
+programs, integers and bools that calls return decide or are passed, too.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class MemoDrawer(Drawer):
         self.in_common = rng.choices([FLOAT, VECTOR, MATRIX], [1, 3, 3], k=rng.choice([1, 1, 2, 3]))
         self.places: dict[str, int] = {}  # of parameters among those that all calls have in common
         self.keys: set[str] = set()
+        self.results_decide = self.chance(0.4)
 
     def signature(self, name: str, is_inner: bool = False) -> Signature:
         found = super().signature(name, is_inner)
@@ -87,8 +89,13 @@ class MemoDrawer(Drawer):
         return self.chance(0.5) if found == BOOL else super().value(found, shape, is_special)
 
     def known(self, scope: Scope) -> Scope:
-        """What is known before any call returns."""
-        names = [name for name in scope.names if name.text in {*self.keys, *self.places}]
+        """What may decide."""
+        names = [
+            name
+            for name in scope.names
+            if name.text in {*self.keys, *self.places}
+            or (self.results_decide and name.type in (INT, BOOL))
+        ]
         return dataclasses.replace(scope, names=tuple(names), rows=(), callees=(), passed=())
 
     def call(self, signature: Signature, fuel: str, scope: Scope, group: str | None = None) -> Call:

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from kerasrec._src.memo import call_table
-from kerasrec._src.memo.call_table import CallTable
+from kerasrec._src.memo.call_table import NumberTable
 
 
 @pytest.mark.parametrize("is_mixed", [True, pytest.param(False, marks=pytest.mark.many)])
@@ -16,7 +16,7 @@ def test_numbers(is_mixed, monkeypatch):
     if not is_mixed:
         monkeypatch.setattr(call_table, "_mixed", lambda keys: tf.zeros_like(keys[:, 0]))
     rng = np.random.default_rng(0)
-    calls, expected, count = CallTable(3), {}, 0
+    calls, expected, count = NumberTable(3), {}, 0
     for size in (1, 40, 0, 300, 2):
         columns = rng.integers(-3, 4, [2, size])
         bodies = [0, 1] if size else [0]

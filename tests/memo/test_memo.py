@@ -567,17 +567,6 @@ def test_a_function_without_the_option_calls_none_with_it():
         outer(3)
 
 
-def test_calls_that_wait_for_results_are_refused():
-    @kerasrec.recursive(memo=True)
-    def hofstadter(n):
-        return kerasrec.cond(n < 1, lambda: n, lambda: n - hofstadter(hofstadter(n - 1)))
-
-    with pytest.raises(
-        kerasrec.TraceError, match="waits for what another call, or a loop, returns"
-    ):
-        hofstadter(3)
-
-
 def test_the_scalar_engine_is_refused():
     @kerasrec.recursive(memo=True, engine="scalar")
     def f(n):

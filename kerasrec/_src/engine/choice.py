@@ -102,7 +102,8 @@ def choose(program: Program) -> ExecutionPlan:
                 "engine='scalar' runs every call, and with memo=True equal calls are one. Use "
                 "engine='waves' or 'compiled', or leave the choice to engine='auto'."
             )
-        reason = "level by level, since memo=True makes equal calls one call"
+        order = "level by level" if program.schedule.is_by_level else "by queues"
+        reason = f"{order}, since memo=True makes equal calls one call"
         if not graph.may_share_calls:
             reason = "wave by wave: each call makes at most one call, so no calls can be equal"
         return in_waves("; ".join(filter(None, [reason, at_most])))

@@ -12,6 +12,7 @@ import tensorflow as tf
 from kerasrec._src.emit.limits import Limits
 from kerasrec._src.emit.run import Run, RunAgain
 from kerasrec._src.errors import TraceError
+from kerasrec._src.frames.rows_tf.memo_run import MemoQueueRun
 from kerasrec._src.frames.rows_tf.queue_run import QueueRun
 from kerasrec._src.frames.rows_xla.compiled_run import CompiledRun, RunWithinXla
 from kerasrec._src.frames.rows_xla.memo_run import MemoCompiledRun
@@ -77,10 +78,12 @@ class Program:
 
     def wave_run(self, shared: SharedTensors) -> QueueRun | WaveRun:
         """All tokens that are ready run at once, by stock TensorFlow ops."""
-        state = self.schedule, shared, self.limits
+        state, in_queues = (self.schedule, shared, self.limits), self.schedule.in_queues
+        if self.graph.memo and in_queues:
+            return MemoQueueRun(*state)
         if self.graph.memo:
             return (MemoRun if self.graph.may_share_calls else LineRun)(*state)
-        return (QueueRun if self.schedule.in_queues else WaveRun)(*state)
+        return (QueueRun if in_queues else WaveRun)(*state)
 
     def bounded_run(self, shared: SharedTensors) -> Run:
         """At most `parallel_tokens` tokens run at once; a gradient runs all again, unbounded.
@@ -91,7 +94,8 @@ class Program:
         """
         bound = self.options.parallel_tokens
         if self.graph.memo:
-            return MemoRun(self.schedule, shared, self.limits, bound)
+            machine = MemoQueueRun if self.schedule.in_queues else MemoRun
+            return machine(self.schedule, shared, self.limits, parallel_tokens=bound)
 
         def again() -> Run:
             reason = unrepeatable(self.graph, in_other_waves=True)

@@ -144,4 +144,5 @@ class Block(Registers):
     def _passed(self, node: Node) -> tf.Tensor:
         """The value that a later sweep passes to the frames for a parameter."""
         sweep, key = self.layout.inputs[node]
-        return self.read(key, self.rows_of_results()) if sweep % 2 else self.read_own(key)
+        found = self.read(key, self.rows_of_results()) if sweep % 2 else self.read_own(key)
+        return tf.cast(found, node.types[0].dtype)

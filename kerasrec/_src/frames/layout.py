@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import tensorflow as tf
@@ -19,6 +19,7 @@ from kerasrec._src.errors import GraphError
 from kerasrec._src.graph.graph import CallSite, present
 from kerasrec._src.graph.types import Type
 from kerasrec._src.graph.values import Each, Node, Region, Value, each_of
+from kerasrec._src.half_precision import wide
 from kerasrec._src.schedule.instructions import (
     HandOn,
     Item,
@@ -160,6 +161,8 @@ class Layout:
     def link(self, sites: Sequence[CallSite], to_results: bool = False) -> Key:
         """Returns the key of the first frame that call sites called for each token.
 
+        With `memo`, it is that of all frames that they called, int32 `[sites]` for each token.
+
         Args:
             sites: Call sites that call for the same tokens.
             to_results: Whether to return the key of the row of that frame's result instead.
@@ -207,12 +210,18 @@ class Layout:
         return list(dict.fromkeys([*self.graph.bodies, *results, *entries]))
 
     def buffer_specs(self, sweep: int) -> Specs:
-        """Returns the specs of the buffers that the queues of a sweep fill."""
+        """Returns the specs of the buffers that the queues of a sweep fill.
+
+        With `memo`, buffers that sum the cotangents from several callers are float32 in half
+        precision.
+        """
         specs: Specs = {}
         for name, body in self.graph.bodies.items():
             for number, node in enumerate(present(body.sweeps[sweep].parameters) if sweep else ()):
                 key = self.input(name, sweep, number)
                 specs[key] = _spec(key[1], node.types[0])
+                if self.graph.memo:
+                    specs[key] = replace(specs[key], dtype=wide(specs[key].dtype))
             for number, output in enumerate(present(body.sweeps[sweep].outputs)):
                 key = self.output(name, sweep, number)
                 specs[key] = _spec(key[1], output.types[0])
@@ -231,15 +240,20 @@ class Layout:
 
     def _specs_of_calls(self) -> Specs:
         specs: Specs = {}
-        for name in self.graph.bodies:
+        for name, body in self.graph.bodies.items():
             specs["frame", name] = BufferSpec(name, tf.int32, (len(self.columns(name)),))
             if any(self.counts_calls(name, place) for body, place in self.order if body == name):
                 specs["pending", name] = BufferSpec(name, tf.int32, ())
             for each in self.entries[name]:
                 specs["entries", each] = BufferSpec(self.space(each.parent, name), tf.int32, ())
+            if self.graph.memo:
+                specs["done", name] = BufferSpec(name, tf.bool, ())
+                for number, node in enumerate(body.parameters):
+                    specs["argument", name, number] = _spec(name, node.types[0])
         for segment, send in self._all(Send):
+            shape = (len(send.sites),) if self.graph.memo else ()
             for key in dict.fromkeys([self.link(send.sites), self.link(send.sites, True)]):
-                specs[key] = BufferSpec(self.space(send.region, segment.body), tf.int32, ())
+                specs[key] = BufferSpec(self.space(send.region, segment.body), tf.int32, shape)
         return specs
 
     def _return_together(self) -> dict[str, tuple[str, ...]]:

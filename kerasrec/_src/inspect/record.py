@@ -17,7 +17,7 @@ from kerasrec._src.engine.executable import Executable
 from kerasrec._src.engine.program import Program
 from kerasrec._src.engine.shared import shared_tensors
 from kerasrec._src.graph.carried import rows_of_roots, with_carried
-from kerasrec._src.graph.graph import CallSite, TaggedGraph
+from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.graph.values import Node, Region
 from kerasrec._src.inspect.run_step import RunStep
 from kerasrec._src.inspect.run_trace import RunTrace
@@ -74,11 +74,13 @@ class Recorder:
         found = {
             key: tensor.numpy().tolist() for key, tensor in zip(self._keys, sizes, strict=True)
         }
-        run = _run_trace(self._recorded.schedule, notes.numpy().tolist(), found, self.usual_way)
+        noted = notes.numpy().tolist()
+        run = _run_trace(self._recorded.schedule, noted, found, self.usual_way)
         if not self.executable.graph.memo:
             return run
+        totals = _totals(self._recorded.schedule, noted, found)
         sites = self.executable.graph.inner_sites
-        made = sum(_tokens_of(site, found) for site in sites) + len(arguments[0])
+        made = sum(totals[site.region or str(site.caller)] for site in sites) + len(arguments[0])
         return replace(run, num_shared=made - run.num_calls)
 
     @unseen_by_op_callbacks()
@@ -89,11 +91,6 @@ class Recorder:
         sizes = run.sizes()
         self._keys = list(sizes)
         return run.notes(), list(sizes.values())
-
-
-def _tokens_of(site: CallSite, sizes: Sizes) -> int:
-    """The number of calls that a call site made."""
-    return sum(sizes[site.region or str(site.caller)])
 
 
 def _run_trace(

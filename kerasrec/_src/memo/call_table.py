@@ -1,4 +1,8 @@
-"""Tables of the calls of a run: hash tables from the keys of calls to their numbers."""
+"""Tables of the calls of a run: hash tables from the keys of calls to their numbers.
+
+Calls have a key: their integers, bools and strings, and the number of their root token if equal
+calls of different root tokens are different calls.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,9 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from kerasrec._src.emit.arrays import rows_where
+from kerasrec._src.emit.results import Tensors
+from kerasrec._src.graph.graph import TaggedGraph
+from kerasrec._src.graph.nodes import Entrance
 
 _INT = tf.int64
 _NONE = -1
@@ -15,7 +22,52 @@ _MULTIPLIER = -7046029254386353131
 
 
 class CallTable:
-    """The numbers of the calls of a run, by body and key, in a hash table of the run's own.
+    """The numbers of the calls of a run, by key, in a hash table of the run's own.
+
+    Args:
+        graph: The program, with `memo`.
+    """
+
+    def __init__(self, graph: TaggedGraph):
+        self._is_in_key = {
+            name: [_is_in_key(graph, node) for node in body.parameters]
+            for name, body in graph.bodies.items()
+        }
+        self._numbers = NumberTable(1 + max(map(sum, self._is_in_key.values())))
+        self._strings = StringTable()
+        self._bodies = list(graph.bodies)
+
+    def keys(self, body: str, arguments: Tensors) -> tf.Tensor:
+        """Returns the keys of calls of a body, int64 `[calls, columns]`.
+
+        Args:
+            body: The name of the body.
+            arguments: The values of its parameters, `[calls, ...]` each.
+        """
+        columns = [
+            self._strings.number(tensor) if tensor.dtype == tf.string else tensor
+            for tensor, tells in zip(arguments, self._is_in_key[body], strict=True)
+            if tells
+        ]
+        return self._numbers.key(self._bodies.index(body), columns)
+
+    def number(self, keys: tf.Tensor, count: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+        """Returns the numbers of calls, and which are new; see `NumberTable.number`."""
+        return self._numbers.number(keys, count)
+
+
+def _is_in_key(graph: TaggedGraph, node: Entrance) -> bool:
+    """Whether an argument is part of the key of a call.
+
+    Of other values that tokens carry, equal calls share those of the first call.
+    """
+    if not node.is_root:
+        return not node.is_carried
+    return graph.memo is not None and not graph.memo.across_roots
+
+
+class NumberTable:
+    """The numbers of keys that have a body and integers.
 
     Args:
         num_columns: The number of integers that identify a call, its body's number first.

@@ -21,7 +21,7 @@ from kerasrec._src.emit.results import State, Tensors
 from kerasrec._src.graph.graph import Body, TaggedGraph
 from kerasrec._src.graph.nodes import Entrance
 from kerasrec._src.graph.values import Value
-from kerasrec._src.memo.call_table import CallTable, StringTable
+from kerasrec._src.memo.call_table import CallTable
 from kerasrec._src.schedule.instructions import (
     Instruction,
     Item,
@@ -79,19 +79,12 @@ class CallFinder:
     is_for_copies: bool
 
     def __post_init__(self) -> None:
-        bodies = self.graph.bodies
         (self._loop,) = (
             section
             for section in self.schedule.sections
             if isinstance(section, Loop) and section.direction is Direction.CALLS
         )
-        self._is_in_key = {
-            name: [_is_in_key(self.graph, node) for node in body.parameters]
-            for name, body in bodies.items()
-        }
-        self._table = CallTable(1 + max(map(sum, self._is_in_key.values())))
-        self._strings = StringTable()
-        self._bodies = list(bodies)
+        self._table = CallTable(self.graph)
 
     @property
     def graph(self) -> TaggedGraph:
@@ -109,7 +102,7 @@ class CallFinder:
         """
         graph, copies = self.graph, self._copies(given)
         given = [tensor[: tf.shape(tensor)[0] // tf.maximum(copies, 1)] for tensor in given]
-        roots, is_new = self._table.number(self._keys(graph.entry, given), tf.constant(0))
+        roots, is_new = self._table.number(self._table.keys(graph.entry, given), tf.constant(0))
         new = {name: _no_calls(body) for name, body in graph.bodies.items()}
         new[graph.entry] = [rows_where(is_new, tensor) for tensor in (roots, *given)]
         specs = {
@@ -170,7 +163,7 @@ class CallFinder:
     def _turn(self, state: State) -> State:
         """Looks up the calls that the new calls make."""
         sent = self._sent(state["new"])
-        keys = [self._keys(group[0].callee, values) for group, (values, _) in sent.items()]
+        keys = [self._table.keys(group[0].callee, values) for group, (values, _) in sent.items()]
         sizes = tf.stack([tf.shape(each)[0] for each in keys])
         numbers, is_new = self._table.number(one_tensor(keys), state["count"])
         called = dict(zip(sent, tf.split(numbers, sizes), strict=True))
@@ -217,15 +210,6 @@ class CallFinder:
             numbers = tf.gather(numbers, registers.get(region))
         return tf.repeat(numbers, len(send.sites)) if len(send.sites) > 1 else numbers
 
-    def _keys(self, body: str, arguments: Tensors) -> tf.Tensor:
-        """Returns the keys of calls of a body, int64 `[calls, columns]`."""
-        columns = [
-            self._strings.number(tensor) if tensor.dtype == tf.string else tensor
-            for tensor, tells in zip(arguments, self._is_in_key[body], strict=True)
-            if tells
-        ]
-        return self._table.key(self._bodies.index(body), columns)
-
 
 def _deciding(segment: Segment) -> list[Instruction]:
     """The instructions of a segment on which the arguments of its calls depend."""
@@ -258,16 +242,6 @@ def _made_of(items: Iterable[Item], segment: Segment) -> set[Item]:
     """Items, and all that a segment makes them of."""
     makers = {item: maker for maker in segment.instructions for item in maker.writes}
     return set(items_through(items, makers))
-
-
-def _is_in_key(graph: TaggedGraph, node: Entrance) -> bool:
-    """Whether an argument is part of the key of a call.
-
-    Of other values that tokens carry, equal calls share those of the first call.
-    """
-    if not node.is_root:
-        return not node.is_carried
-    return graph.memo is not None and not graph.memo.across_roots
 
 
 def one_call(graph: TaggedGraph, arguments: Mapping[str, Tensors]) -> tf.Tensor:

@@ -85,7 +85,8 @@ def levels(graph: TaggedGraph, calls: Calls) -> tf.Tensor:
     done, sizes = joined(end["done"])
     found = tf.fill([calls.count], -1)
     found = tf.tensor_scatter_nd_update(found, tf.expand_dims(done, 1), row_ids(sizes))
-    return _checked(graph, calls, callers, callees, found)
+    with tf.control_dependencies([check_order(graph, calls, callers, callees, found < 0)]):
+        return tf.identity(found)
 
 
 def rows_of_ranges(starts: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:
@@ -94,25 +95,25 @@ def rows_of_ranges(starts: tf.Tensor, sizes: tf.Tensor) -> tf.Tensor:
     return tf.range(tf.size(of)) + tf.gather(starts - tf.cumsum(sizes, exclusive=True), of)
 
 
-def _checked(
-    graph: TaggedGraph, calls: Calls, callers: tf.Tensor, callees: tf.Tensor, level: tf.Tensor
+def check_order(
+    graph: TaggedGraph, calls: Calls, callers: tf.Tensor, callees: tf.Tensor, is_open: tf.Tensor
 ) -> tf.Tensor:
-    """Returns the levels of calls; fails, when it is computed, if a call needs itself.
+    """Fails, when it is computed, if a call needs itself.
 
     Args:
         graph: The program.
         calls: All calls of the run.
         callers: The numbers of the callers, int32 `[edges]`.
         callees: The numbers of the calls that they make, int32 `[edges]`.
-        level: The level of each call, int32 `[calls]`; -1 for a call without a level.
+        is_open: Whether each call cannot run, bool `[calls]`. One that cannot makes another one
+          that cannot.
     """
 
     def failed() -> tf.Tensor:
-        is_open = level < 0
         edges = tf.where(tf.gather(is_open, callers) & tf.gather(is_open, callees))[:, 0]
         caller, callee = tf.gather(callers, edges), tf.gather(callees, edges)
-        # Each call without a level makes another call without a level. So the path gets to a cycle.
-        none = tf.zeros_like(level)
+        # So the path gets to a cycle.
+        none = tf.zeros([calls.count], tf.int32)
         following = tf.tensor_scatter_nd_update(none, tf.expand_dims(caller, 1), callee)
         start = tf.cast(tf.argmax(is_open), tf.int32)
         (start,) = tf.while_loop(
@@ -144,9 +145,7 @@ def _checked(
         with tf.control_dependencies([found]):
             return tf.constant(True)
 
-    done = tf.cond(tf.reduce_any(level < 0), failed, lambda: tf.constant(True))
-    with tf.control_dependencies([done]):
-        return tf.identity(level)
+    return tf.cond(tf.reduce_any(is_open), failed, lambda: tf.constant(True))
 
 
 def _names(graph: TaggedGraph, calls: Calls) -> tf.Tensor:

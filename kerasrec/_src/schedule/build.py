@@ -22,7 +22,6 @@ from kerasrec._src.schedule.sections import AllTokens, Direction, Loop, Section,
 from kerasrec._src.schedule.stages import Rounds, Stage, find_stages, rounds_of
 from kerasrec._src.schedule.translate import instructions_of, regions_of
 from kerasrec._src.trace.functions import random_op
-from kerasrec._src.trace.source import at
 
 
 def build(graph: TaggedGraph, by_queues: bool = False) -> Schedule:
@@ -33,8 +32,6 @@ def build(graph: TaggedGraph, by_queues: bool = False) -> Schedule:
         by_queues: Whether a program of one round also runs by queues, as those of several do.
     """
     rounds = rounds_of(graph)
-    if graph.memo:
-        _check_no_call_waits(rounds)
     if by_queues or any(len(own_rounds) > 1 for own_rounds in rounds.values()):
         schedule = _in_queues(graph, in_blocks=False)
     elif any(rounds.values()):
@@ -69,23 +66,6 @@ def build_bounded(graph: TaggedGraph) -> Schedule:
     schedule = with_loads_and_saves(Schedule(forward, (loop,)))
     check_schedule(schedule)
     return schedule
-
-
-def _check_no_call_waits(rounds: Mapping[str, Rounds]) -> None:
-    """Raises TraceError if a call waits for what another one returns.
-
-    Args:
-        rounds: The call sites of each body, by round.
-    """
-    for name, groups in rounds.items():
-        if len(groups) > 1:
-            raise TraceError(
-                f"{name} makes a call{at(groups[2][0].source)} that waits for what another call, "
-                "or a loop, returns. With memo=True it must be known which calls "
-                "there are before any of them returns. Call with integers that are computed from "
-                "the arguments alone, not in a branch that a result decides; or leave out "
-                "memo=True."
-            )
 
 
 def _check_nothing_is_drawn(schedule: Schedule) -> None:

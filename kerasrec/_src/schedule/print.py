@@ -67,15 +67,22 @@ _DIRECTIONS_OF_LEVELS = {
 
 
 def print_schedule(
-    graph: TaggedGraph, sections: Sequence[Section], prepared: Sequence[Fire]
+    graph: TaggedGraph, sections: Sequence[Section], prepared: Sequence[Fire], is_by_level: bool
 ) -> str:
     """Returns the text of a schedule; the arguments are the same as for `Schedule`."""
-    return "\n".join(_Printer(graph, sections, prepared).lines())
+    return "\n".join(_Printer(graph, sections, prepared, is_by_level).lines())
 
 
 class _Printer:
-    def __init__(self, graph: TaggedGraph, sections: Sequence[Section], prepared: Sequence[Fire]):
+    def __init__(
+        self,
+        graph: TaggedGraph,
+        sections: Sequence[Section],
+        prepared: Sequence[Fire],
+        is_by_level: bool,
+    ):
         self._graph = graph
+        self._is_by_level = is_by_level
         self._sections = sections
         self._prepared = prepared
         self._in_queues = any(isinstance(section, Queues) for section in sections)
@@ -128,22 +135,21 @@ class _Printer:
         return f"{self._names.outputs(node.outputs)}{call}{_note(node.source)}"
 
     def _head(self, section: Section) -> str:
-        has_memo = self._graph.memo is not None
+        by_level = self._is_by_level
         if isinstance(section, Loop):
-            by_level = self._graph.may_share_calls or (has_memo and isinstance(section, Queues))
             order = (
                 _DIRECTIONS_OF_LEVELS[section.direction] if by_level else section.direction.value
             )
             if not isinstance(section, Queues):
                 how = "level by level" if by_level else "wave by wave"
                 return f"loop {section.stage}, {how}, {order}"
-            if has_memo:
+            if by_level:
                 return f"blocks of calls, {order}"
             if section.sweep:
                 return f"queues, the same blocks, {order}"
             return f"queues, in turn where frames are ready: {_turns(section)}"
         if self._in_queues:
-            return f"all frames at once, hoisted out of the {'loop' if has_memo else 'queues'}"
+            return f"all frames at once, hoisted out of the {'loop' if by_level else 'queues'}"
         stages = [other.stage for other in self._sections if isinstance(other, Loop)]
         if section.stage in stages:
             return f"all tokens at once, hoisted out of loop {section.stage}"

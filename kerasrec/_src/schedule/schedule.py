@@ -43,6 +43,13 @@ class Schedule:
         return any(isinstance(section, Queues) for section in self.sections)
 
     @property
+    def is_by_level(self) -> bool:
+        """Whether all calls, equal ones among them, are known before it runs."""
+        if self.in_queues:
+            return self.graph.memo is not None and self.in_blocks
+        return self.graph.may_share_calls
+
+    @property
     def queues(self) -> Queues:
         """The queues of the first sweep."""
         return next(section for section in self.sections if isinstance(section, Queues))
@@ -91,7 +98,7 @@ class Schedule:
         return self.of(Instruction)
 
     def __str__(self) -> str:
-        return print_schedule(self.graph, self.sections, self.prepared)
+        return print_schedule(self.graph, self.sections, self.prepared, self.is_by_level)
 
 
 def _bytes_of(value: Value) -> int:

@@ -130,7 +130,7 @@ class LiveBlock(Block):
     def called(self, sites: Sequence[CallSite], to_results: bool) -> tf.Tensor:
         """The frames that call sites have called, or rows; those of a token are neighbors."""
         found = self.read_own(self.layout.link(sites, to_results), sites[0].region)
-        return each_call(found, len(sites))
+        return tf.reshape(found, [-1]) if self.graph.memo else each_call(found, len(sites))
 
     def arguments(self, sends: Sequence[Send]) -> Tensors:
         """The values that are passed to the same parameters, of all instructions."""
@@ -138,11 +138,15 @@ class LiveBlock(Block):
         return [one_tensor(tensors) for tensors in columns]
 
     def pass_on(self, sweep: int) -> None:
-        """Passes values to the frames that were called, or gradients to those that returned."""
+        """Passes values to the frames that were called, or gradients to those that returned.
+
+        With `memo`, a frame that returned may have several callers, whose gradients are added up.
+        """
+        pass_on = self.buffers.add if self.graph.memo else self.buffers.write
         for callee, sends in self.calls().items():
             rows = one_tensor([self.called(send.sites, bool(sweep % 2)) for send in sends])
             for number, tensor in enumerate(self.arguments(sends)):
-                self.buffers.write(self.layout.input(callee, sweep, number), rows, tensor)
+                pass_on(self.layout.input(callee, sweep, number), rows, tensor)
 
     def give_back(self, returns: Sequence[Return], sweep: int) -> None:
         """Keeps the results of the frames in a sweep, from one or several branches."""

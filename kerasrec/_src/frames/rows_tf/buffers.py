@@ -48,9 +48,11 @@ class Buffers:
 
     def write(self, key: Hashable, rows: tf.Tensor, values: tf.Tensor) -> None:
         """Replaces rows of a buffer: `rows` int32 `[n]`, `values` `[n, ...]`."""
-        if None in self.specs[key].shape:
-            self.tensors[key], values = _fitted(values, self.tensors[key], self.specs[key])
         self._change(tf.raw_ops.InplaceUpdate, key, rows, values)
+
+    def add(self, key: Hashable, rows: tf.Tensor, values: tf.Tensor) -> None:
+        """Adds to rows of a buffer; to a row that is named several times, each value."""
+        self._change(tf.raw_ops.InplaceAdd, key, rows, tf.cast(values, self.specs[key].dtype))
 
     def subtract(self, key: Hashable, rows: tf.Tensor, values: tf.Tensor) -> None:
         """Subtracts from rows of a buffer; from a row that is named several times, each value."""
@@ -77,6 +79,8 @@ class Buffers:
         )
 
     def _change(self, op: object, key: Hashable, rows: tf.Tensor, values: tf.Tensor) -> None:
+        if None in self.specs[key].shape:
+            self.tensors[key], values = _fitted(values, self.tensors[key], self.specs[key])
         with tf.control_dependencies(self._readers[key]):
             tensor = op(x=self.tensors[key], i=rows, v=values)  # type: ignore[operator]
         tensor.set_shape([None, *self.specs[key].shape])

@@ -60,7 +60,7 @@ class QueueRun(ScheduleRun):
         self.layout = Layout(self.schedule)
         self.store = LiveStore(self.layout)
         self.recorded: list[Region | str] = []
-        self.num_roots: tf.Tensor
+        self.roots: tf.Tensor
         self.record: tf.TensorArray
 
     def loop(self, loop: Loop, given: Tensors, sums: Sums) -> Tensors:
@@ -69,7 +69,7 @@ class QueueRun(ScheduleRun):
             raise TypeError(type(loop).__name__)
         if not loop.sweep:
             return self._first_sweep(given, sums)
-        run_later_sweep(loop, self.store, self.shared, tf.range(self.num_roots), given)
+        run_later_sweep(loop, self.store, self.shared, self.roots, given)
         return self._outputs(loop.sweep)
 
     def registers(self, body: str) -> AllFrames:
@@ -95,12 +95,16 @@ class QueueRun(ScheduleRun):
         return self
 
     def _first_sweep(self, arguments: Tensors, sums: Sums) -> Tensors:
-        self.num_roots = num_rows(arguments[0])
-        state = first_state(self.layout, self.bound, self.recorded, arguments)
+        state = self._first_state(arguments)
         end = run_loop(self._goes_on, self._iterate, state)
         self._take_over(end, sums)
         with tf.control_dependencies([self._check(end)]):
             return [tf.identity(tensor) for tensor in self._outputs(0)]
+
+    def _first_state(self, arguments: Tensors) -> State:
+        """Returns the state before the first block."""
+        self.roots = tf.range(num_rows(arguments[0]))
+        return first_state(self.layout, self.bound, self.recorded, arguments)
 
     def _take_over(self, end: State, sums: Sums) -> None:
         """Stores what the first sweep has kept; with a bound, also what it has collected."""
@@ -129,9 +133,12 @@ class QueueRun(ScheduleRun):
         return {**found, "step": state["step"] + 1, "last": chosen}
 
     def _step(self, key: Place, state: State) -> State:
-        step = LiveStep(self.store, self.shared, self.bound, self.recorded, key, state)
+        step = self._make_step(key, state)
         step.run()
         return flat(step.state())
+
+    def _make_step(self, key: Place, state: State) -> LiveStep:
+        return LiveStep(self.store, self.shared, self.bound, self.recorded, key, state)
 
     def _memory(self, state: State) -> tf.Tensor:
         """The least number of bytes that the frames keep, an int64 scalar."""
@@ -146,9 +153,13 @@ class QueueRun(ScheduleRun):
         """The results of a sweep for the outside."""
         outputs = present(self.graph.bodies[self.graph.entry].sweeps[sweep].outputs)
         return [
-            self.store.done[self.layout.output(self.graph.entry, sweep, number)][: self.num_roots]
+            self._of_roots(self.store.done[self.layout.output(self.graph.entry, sweep, number)])
             for number in range(len(outputs))
         ]
+
+    def _of_roots(self, rows: tf.Tensor) -> tf.Tensor:
+        """The rows of root tokens, `[tokens, ...]`, from those of all frames of the entry."""
+        return rows[: tf.size(self.roots)]
 
     def _check(self, end: State) -> tf.Tensor:
         """Fails if the run was stopped by a limit."""

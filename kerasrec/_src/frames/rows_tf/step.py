@@ -10,7 +10,7 @@ import tensorflow as tf
 from kerasrec._src.emit.arrays import num_rows, one_tensor, rows_where
 from kerasrec._src.emit.control_flow import apart, empty
 from kerasrec._src.emit.results import State, Tensors
-from kerasrec._src.frames.layout import Column
+from kerasrec._src.frames.layout import FRAME, Column
 from kerasrec._src.frames.rows_tf.block import LiveBlock, each_call
 from kerasrec._src.frames.rows_tf.buffers import Buffers, LiveStore
 from kerasrec._src.frames.step import Step
@@ -154,16 +154,26 @@ class LiveStep(Step):
         self, callee: str, sends: Sequence[Send], frames: Sequence[dict[Column, tf.Tensor]]
     ) -> None:
         """Appends frames for the calls of a body, given the integers that are kept for them."""
-        start, end = self._before[callee], self.counts[callee]
         columns = self.layout.columns(callee)
         table = one_tensor([tf.stack([own[name] for name in columns], 1) for own in frames])
+        self.append(callee, table, self.block.arguments(sends))
+
+    def append(self, callee: str, table: tf.Tensor, arguments: Tensors) -> None:
+        """Appends frames of a body.
+
+        Args:
+            callee: The name of the body.
+            table: The integers that are kept for the frames, int32 `[frames, columns]`.
+            arguments: Their arguments, `[frames, ...]` each.
+        """
+        start, end = self._before[callee], self.counts[callee]
         for space in dict.fromkeys([callee, self.layout.results(callee)]):
             if self.counts[space] is not self._before[space]:
                 self.buffers.reserve(space, self.counts[space])
         self.buffers.write(("frame", callee), tf.range(start, end), table)
-        pairs = zip(self.new[callee], self.block.arguments(sends), strict=True)
+        pairs = zip(self.new[callee], arguments, strict=True)
         self.new[callee] = [tf.concat(pair, 0) for pair in pairs]
-        depths = tf.concat([[0], table[:, columns.index("depth")]], 0)
+        depths = tf.concat([[0], table[:, FRAME.index("depth")]], 0)
         deepest = tf.argmax(depths, output_type=tf.int32)  # 0 if nothing is called.
         number = start + tf.maximum(deepest - 1, 0)
         body = self.names.index(callee)
@@ -230,19 +240,27 @@ class LiveStep(Step):
 
     def resume(self, returns: Sequence[Return]) -> None:
         """Queues the frames whose calls have all returned, now that the block returns."""
-        places = self.layout.resumed(self.name)
-        if not places:
-            return
+        if self.layout.resumed(self.name):
+            for returned in returns:
+                self.return_to(self.name, *self.block.returns_to(returned.region))
+
+    def return_to(self, callee: str, callers: tf.Tensor, labels: tf.Tensor) -> None:
+        """Queues the frames of which all calls have returned, now that some calls have.
+
+        Args:
+            callee: The body whose calls have returned.
+            callers: The frames that made the calls, int32 `[calls]`.
+            labels: The call sites, int32 `[calls]`.
+        """
+        places = self.layout.resumed(callee)
         queues = [len(places)] * self.graph.num_labels  # The outside has no queue.
-        for queue, labels in enumerate(places.values()):
-            for label in labels:
+        for queue, of_place in enumerate(places.values()):
+            for label in of_place:
                 queues[label] = queue
-        for returned in returns:
-            callers, labels = self.block.returns_to(returned.region)
-            chosen = tf.gather(tf.constant(queues), labels)
-            waiting = tf.dynamic_partition(callers, chosen, len(places) + 1)
-            for key, numbers in zip(places, waiting, strict=False):
-                self._resume(key, numbers)
+        chosen = tf.gather(tf.constant(queues), labels)
+        waiting = tf.dynamic_partition(callers, chosen, len(places) + 1)
+        for key, numbers in zip(places, waiting, strict=False):
+            self._resume(key, numbers)
 
     def _resume(self, key: Place, numbers: tf.Tensor) -> None:
         """Queues frames for a place, unless they wait for other calls, too."""

@@ -51,6 +51,8 @@ def first_state(
     columns = layout.columns_of_roots(numbers, tf.zeros_like(numbers))
     table = tf.stack([columns[name] for name in layout.columns(graph.entry)], 1)
     buffers.write(("frame", graph.entry), numbers, table)
+    for number, tensor in enumerate(roots if graph.memo else ()):
+        buffers.write(("argument", graph.entry, number), numbers, tensor)
     counts = {space: num_roots if space in of_roots else zero for space in layout.spaces}
     state: State = {
         "buffers": buffers.tensors,
@@ -159,8 +161,9 @@ def run_later_sweep(
 
     tensors = {key: empty(spec, store.counts[spec.space]) for key, spec in specs.items()}
     buffers = Buffers(specs, tensors)
+    pass_on = buffers.add if graph.memo else buffers.write
     for number, tensor in enumerate(given):
-        buffers.write(layout.input(graph.entry, sweep, number), roots, tensor)
+        pass_on(layout.input(graph.entry, sweep, number), roots, tensor)
     kept = {
         value: array_of(value.type.tensor_spec(), trace.num_steps)
         for value in layout.kept_by_block(sweep)

@@ -7,7 +7,7 @@ a token for each of them.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import tensorflow as tf
@@ -23,7 +23,6 @@ from kerasrec._src.frames.rows_xla.sizes import Sizes
 from kerasrec._src.frames.rows_xla.store import MaskedStore
 from kerasrec._src.graph.graph import CallSite
 from kerasrec._src.graph.values import Node
-from kerasrec._src.half_precision import wide
 from kerasrec._src.memo.copies import by_copy, in_line
 from kerasrec._src.private import rows_from
 from kerasrec._src.schedule.instructions import Wait
@@ -146,16 +145,9 @@ class MemoLayout(MaskedLayout):
         return not component[0][1]
 
     def buffer_specs(self, sweep: int) -> Specs:
-        """Returns the specs of the buffers that a sweep fills.
-
-        Buffers that sum the cotangents from several callers are float32 in half precision.
-        """
-        kinds = ("input", "output", "value")
-        found: Specs = {
-            key: replace(spec, dtype=wide(spec.dtype)) if key[0] == "input" else spec
-            for key, spec in Layout.buffer_specs(self, sweep).items()
-            if key[0] in kinds
-        }
+        """Returns the specs of the buffers that a sweep fills."""
+        specs = Layout.buffer_specs(self, sweep).items()
+        found: Specs = {key: spec for key, spec in specs if key[0] in ("input", "output", "value")}
         for value in self.kept_by_block(sweep):
             found["value", value] = self.block_spec(value)
         if not sweep:

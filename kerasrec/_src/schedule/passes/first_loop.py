@@ -59,9 +59,9 @@ def integers_by_level(schedule: Schedule) -> Schedule:
     The products of floats gain from all tokens at once. A sum of integers does not: the tokens of a
     level fit into the processor's cache, those of all levels do not.
     """
-    loop, hoisted, *rest = schedule.sections if schedule.graph.memo else (None, None)
-    if not isinstance(loop, Loop) or hoisted is None:
+    if not schedule.graph.memo or schedule.in_queues or not schedule.has_loops:
         return schedule
+    loop, hoisted, *rest = schedule.sections
     at_use = at_use_of(schedule)
     moved = {segment.body: _of_integers(segment.placed, at_use) for segment in hoisted.segments}
     name = integers_by_level.__name__
