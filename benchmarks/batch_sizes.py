@@ -54,7 +54,7 @@ def tables(rows, names):
         for name in names
     }
     return [
-        "Trees a second:",
+        "Trees per second:",
         report.table(WHAT | throughputs([name for name in THEIRS if name in names]), rows),
         "Divided by those at the smallest batch:",
         report.table(WHAT | gains, rows),
@@ -66,5 +66,5 @@ def draw(found):
         found["rows"],
         lambda row, name: row["gains"][name],
         sharey=True,
-        ylabel="trees a second, over those at the smallest batch",
+        ylabel="trees per second, over those at the smallest batch",
     )

@@ -19,7 +19,7 @@ from benchmarks.one_step import add_mode, as_with_a_gpu, parser_of, values_and_b
 from benchmarks.peers import peer_class
 
 PEERS = ("kerasrec", "kerasrec compiled")
-OFTEN, LOOP, SELDOM = "once a step", "in each turn of a loop", "if a condition holds"
+OFTEN, LOOP, SELDOM = "once per step", "in each turn of a loop", "if a condition holds"
 END = "the end of a compiled program"
 COLUMNS = {
     "": lambda row: row["peer"],

@@ -21,7 +21,7 @@ NUM_VECTORS = 300
 ENGINES = {
     "waves": ("waves", False),
     "compiled": ("compiled", False),
-    "within XLA": ("compiled", True),
+    "in XLA": ("compiled", True),
 }
 COLUMNS = {
     "": lambda row: row["engine"],
@@ -31,7 +31,7 @@ COLUMNS = {
     "sizes": lambda row: f"{row['sizes']}",
     "first epoch, s": lambda row: report.short(row["seconds"][0]),
     "later epoch, s": lambda row: report.short(later(row["seconds"])),
-    "has paid after epoch": lambda row: row["paid"],
+    "breaks even after epoch": lambda row: row["paid"],
 }
 
 

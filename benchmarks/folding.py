@@ -46,7 +46,7 @@ def tables(rows, names):
         "over the best that folds": over_the_best(FOLDING),
     }
     return [
-        "Trees a second, and kerasrec's speed-up:",
+        "Trees per second, and kerasrec's speed-up:",
         report.table(WHAT | throughputs(names) | ratios, rows),
         "Of their time, folding itself takes:",
         report.table(WHAT | shares([name for name in names if name in FOLDING]), rows),
@@ -54,4 +54,4 @@ def tables(rows, names):
 
 
 def draw(found):
-    return against_batch(found["rows"], trees_per_second, ylabel="trees a second")
+    return against_batch(found["rows"], trees_per_second, ylabel="trees per second")

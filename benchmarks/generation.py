@@ -1,4 +1,4 @@
-"""Trees a second that a top-down Tree-LSTM scores and grows: kerasrec, eager recursion, a loop.
+"""Trees per second that a top-down Tree-LSTM scores and grows: kerasrec, eager recursion, a loop.
 
     python -m benchmarks.generation
 
@@ -217,7 +217,7 @@ def time_in_turns(steps, repeats):
 
 
 def summary(seconds, nodes_per_tree):
-    """Trees a second and ratios, medians over the repeats.
+    """Trees per second and ratios, medians over the repeats.
 
     Eager code runs only some of the trees, and it and the loop grow others: what counts is the
     time a node.

@@ -14,7 +14,7 @@ from benchmarks.one_step import as_with_a_gpu
 from benchmarks.peers import peer_class
 from benchmarks.peers.tensorflow_cells import nodes_loss
 
-PEER = "kerasrec within xla"
+PEER = "kerasrec in xla"
 _DESCRIPTION = Path(__file__).with_name("h200.txtpb")
 
 

@@ -80,7 +80,7 @@ def speed_ups(names, part="times"):
 
 
 def over_the_best(names, part="times"):
-    """kerasrec's speed-up over that of these which has the most trees a second."""
+    """kerasrec's speed-up over that of these which has the most trees per second."""
 
     def cell(row):
         there = [name for name in names if name in row[part]]

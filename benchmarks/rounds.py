@@ -191,7 +191,7 @@ WAVES = {
     "calls": _count("calls"),
     "waves": _count("waves"),
     "steps": _count("steps"),
-    "calls a wave": lambda row: report.short(row["calls"] / row["waves"]),
+    "calls per wave": lambda row: report.short(row["calls"] / row["waves"]),
 }
 TIMES = {
     "": lambda row: row["program"],

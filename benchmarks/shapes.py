@@ -3,7 +3,7 @@
 Jeong et al. (2018), section 6.3 and table 1: training throughput of their recursive TreeRNN at
 batch 1, 10 and 25, on the sentences of a data set whose trees were made complete, moderately
 balanced or linear. Here all trees have as many words, whole steps are timed, in inference too, and
-others run beside: where a wave is one node wide, recursion has nothing to gain. They do not say
+others run next to: where a wave is one node wide, recursion has nothing to gain. They do not say
 what moderate means; here a quarter of the words below a node are on its left. The model is the
 TreeLSTM as elsewhere; `--models TreeRNN` is theirs.
 """
@@ -50,13 +50,13 @@ def tables(rows, names):
         **speed_ups(others(names)),
     }
     return [
-        "Trees a second, kerasrec's time divided by the dense limit's, and its speed-up:",
+        "Trees per second, kerasrec's time divided by the dense limit's, and its speed-up:",
         report.table(columns, rows),
     ]
 
 
 def draw(found):
-    """A figure for each mode: trees a second against batch size, a panel for each shape."""
+    """A figure for each mode: trees per second against batch size, a panel for each shape."""
     figures = {}
     figures_by_mode = by_mode(
         found["rows"],
@@ -64,7 +64,7 @@ def draw(found):
         point=lambda row, name: (row["batch"], trees_per_second(row, name)),
         sharey=True,
         xlabel="trees a batch",
-        ylabel="trees a second",
+        ylabel="trees per second",
         xscale="log",
         yscale="log",
     )

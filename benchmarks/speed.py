@@ -1,4 +1,4 @@
-"""Trees a second of kerasrec beside what a user would write instead."""
+"""Trees per second of kerasrec beside what a user would write instead."""
 
 import itertools
 import math
@@ -27,7 +27,7 @@ PEERS_ON = {
         "dense limit",
         "kerasrec",
         "kerasrec compiled",
-        "kerasrec within xla",
+        "kerasrec in xla",
         GRAPHS,
     ],
 }

@@ -43,7 +43,7 @@ def in_short(rows):
 
 
 def tables(rows, names):
-    parts = ["Trees a second:", report.table(WHAT | throughputs(names), rows)]
+    parts = ["Trees per second:", report.table(WHAT | throughputs(names), rows)]
     rivals = others(names)
     for name, part in FORMS:
         if any(row[part] for row in rows):
@@ -60,5 +60,5 @@ def tables(rows, names):
 
 
 def draw(found):
-    """Figures by name: trees a second against batch size, for each model and size."""
-    return against_batch(found["rows"], trees_per_second, ylabel="trees a second")
+    """Figures by name: trees per second against batch size, for each model and size."""
+    return against_batch(found["rows"], trees_per_second, ylabel="trees per second")

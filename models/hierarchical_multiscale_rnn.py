@@ -41,14 +41,14 @@ def lstm(units: int, options: argparse.Namespace) -> keras.Model:
 
 
 def evaluate(model: keras.Model, text: Text) -> dict[str, float]:
-    """Bits a character, and a verb."""
+    """Bits per character, and a verb."""
     characters, following = text.characters[:, :-1], text.characters[:, 1:]
     logits = model.predict(characters, verbose=0)
     nats = keras.losses.sparse_categorical_crossentropy(following, logits, from_logits=True)
     bits = np.array(nats) / np.log(2)
     num_verbs = (text.in_verb & text.ends_word).sum()
     verb_bits = bits[text.in_verb[:, 1:]].sum() / num_verbs
-    return {"bits a character": float(bits.mean()), "bits a verb": float(verb_bits)}
+    return {"bits per character": float(bits.mean()), "bits per verb": float(verb_bits)}
 
 
 def boundaries(model: keras.Model, text: Text) -> dict[str, float]:

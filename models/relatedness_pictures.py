@@ -34,7 +34,7 @@ def phrases(tree: DependencyTree, vocabulary: Vocabulary) -> list[EncodedTree]:
 
 
 def pair_to_show(pairs: Pairs, scores: np.ndarray) -> int:
-    """The first pair that is half to three quarters related, of 6 to 9 words a sentence.
+    """The first pair that is half to three quarters related, of 6 to 9 words per sentence.
 
     If there is none, the first of all.
     """

@@ -19,7 +19,7 @@ def run(options):
     description, rows = generation.measure(arguments)
     return [
         report.line({name: description[name] for name in DESCRIBED}),
-        "Trees a second:",
+        "Trees per second:",
         table(COLUMNS, [row for row in rows if row["mode"] == "generation"]),
     ]
 

@@ -41,7 +41,7 @@ def reported(value, spec="g"):
 
 
 def ours(row, name):
-    """Trees a second of a peer in a row of `benchmarks.medians`."""
+    """Trees per second of a peer in a row of `benchmarks.medians`."""
     return row["peers"][name]["trees/s"] if name in row["peers"] else NOT_RUN
 
 

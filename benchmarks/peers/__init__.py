@@ -31,7 +31,7 @@ PEERS = {
     "kerasrec vectors": "benchmarks.peers.tree_layer:TreeLayerOfVectors",
     "kerasrec recompute": "benchmarks.peers.tree_layer:RecomputingTreeLayer",
     "kerasrec compiled": "benchmarks.peers.tree_layer:CompiledTreeLayer",
-    "kerasrec within xla": "benchmarks.peers.tree_layer:TreeLayerWithinXla",
+    "kerasrec in xla": "benchmarks.peers.tree_layer:TreeLayerWithinXla",
     "kerasrec cuda graphs": "benchmarks.peers.tree_layer:TreeLayerWithinXla",
 }
 GRAPHS = "kerasrec cuda graphs"
@@ -41,7 +41,7 @@ OWN = (
     VECTORS,
     "kerasrec recompute",
     "kerasrec compiled",
-    "kerasrec within xla",
+    "kerasrec in xla",
     GRAPHS,
 )
 # In inference it is another peer.

@@ -157,8 +157,8 @@ def test_from_end_to_end(tmp_path):
     assert json.loads((tmp_path / "results.json").read_text()) == [run]
     figures, flat = run["multiscale"], run["LSTM"]
     assert 0.8 * figures["weights"] < flat["weights"] <= figures["weights"]
-    assert 1 < figures["bits a character"] < np.log2(len(LETTERS))
-    assert figures["bits a verb"] > figures["bits a character"]
+    assert 1 < figures["bits per character"] < np.log2(len(LETTERS))
+    assert figures["bits per verb"] > figures["bits per character"]
     assert 0 <= figures["upper layer, % of steps"] <= 100
     loaded = keras.models.load_model(tmp_path / "seed_2.keras")
     assert loaded(np.ones([3, 7], np.int32)).shape == (3, 7, len(LETTERS))
