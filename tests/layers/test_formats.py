@@ -48,6 +48,10 @@ MADE = {
         (TOKENS, CHILDREN),
     ),
     "ChildSumTreeLSTM": (lambda: layers.ChildSumTreeLSTM(3, dropout=0.1), (FEATURES, CHILDREN)),
+    "OrderedTreeRNN": (
+        lambda: layers.OrderedTreeRNN(keras.layers.GRUCell(3)),
+        (FEATURES, CHILDREN),
+    ),
     "TopDownTreeLSTM": (lambda: layers.TopDownTreeLSTM(3, **ON_CPU), (FEATURES, CHILDREN)),
     "Recursive": (lambda: layers.Recursive(GatedCell(3), **ON_CPU), (FEATURES, CHILDREN)),
     "TopDown": (

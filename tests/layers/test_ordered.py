@@ -55,13 +55,14 @@ def in_rows(x, children):
     )
 
 
-def loss_and_gradients(run, x, weights):
+def loss_and_gradients(run, x, weights, *others):
+    """The outputs of `run(x)`, and the gradients of x, of weights and of other tensors."""
     x = tf.constant(x)
     with tf.GradientTape() as tape:
-        tape.watch(x)
+        tape.watch([x, *others])
         output = run(x)
         loss = tf.reduce_sum(tf.sin(output))
-    found = tape.gradient(loss, [x, *(weight.value for weight in weights)])
+    found = tape.gradient(loss, [x, *(weight.value for weight in weights), *others])
     return output, [tf.convert_to_tensor(gradient) for gradient in found]
 
 

@@ -36,6 +36,9 @@ class RecursiveCell(SavedByArguments):
     it implements `call_child`, from one child and the states that the child before it left. `call`
     then gets the states that the last child left, `[nodes, units]` each.
 
+    A cell may also read features of the edges to its children, which are given to the layer as
+    `edges`: its `call`, or its `call_child`, has an argument `edges`.
+
     A cell is saved with the arguments of its constructor. It needs a `get_config` only for those
     that Keras cannot save.
 
@@ -59,6 +62,9 @@ class RecursiveCell(SavedByArguments):
             With `arity=None` a list of the children's states, RaggedTensors
             `[nodes, (children), units]`; with `call_child` what the last child left.
         training: Whether the call is in training, a bool; passed to a cell whose `call` takes it.
+        edges: The features of the edges to the children, a list of `[nodes, features]`, or a
+            RaggedTensor `[nodes, (children), features]` with `arity=None`; passed to a cell whose
+            `call` takes it. Zeros for a missing child.
 
     Output shape:
         The output `[nodes, output_size]`, and a list of the new states, `[nodes, units]` each.
@@ -70,6 +76,8 @@ class RecursiveCell(SavedByArguments):
         supports_jit: Whether XLA may compile a training step that contains the cell, a bool, if its
             layer has `engine="compiled"`. False, unless a subclass sets it: XLA supports no
             assertions and not all ops.
+        num_edge_features: The number of features of an edge, an int, which the layer sets before
+            `build`; None without `edges`.
 
     Example:
 
@@ -128,6 +136,7 @@ class RecursiveCell(SavedByArguments):
         self.dropout = dropout
         self.recurrent_dropout = recurrent_dropout
         self.seed = seed
+        self.num_edge_features: int | None = None
         self._output_size: int | None = None
 
     def __call__(self, inputs: Any, states: Any, *args: Any, **kwargs: Any) -> Any:
@@ -147,7 +156,7 @@ class RecursiveCell(SavedByArguments):
         return super().__call__(inputs, states, *args, **kwargs)
 
     def call(self, inputs: Any, states: Sequence[Any]) -> tuple[tf.Tensor, list[tf.Tensor]]:
-        """Computes inner nodes. A subclass may also take `training`, a bool.
+        """Computes inner nodes. A subclass may also take `training`, a bool, and `edges`.
 
         Args:
             inputs: The inputs, `[nodes, features]`, or None without `inner_inputs`.
@@ -167,7 +176,8 @@ class RecursiveCell(SavedByArguments):
         """Reads one child of each node, after the children before it.
 
         A cell that implements it gets its children in their order, one at a time, whatever their
-        number: `call` gets the states after the last one. It may also take `training`, a bool.
+        number: `call` gets the states after the last one. It may also take `training`, a bool, and
+        `edges`, the features of the edge to the child, `[nodes, features]`.
 
         Args:
             child: The list of the child's states, `[nodes, units]` each.
@@ -209,9 +219,15 @@ class RecursiveCell(SavedByArguments):
             empty = tf.RaggedTensor.from_row_splits(tf.zeros([0], tf.int32), [0, 0], validate=False)
             rows = tf.gather(empty, tf.zeros_like(inputs[:, 0], tf.int32))
             none = map_fn(lambda _: [state[0] for state in self.get_initial_state(1)], rows)
+            if self.num_edge_features is not None:
+                no_edge = tf.zeros([self.num_edge_features], self.compute_dtype)
+                kwargs["edges"] = map_fn(lambda _: no_edge, rows)
             return self.call(inputs, none, **kwargs)
-        missing = self.get_initial_state(keras.ops.shape(inputs)[0])
-        return self.call(inputs, [missing] * self.arity, **kwargs)
+        size = keras.ops.shape(inputs)[0]
+        if self.num_edge_features is not None:
+            no_edges = tf.zeros([size, self.num_edge_features], self.compute_dtype)
+            kwargs["edges"] = [no_edges] * self.arity
+        return self.call(inputs, [self.get_initial_state(size)] * self.arity, **kwargs)
 
     def get_initial_state(self, batch_size: int | tf.Tensor | None = None) -> list[tf.Tensor]:
         """Returns the states of a missing child, or of roots whose states are not given.
@@ -252,6 +268,12 @@ class RecursiveCell(SavedByArguments):
         return type(self).call_child is not RecursiveCell.call_child
 
     @property
+    def takes_edges(self) -> bool:
+        """Whether the cell reads features of edges."""
+        method = self.call_child if self.reads_in_order else self.call
+        return "edges" in inspect.signature(method).parameters
+
+    @property
     def num_slots(self) -> Any:
         """The number of children that have separate weights; 1 where all share them."""
         return self.arity or 1
@@ -266,6 +288,16 @@ class RecursiveCell(SavedByArguments):
                 "to the number of units of the state, or to a list of them if there are several."
             )
         return [size] if isinstance(size, int) else list(size)
+
+    def get_build_config(self) -> dict[str, Any] | None:
+        """Returns what the cell was built for, as Keras saves it."""
+        config = super().get_build_config()
+        return config and {**config, "num_edge_features": self.num_edge_features}
+
+    def build_from_config(self, config: dict[str, Any]) -> None:
+        """Builds the cell from the result of `get_build_config`."""
+        self.num_edge_features = config.get("num_edge_features")
+        super().build_from_config(config)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor arguments, as Keras saves them."""
@@ -318,7 +350,7 @@ def call_cell(
 
 
 def call_in_order(
-    cell: RecursiveCell, method: Callable[..., Any], *args: Any, training: bool
+    cell: RecursiveCell, method: Callable[..., Any], *args: Any, training: bool, **options: Any
 ) -> list[tf.Tensor]:
     """Calls a method of a cell with `call_child` that returns states only; checks and returns them.
 
@@ -327,11 +359,13 @@ def call_in_order(
         method: `cell.begin` or `cell.call_child`.
         *args: The arguments of the method.
         training: Passed to a method that takes it.
+        **options: Further arguments of the method.
 
     Raises:
         TraceError: If it does not return what the cell's `state_size` promises, or adds a loss.
     """
-    options = {"training": training} if _takes_training(cell, method) else {}
+    if _takes_training(cell, method):
+        options["training"] = training
     with _refusing_losses(cell):
         states = method(*args, **options)
     shapes = [getattr(state, "shape", None) for state in _as_list(states)]

@@ -28,11 +28,13 @@ class OrderedTreeRNNCell(RecursiveCell):
         s_k = rnn(y_k, s_(k-1))
 
     The node's states are those after its last child; its output is that of the RNN at that point. A
-    leaf has the states s_0. At an inner node that reads no inputs, s_0 is 0.
+    leaf has the states s_0. At an inner node that reads no inputs, s_0 is 0. If the layer gets
+    `edges`, y_k is followed by the features of the edge to child k.
 
-    Weights: `kernel` `[features, units]` and `bias` `[units]`, then those of `rnn_cell`, which
-    reads vectors of `units`, the size of its own output. The states are those of `rnn_cell`, such
-    as h and c of `keras.layers.LSTMCell`; they follow the output if that is not the first of them.
+    Weights: `kernel` `[features, size]` and `bias` `[size]`, then those of `rnn_cell`, which reads
+    vectors of `size`: as many as its own output and an edge have features. The states are those of
+    `rnn_cell`, such as h and c of `keras.layers.LSTMCell`; they follow the output if that is not
+    the first of them.
 
     Args:
         rnn_cell: A cell of `keras.layers.RNN`, such as `keras.layers.LSTMCell(units)`, without
@@ -99,14 +101,15 @@ class OrderedTreeRNNCell(RecursiveCell):
         self._output_is_state = isinstance(rnn_cell, _OF_KERAS)
         units = sizes[0] if self._output_is_state else rnn_cell.output_size
         self.state_size = sizes if self._output_is_state else [units, *sizes]
-        self.own = keras.layers.Dense(units, dtype=self.dtype_policy, name="own")
         self.supports_jit = rnn_cell.supports_jit
 
     def build(self, input_shape: Sequence[int | None]) -> None:
         """Creates the weights for inputs `[nodes, features]`."""
+        size = self.output_size + (self.num_edge_features or 0)
+        self.own = keras.layers.Dense(size, dtype=self.dtype_policy, name="own")
         self.own.build((None, input_shape[-1]))
         if not self.rnn_cell.built:
-            self.rnn_cell.build((None, self.output_size))
+            self.rnn_cell.build((None, size))
 
     def get_initial_state(self, batch_size: Any = None) -> list[Any]:
         """Returns the states of `rnn_cell` before it has read anything."""
@@ -119,9 +122,12 @@ class OrderedTreeRNNCell(RecursiveCell):
         """Reads the node's own inputs; see `RecursiveCell.begin`."""
         return self._read(self.own(inputs), self.get_initial_state(ops.shape(inputs)[0]))
 
-    def call_child(self, child: Sequence[Any], states: Sequence[Any]) -> list[Any]:
-        """Reads a child's output; see `RecursiveCell.call_child`."""
-        return self._read(child[0], states)
+    def call_child(
+        self, child: Sequence[Any], states: Sequence[Any], edges: Any = None
+    ) -> list[Any]:
+        """Reads a child's output, and the edge to it; see `RecursiveCell.call_child`."""
+        output = child[0] if edges is None else ops.concatenate([child[0], edges], -1)
+        return self._read(output, states)
 
     def call(self, inputs: Any, states: Sequence[Any]) -> tuple[Any, list[Any]]:
         """Computes inner nodes; see `RecursiveCell.call`."""
@@ -176,6 +182,8 @@ class OrderedTreeRNN(CellLayer):
         children: The indices of each tree node's children, int `[batch, nodes, most_children]`; -1
             for none. Node 0 is the root, and padding comes last. Both `x` and `children` may be
             ragged, which saves memory where few nodes have many children. See `Recursive`.
+        edges: Features of the edges to children, float `[batch, nodes, most_children, features]`,
+            ragged if `children` are. See `Recursive`.
         training: Whether dropout is on, a bool.
 
     Output shape:

@@ -19,7 +19,7 @@ from kerasrec._src.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec._src.layers.cell import RecursiveCell, call_cell, call_in_order, is_ready_made
 from kerasrec._src.layers.inputs import NodeInputs, is_table, leaf_of, look_up, num_words_of
 from kerasrec._src.layers.shared_sublayers import MadeOnce
-from kerasrec._src.layers.tree_checks import WordRules, check_sizes, same_sizes
+from kerasrec._src.layers.tree_checks import WordRules, check_edges, check_sizes, same_sizes
 from kerasrec._src.layers.trees import LEAF, NodeTables, node_tables
 from kerasrec._src.private import in_xla, unseen_by_op_callbacks
 from kerasrec._src.public import RecursiveFunction, collect, cond, map_fn, recursive, switch
@@ -107,6 +107,8 @@ class Recursion:
                     if children are.
                 `children`: The children, int32 or int64 `[batch, nodes, arity]`, or ragged
                     `[batch, (nodes), (children)]` with int64 row splits.
+                `edges`: The features of edges, `[batch, nodes, arity, features]`; ragged if
+                    children are, with the same rows.
                 `drop`: The factors for the first state of each node, `[size + 1, units]`, where
                     size counts all nodes of the batch.
                 `input_drop`: The factors for what each node reads of its word, `[size, features]`.
@@ -181,6 +183,9 @@ class Recursion:
             "x": spec("x", *batch["x"].shape[2:]),
             "children": spec("children", None if is_ragged else self._cell.arity),
         }
+        if "edges" in batch:
+            arity = None if is_ragged else self._cell.arity
+            specs["edges"] = spec("edges", arity, self._cell.num_edge_features)
         for name in batch.keys() & {"drop", "input_drop"}:
             specs[name] = tf.TensorSpec([None, batch[name].shape[1]], batch[name].dtype, name)
         if "initial_states" in batch:
@@ -192,16 +197,18 @@ class Recursion:
         self, use: _Use, stages: list[Stages], batch: dict[str, Any]
     ) -> tuple[list[tf.Tensor], Any, tf.Tensor]:
         """Runs one use, like `__call__`, with a list that gets its stages."""
-        x, children = batch["x"], batch["children"]
+        x, children, edges = batch["x"], batch["children"], batch.get("edges")
         is_ragged = isinstance(x, tf.RaggedTensor)
         with contextlib.nullcontext() if in_xla() else host.integers_on_host():
-            with tf.control_dependencies([] if in_xla() else check_sizes(x, children)):
-                x = tf.identity(x)
+            checks = [] if in_xla() else check_sizes(x, children)
+            if edges is not None and not in_xla():
+                checks += check_edges(edges, children)
+            with tf.control_dependencies(checks):
+                x, edges = tf.identity(x), None if edges is None else tf.identity(edges)
             words, rules = self._words_to_check(x)
             with tf.name_scope("trees"):
-                trees = node_tables(
-                    children, words, rules, self._cell.arity, self._options.get("memo", False)
-                )
+                shares = self._options.get("memo", False)
+                trees = node_tables(children, words, rules, self._cell.arity, shares, edges)
             # As many rows as nodes in all, and a row of outputs for each.
             rows = x.values if is_ragged else tf.reshape(x, [-1, *x.shape[2:]], "inputs")
             inputs = self._inputs(rows, trees, batch.get("input_drop"), use.is_dense)
@@ -300,21 +307,42 @@ def visitor(
 
     leaf = leaf_of(cell, inputs, training)
     rows_of_children: Any = trees.rows() if cell.arity is None else None
+    edges = trees.edges_of_rows() if cell.arity is None else None
 
     def arriving(child: tf.Tensor, results: list[tf.Tensor]) -> list[tf.Tensor]:
         """A child's states as its parent reads them."""
         states = results[1:] if cell.has_own_output else results
         return states if drop is None else [states[0] * tf.gather(drop, child), *states[1:]]
 
-    def states_of_children(node: tf.Tensor) -> list[Any]:
+    def of_children(node: tf.Tensor) -> tuple[list[Any], dict[str, Any]]:
+        """What the cell reads of children: their states, and the features of edges, if any."""
         if cell.reads_in_order:
-            return read(node, tf.gather(rows_of_children.row_splits, node + 1) - 1)
+            return read(node, tf.gather(rows_of_children.row_splits, node + 1) - 1), {}
         if cell.arity is None:
-            rows = tf.gather(rows_of_children, node)
-            return map_fn(lambda child: arriving(child, visit(child)), rows)
+            if trees.edges is None:
+                rows = tf.gather(rows_of_children, node)
+                return map_fn(lambda child: arriving(child, visit(child)), rows), {}
+            # The same rows, of the numbers of entries.
+            entries = tf.range(tf.size(rows_of_children.values))
+            rows = tf.gather(rows_of_children.with_values(entries), node)
+            below = map_fn(lambda entry: arriving(*visited(entry)), rows)
+            return below, {"edges": map_fn(lambda entry: tf.gather(edges, entry), rows)}
         numbers = tf.unstack(tf.gather(trees.children, node), num=cell.arity, axis=1)
         below = [visit(number) for number in numbers]
-        return [arriving(*pair) for pair in zip(numbers, below, strict=True)]
+        states = [arriving(*pair) for pair in zip(numbers, below, strict=True)]
+        if trees.edges is None:
+            return states, {}
+        given = tf.unstack(tf.gather(trees.edges, node), num=cell.arity, axis=1)
+        missing = tf.shape(trees.children)[0] - 1
+        pairs = zip(numbers, given, strict=True)
+        return states, {
+            "edges": [tf.where((number < missing)[:, None], edge, 0) for number, edge in pairs]
+        }
+
+    def visited(entry: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        """A child, and its results, from its number among the children of all nodes."""
+        child = tf.gather(rows_of_children.values, entry)
+        return child, visit(child)
 
     sizes = [cell.output_size] * cell.has_own_output + cell.state_sizes
     returns = [tf.TensorSpec([size], cell.compute_dtype) for size in sizes]
@@ -328,8 +356,8 @@ def visitor(
 
         def inner_node() -> list[tf.Tensor]:
             own = inputs.of(node) if cell.inner_inputs else None
-            below = states_of_children(node)
-            return keep(node, call_cell(cell, cell.call, own, below, training=training))
+            below, options = of_children(node)
+            return keep(node, call_cell(cell, cell.call, own, below, training=training, **options))
 
         def missing() -> list[tf.Tensor]:
             output = [tf.zeros([cell.output_size], cell.compute_dtype)] * cell.has_own_output
@@ -343,18 +371,18 @@ def visitor(
         return visit
 
     @recursive(returns=returns[-len(cell.state_sizes) :], **bounds, **options)
-    def read(node: tf.Tensor, edge: tf.Tensor) -> list[tf.Tensor]:
-        """Reads a child of a node after those before it; edges count the children of all nodes."""
+    def read(node: tf.Tensor, entry: tf.Tensor) -> list[tf.Tensor]:
+        """Reads a child of a node, by its number among the children of all nodes."""
 
         def begin() -> list[tf.Tensor]:
             if not cell.inner_inputs:
                 return [state[0] for state in cell.get_initial_state(1)]
             return call_in_order(cell, cell.begin, inputs.of(node), training=training)
 
-        child = tf.gather(rows_of_children.values, edge)
-        is_first = edge == tf.gather(rows_of_children.row_splits, node)
-        before = cond(is_first, begin, lambda: read(node, edge - 1))
-        states = arriving(child, visit(child))
-        return call_in_order(cell, cell.call_child, states, before, training=training)
+        is_first = entry == tf.gather(rows_of_children.row_splits, node)
+        before = cond(is_first, begin, lambda: read(node, entry - 1))
+        states = arriving(*visited(entry))
+        options = {} if trees.edges is None else {"edges": tf.gather(edges, entry)}
+        return call_in_order(cell, cell.call_child, states, before, training=training, **options)
 
     return visit

@@ -97,6 +97,10 @@ class Recursive(TreeLayer):
             `[batch, (nodes), (children)]`, with rows of at most `arity`. Memory and time then
             depend on the nodes and children alone, not on padding.
             `keras.Input([None, None], dtype="int32", ragged=True)` declares them.
+        edges: Features of the edges to children, float `[batch, nodes, arity, features]`, for a
+            cell that reads them; ragged `[batch, (nodes), (children), features]`, with the same
+            rows as `children`, if these are ragged. A node with several parents has an edge from
+            each of them. Values at missing children are not read.
         training: Whether dropout is on, a bool.
 
     Output shape:
@@ -202,9 +206,12 @@ class Recursive(TreeLayer):
         """Whether `x` contains words, not features."""
         return self.embedding is not None
 
-    def build(self, x_shape: Any, children_shape: Any = None) -> None:
+    def build(self, x_shape: Any, children_shape: Any = None, *, edges_shape: Any = None) -> None:
         """Creates the cell's weights."""
         check_children(self.name, children_shape)
+        self._check_edges_shape(edges_shape, children_shape)
+        if edges_shape is not None:
+            self.cell.num_edge_features = edges_shape[-1]
         self.check_inputs(x_shape, children_shape, "int32", children_shape[-1] is None)
         check_that_it_loads(self.cell)
         self._num_features = x_shape[-1] if self.embedding is None else self._embedding_size()
@@ -215,17 +222,28 @@ class Recursive(TreeLayer):
         self.cell.built = True
         freeze_sublayers(self)
 
-    def call(self, x: Any, children: Any, *, mask: Any = None, training: bool = False) -> Any:
+    def call(
+        self,
+        x: Any,
+        children: Any,
+        *,
+        edges: Any = None,
+        mask: Any = None,
+        training: bool = False,
+    ) -> Any:
         """Runs the recursion; see the class."""
         self.check(x, children, mask)
+        self.check_edges(edges, children)
         if in_symbolic_scope():
             return self._zeros(x, children)
-        results, sequence = self._run(x, children, training)
+        results, sequence = self._run(x, children, training, edges)
         outputs = results[0] if sequence is None else sequence
         states = results[1:] if self.cell.has_own_output else results
         return [outputs, *states] if self.return_state else outputs
 
-    def _run(self, x: Any, children: Any, training: bool, *initial_states: Any) -> tuple[Any, Any]:
+    def _run(
+        self, x: Any, children: Any, training: bool, edges: Any, *initial_states: Any
+    ) -> tuple[Any, Any]:
         """The recursion's results for the roots, and the masked outputs of all nodes."""
         training = bool(training)
         mask = None if are_states(x) else mask_of(x)
@@ -235,10 +253,12 @@ class Recursive(TreeLayer):
                     f"{self.name} takes ragged trees, but not inside of XLA, which needs static "
                     "shapes. Leave out jit_compile=True, or pad the trees."
                 )
-            x, children = as_rows(x, children)
+            x, children, edges = as_rows(x, children, edges)
         if self.embedding is not None and not takes_text(self.embedding):
             x = as_indices(x)
         batch = {"x": x, "children": as_indices(children)}
+        if edges is not None:
+            batch["edges"] = tf.cast(edges, self.compute_dtype)
         if training and self.cell.dropout:
             rate = self.cell.dropout
             if self.embedding is None:
@@ -350,6 +370,44 @@ class Recursive(TreeLayer):
                 )
         self._check_integers("children", dtype)
 
+    def check_edges(self, edges: Any, children: Any) -> None:
+        """Raises ValueError for `edges` of a call that this layer does not accept."""
+        if edges is not None and is_ragged(edges) != is_ragged(children):
+            which = "ragged" if is_ragged(children) else "padded"
+            raise ValueError(
+                f"`edges` of {self.name} must be {which}, as `children` are, with an entry for "
+                "each entry of `children`."
+            )
+        self._check_edges_shape(None if edges is None else edges.shape, children.shape)
+        if self.built and (edges is None) != (self.cell.num_edge_features is None):
+            built = "without" if self.cell.num_edge_features is None else "with"
+            raise ValueError(
+                f"{self.name} was built {built} `edges`: call it {built} them, or make another "
+                "layer."
+            )
+
+    def _check_edges_shape(self, shape: Any, children_shape: Any) -> None:
+        cell = self.cell
+        if shape is None:
+            return
+        if not cell.takes_edges:
+            method = "call_child" if cell.reads_in_order else "call"
+            raise ValueError(
+                f"{self.name} got `edges`, but its cell does not read them: `{method}` of "
+                f"{type(cell).__name__} has no argument `edges`. Leave them out, or write a cell "
+                "that reads them."
+            )
+        known = cell.num_edge_features
+        shapes = zip(shape, children_shape, strict=False)
+        differs = any(None not in pair and len(set(pair)) > 1 for pair in shapes)
+        if len(shape) != 4 or shape[-1] is None or known not in (None, shape[-1]) or differs:
+            raise ValueError(
+                f"`edges` of {self.name} must be [batch, nodes, arity, features] with "
+                f"{'known' if known is None else known} features, one row for each entry of "
+                f"`children`; received shape {tuple(shape)} and `children` of shape "
+                f"{tuple(children_shape)}."
+            )
+
     def _check_integers(self, name: str, dtype: Any) -> None:
         # Keras passes floats there for all inputs, when it builds a subclassed model to load it. If
         # that fails, it only warns, and layers that are not reached keep their first weights.
@@ -371,8 +429,14 @@ class Recursive(TreeLayer):
         """Traces the cell, so that layers inside it create their weights."""
         with tf.init_scope():
             inputs = NodeInputs(tf.zeros([1, self._num_features], self.compute_dtype))
-            trees = node_tables(tf.fill([1, 1, self.cell.arity or 1], -1))
+            trees = node_tables(tf.fill([1, 1, self.cell.arity or 1], -1), edges=self._no_edges())
             visitor(self.cell, inputs, trees, None, None, False, {}).function_graphs(0)
+
+    def _no_edges(self) -> tf.Tensor | None:
+        """The edges of a tree of one node."""
+        size = self.cell.num_edge_features
+        shape = [1, 1, self.cell.arity or 1, size]
+        return None if size is None else tf.zeros(shape, self.compute_dtype)
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
         """Returns the masks of what `call` returns: which tree nodes are not padding.
@@ -388,7 +452,7 @@ class Recursive(TreeLayer):
             The mask, bool `[batch, nodes]`, or None without `return_sequences`, or if `children`
             are ragged or not given. With `return_state` a list: this, then None for each state.
         """
-        given = self.return_sequences and isinstance(inputs, list | tuple) and len(inputs) == 2
+        given = self.return_sequences and isinstance(inputs, list | tuple) and len(inputs) > 1
         given = given and not is_ragged(inputs[1])
         mask = node_mask(inputs[1]) if given else None
         return [mask] + [None] * len(self.cell.state_sizes) if self.return_state else mask
@@ -452,7 +516,8 @@ class Recursive(TreeLayer):
             x = tf.zeros([1, 1, self._num_features], self.compute_dtype)
             if self.embedding is not None:
                 x = tf.zeros([1, 1], tf.string if takes_text(self.embedding) else tf.int32)
-            self(x, tf.fill([1, 1, self.cell.arity or 1], -1))
+            edges = self._no_edges()
+            self(x, tf.fill([1, 1, self.cell.arity or 1], -1), edges=edges)
             return self._stages()
         return stages
 

@@ -99,6 +99,8 @@ class TopDownCell(RecursiveCell):
     def call(self, inputs: Any, states: Sequence[Any], slot: int = 0) -> tuple[Any, list[Any]]:
         """Computes the children in one slot. A subclass may also take `training`, a bool.
 
+        It may take `edges`, too: features of the edges to these children, `[nodes, features]`.
+
         Args:
             inputs: The inputs of the parents, `[nodes, features]`; of the children with
                 `reads="node"`.
@@ -143,6 +145,8 @@ class TopDown(Recursive):
             `arity` is the number of slots; -1 for none. Node 0 is the root, and padding comes last.
         initial_state: A list of the root's states, `[batch, units]` each; by default those of the
             cell's `get_initial_state`, which are zeros.
+        edges: Features of the edges to children, float `[batch, nodes, arity, features]`, for a
+            cell that reads them, ragged if `children` are. See `Recursive`.
         training: Whether dropout is on, a bool.
 
     Output shape:
@@ -190,7 +194,12 @@ class TopDown(Recursive):
         return visitor(*args)
 
     def build(
-        self, x_shape: Any, children_shape: Any = None, initial_state_shape: Any = None
+        self,
+        x_shape: Any,
+        children_shape: Any = None,
+        initial_state_shape: Any = None,
+        *,
+        edges_shape: Any = None,
     ) -> None:
         """Creates the cell's weights."""
         check_children(self.name, children_shape)
@@ -202,7 +211,7 @@ class TopDown(Recursive):
                     "dimension, or the layer `arity=`, or `shares_weights=True`."
                 )
             self.cell.arity = children_shape[-1]
-        super().build(x_shape, children_shape)
+        super().build(x_shape, children_shape, edges_shape=edges_shape)
 
     def call(
         self,
@@ -210,15 +219,17 @@ class TopDown(Recursive):
         children: Any,
         initial_state: Any = None,
         *,
+        edges: Any = None,
         mask: Any = None,
         training: bool = False,
     ) -> Any:
         """Runs the recursion; see the class."""
         self.check(x, children, mask)
+        self.check_edges(edges, children)
         states = self.initial_states(initial_state, num_trees(x))
         if in_symbolic_scope():
             return self._zeros(x, children)
-        _, sequence = self._run(x, children, training, *states)
+        _, sequence = self._run(x, children, training, edges, *states)
         outputs = sequence if self.return_sequences else states[0]
         return [outputs, *states] if self.return_state else outputs
 
@@ -270,6 +281,7 @@ class TopDown(Recursive):
         children: Any,
         initial_state: Any = None,
         *,
+        edges: Any = None,
         mask: Any = None,
         training: bool = False,
     ) -> Any:
@@ -283,8 +295,12 @@ class TopDown(Recursive):
         with tf.init_scope():
             inputs = tf.zeros([1, self._num_features], self.compute_dtype)
             states = self.cell.get_initial_state(1)
+            edges = self._no_edges()
+            options = {} if edges is None else {"edges": edges[0, 0, :1]}
             for slot in range(self.cell.num_slots):
-                call_cell(self.cell, self.cell.call, inputs, states, slot, training=False)
+                call_cell(
+                    self.cell, self.cell.call, inputs, states, slot, training=False, **options
+                )
 
 
 def refuse_options_of_going_up(layer: TopDownCell | TopDown, options: dict[str, Any]) -> None:
@@ -321,7 +337,8 @@ def visitor(
         training: Whether the call is in training, as in Keras.
         options: The options of `kerasrec.recursive`.
     """
-    rows_of_children = trees.rows() if cell.shares_weights else None
+    rows_of_children: Any = trees.rows() if cell.shares_weights else None
+    edges = trees.edges_of_rows() if cell.shares_weights else None
     num_nodes = tf.size(trees.is_node, name="num_nodes")
 
     @recursive(**trees.bounds_in_xla(calls_missing=False), **options)
@@ -331,19 +348,32 @@ def visitor(
         nothing = tf.zeros_like(states[0][:, 0])
         own = inputs.of(node) if cell.reads == "parent" else None
 
-        def go_down(child: tf.Tensor, slot: int = 0) -> tf.Tensor:
+        def go_down(child: tf.Tensor, slot: int = 0, **options: tf.Tensor) -> tf.Tensor:
             x = inputs.of(child) if own is None else own
             handed = list(states)
             if drop is not None:
                 handed[0] *= tf.gather(drop, child)
-            return visit(child, call_cell(cell, cell.call, x, handed, slot, training=training))
+            made = call_cell(cell, cell.call, x, handed, slot, training=training, **options)
+            return visit(child, made)
 
+        def go_along(entry: tf.Tensor) -> tf.Tensor:
+            child = tf.gather(rows_of_children.values, entry)
+            return go_down(child, edges=tf.gather(edges, entry))
+
+        if rows_of_children is not None and edges is not None:
+            entries = tf.range(tf.size(rows_of_children.values))
+            map_fn(go_along, tf.gather(rows_of_children.with_values(entries), node))
+            return nothing
         if rows_of_children is not None:
             map_fn(go_down, tf.gather(rows_of_children, node))
             return nothing
         children = tf.unstack(tf.gather(trees.children, node), num=cell.arity, axis=1)
         for slot, child in enumerate(children):
-            cond(child < num_nodes, partial(go_down, child, slot), lambda: nothing)
+            options = (
+                {} if trees.edges is None else {"edges": tf.gather(trees.edges, node)[:, slot]}
+            )
+            go = partial(go_down, child, slot, **options)
+            cond(child < num_nodes, go, lambda: nothing)
         return nothing
 
     return visit

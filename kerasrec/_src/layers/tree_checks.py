@@ -127,6 +127,26 @@ def check_sizes(x: Any, children: Any) -> list[tf.Operation]:
     return check(is_right, sentence, mine, theirs)
 
 
+def check_edges(edges: Any, children: Any) -> list[tf.Operation]:
+    """Checks, when the graph runs, that there is an edge for each place of a child.
+
+    Both are padded, or both are ragged.
+    """
+    sentence = "`edges` must have a row for each entry of `children`, -1 among them. "
+    if not isinstance(children, tf.RaggedTensor):
+        mine, theirs = tf.shape(edges)[:3], tf.shape(children)
+        sentence += "[trees, nodes, children]: {} and {}"
+        return check(tf.reduce_all(mine == theirs), sentence, mine, theirs)
+    sizes = [tf.concat([of.row_splits, of.values.row_splits], 0) for of in (edges, children)]
+    is_right = tf.cond(
+        tf.size(sizes[0]) == tf.size(sizes[1]),
+        lambda: tf.reduce_all(sizes[0] == sizes[1]),
+        lambda: tf.constant(False),
+    )
+    sentence += "Entries: {} and {}"
+    return check(is_right, sentence, *(tf.shape(of.flat_values)[0] for of in (edges, children)))
+
+
 def check_indices(children: tf.Tensor) -> list[tf.Operation]:
     """Checks, when the graph runs, that each index is -1 or a node of its tree."""
     nodes = tf.shape(children)[1]

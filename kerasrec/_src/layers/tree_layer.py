@@ -29,7 +29,7 @@ class TreeLayer(keras.layers.Layer):
         return True
 
     def __call__(self, x: Any = None, children: Any = None, *args: Any, **kwargs: Any) -> Any:
-        """Calls the layer: `layer(x, children)` or `layer([x, children])`.
+        """Calls the layer: `layer(x, children)`, or with a list of both, and of edges, if any.
 
         Raises:
             TypeError: If an argument has another name.
@@ -42,6 +42,8 @@ class TreeLayer(keras.layers.Layer):
                 f"{self.name} takes {', '.join(names)}; {received}. Call layer(x, children): what "
                 "tree nodes read, then the indices of their children."
             )
+        if children is None and isinstance(x, list | tuple) and len(x) == 3 and "edges" in names:
+            x, children, kwargs["edges"] = x
         inputs = both_inputs(self.name, x, children, True, self._takes_words)
         with SentenceFirst():
             outputs = super().__call__(*inputs, *args, **kwargs)
@@ -53,7 +55,13 @@ class TreeLayer(keras.layers.Layer):
         raise NotImplementedError
 
     def compute_output_spec(
-        self, x: Any, children: Any, *, mask: Any = None, training: bool = False
+        self,
+        x: Any,
+        children: Any,
+        *,
+        edges: Any = None,
+        mask: Any = None,
+        training: bool = False,
     ) -> Any:
         """Returns symbolic outputs, so that a functional model is built without compiling."""
         self.check(x, children, mask)
@@ -92,18 +100,25 @@ def num_trees(x: Any) -> tf.Tensor:
     return tf.cast(x.nrows(), tf.int32) if is_ragged(x) else tf.shape(x)[0]
 
 
-def as_rows(x: tf.RaggedTensor, children: tf.RaggedTensor) -> tuple[Any, Any]:
-    """Both with int64 row splits; `children` is in rows even if all have the same length.
+def as_rows(
+    x: tf.RaggedTensor, children: tf.RaggedTensor, edges: tf.RaggedTensor | None = None
+) -> tuple[Any, Any, Any]:
+    """All with int64 row splits; children are in rows even if all have the same length.
 
     Args:
         x: The inputs of tree nodes, `[batch, (nodes), features]` or `[batch, (nodes)]`.
         children: The children, `[batch, (nodes), (children)]` or `[batch, (nodes), arity]`.
+        edges: Features of edges, with one more axis than `children`; None if there are none.
     """
-    x, children = (of.with_row_splits_dtype(tf.int64) for of in (x, children))
-    if children.ragged_rank == 1:
-        rows = tf.RaggedTensor.from_tensor(children.values, row_splits_dtype=tf.int64)
-        children = children.with_values(rows)
-    return x, children
+
+    def with_rows(of: tf.RaggedTensor) -> tf.RaggedTensor:
+        of = of.with_row_splits_dtype(tf.int64)
+        if of.ragged_rank > 1:
+            return of
+        return of.with_values(tf.RaggedTensor.from_tensor(of.values, row_splits_dtype=tf.int64))
+
+    edges = None if edges is None else with_rows(edges)
+    return x.with_row_splits_dtype(tf.int64), with_rows(children), edges
 
 
 def check_children(name: str, children: Any) -> None:

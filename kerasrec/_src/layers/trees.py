@@ -28,6 +28,8 @@ class NodeTables:
           `[size]` if children are ragged.
         are_right: Whether they are trees whose words are allowed, a bool scalar. It may be False
           only inside XLA, where nothing can raise an error.
+        edges: The features of the edges to children, `[size, arity, features]`; as many rows as
+          children, `[entries, features]`, if `children` is ragged. None if there are none.
     """
 
     children: Any
@@ -35,6 +37,7 @@ class NodeTables:
     roots: tf.Tensor
     is_node: tf.Tensor
     are_right: tf.Tensor
+    edges: tf.Tensor | None = None
 
     def bounds_in_xla(self, calls_missing: bool) -> dict[str, tf.Tensor]:
         """Returns the options of `kerasrec.recursive` that matter inside XLA; none outside.
@@ -53,20 +56,30 @@ class NodeTables:
         """`children` without missing children, int32 `[size + 1, (children)]`."""
         if isinstance(self.children, tf.RaggedTensor):
             return self.children
-        is_child = self.children < tf.shape(self.children)[0] - 1
-        lengths = tf.math.count_nonzero(is_child, 1, dtype=tf.int32)
-        if in_xla():  # XLA must know their number. What follows the last row is not read.
-            present = _present_first(tf.reshape(self.children, [-1]), tf.reshape(is_child, [-1]))
-        else:
-            present = tf.boolean_mask(self.children, is_child, name="present_children")
+        lengths = tf.math.count_nonzero(self._is_child(), 1, dtype=tf.int32)
+        present = self._of_present(self.children)
         return tf.RaggedTensor.from_row_lengths(present, lengths, "rows_of_children", False)
 
+    def edges_of_rows(self) -> Any:
+        """`edges` of the entries of `rows()`, `[entries, features]`; None if there are none."""
+        if self.edges is None or isinstance(self.children, tf.RaggedTensor):
+            return self.edges
+        return self._of_present(self.edges)
 
-def _present_first(numbers: tf.Tensor, is_present: tf.Tensor) -> tf.Tensor:
-    """Returns the numbers that are present in their order, then zeros: as many as before."""
-    size = tf.size(numbers)
-    places = tf.where(is_present, tf.cumsum(tf.cast(is_present, tf.int32)) - 1, size)
-    return tf.scatter_nd(places[:, tf.newaxis], numbers, [size + 1])[:-1]
+    def _is_child(self) -> tf.Tensor:
+        return self.children < tf.shape(self.children)[0] - 1
+
+    def _of_present(self, values: tf.Tensor) -> tf.Tensor:
+        """The values of children that there are, from those of all, `[.., arity, ...]`."""
+        is_child = self._is_child()[: tf.shape(values)[0]]
+        if not in_xla():
+            return tf.boolean_mask(values, is_child, name="present_children")
+        # XLA must know their number. What follows the last row is not read.
+        values = tf.reshape(values, [-1, *values.shape[2:]])
+        is_child = tf.reshape(is_child, [-1])
+        size = tf.size(is_child)
+        places = tf.where(is_child, tf.cumsum(tf.cast(is_child, tf.int32)) - 1, size)
+        return tf.scatter_nd(places[:, tf.newaxis], values, [size + 1, *values.shape[1:]])[:-1]
 
 
 def as_indices(numbers: tf.Tensor) -> tf.Tensor:
@@ -87,6 +100,7 @@ def node_tables(
     rules: WordRules | None = None,
     arity: int | None = None,
     shares: bool = False,
+    edges: Any = None,
 ) -> NodeTables:
     """Returns tables for trees, which are checked while the graph runs.
 
@@ -99,6 +113,8 @@ def node_tables(
         rules: The words that are allowed.
         arity: The largest number of children of a tree node, for ragged children; None for any.
         shares: Whether a node may have several parents.
+        edges: The features of the edges to children, `[batch, nodes, arity, features]`, ragged if
+            children are, with the same rows; None if there are none.
 
     Raises:
         tf.errors.InvalidArgumentError: If a child index is out of range, a node has two parents,
@@ -138,13 +154,15 @@ def node_tables(
         kinds = tf.concat([tf.where(links.has_children, INNER, LEAF), [MISSING]], 0, "kinds")
         if is_ragged:
             roots = tf.cast(children.row_starts(), tf.int32)
-            return NodeTables(
-                _rows_of_children(children, links, arity), kinds, roots, is_called, are_right
-            )
+            rows = _rows_of_children(children, links, arity)
+            edges = None if edges is None else _rows_of_edges(edges, links, arity)
+            return NodeTables(rows, kinds, roots, is_called, are_right, edges)
         batch, nodes, num_slots = tf.unstack(tf.shape(children))
         numbers = tf.concat([links.numbers, tf.fill([1, num_slots], size)], 0, "children")
         is_node = tf.reshape(is_called, [batch, nodes])
-        return NodeTables(numbers, kinds, tf.range(batch) * nodes, is_node, are_right)
+        if edges is not None:
+            edges = tf.reshape(edges, [size, num_slots, edges.shape[-1]])
+        return NodeTables(numbers, kinds, tf.range(batch) * nodes, is_node, are_right, edges)
 
 
 def _rows_of_children(children: tf.RaggedTensor, links: Links, arity: int | None) -> Any:
@@ -158,6 +176,13 @@ def _rows_of_children(children: tf.RaggedTensor, links: Links, arity: int | None
     parents = tf.boolean_mask(links.parents, links.is_child)
     lengths = tf.math.bincount(parents, minlength=size + 1)
     return tf.RaggedTensor.from_row_lengths(present, lengths, "children", False)
+
+
+def _rows_of_edges(edges: tf.RaggedTensor, links: Links, arity: int | None) -> tf.Tensor:
+    """The features of the edges to ragged children: `edges` of `NodeTables`."""
+    if arity is not None:
+        return edges.values.to_tensor(shape=[None, arity, edges.shape[-1]])
+    return tf.boolean_mask(edges.flat_values, links.is_child)
 
 
 def _raise_unless(
