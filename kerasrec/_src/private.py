@@ -134,13 +134,18 @@ def with_outer_graphs(graph: tf.Graph) -> list[tf.Graph]:
     return [graph] if outer is None else [graph, *with_outer_graphs(outer)]
 
 
-def not_inlined(function: Callable[[], Any]) -> Any:
+def not_inlined(function: Callable[..., Any], **options: Any) -> Any:
     """A `tf.function` whose call stays a call, so that it costs nothing where it is not made.
 
     `tf.function` has no other way to say so. If the attribute changes, results are the same, and
-    small runs that XLA compiles take longer.
+    small runs that XLA compiles, and the first steps of all programs, take longer.
+
+    Args:
+        function: The function.
+        **options: Other options of `tf.function`.
     """
-    return tf.function(function, autograph=False, experimental_attributes={"_noinline": True})
+    attributes = {"_noinline": True}
+    return tf.function(function, autograph=False, experimental_attributes=attributes, **options)
 
 
 def in_xla() -> bool:

@@ -17,6 +17,7 @@ from kerasrec._src.errors import WITHOUT_FRAMES
 from kerasrec._src.graph.carried import NUM_LABELS
 from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.options import Options
+from kerasrec._src.private import not_inlined
 
 
 @dataclass(frozen=True)
@@ -121,7 +122,7 @@ class Limits:
             with tf.control_dependencies(checks):
                 return tf.constant(True)
 
-        return tf.cond(width > 0, stopped, lambda: tf.constant(False))
+        return tf.cond(width > 0, not_inlined(stopped), lambda: tf.constant(False))
 
     def _stopped(self, what: str, option: str, bound: int) -> str:
         return (

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from kerasrec._src.errors import WITHOUT_FRAMES
 from kerasrec._src.layers.links import Links, links_of
-from kerasrec._src.private import unseen_by_op_callbacks
+from kerasrec._src.private import not_inlined, unseen_by_op_callbacks
 from kerasrec._src.row_ids import row_ids
 
 
@@ -422,4 +422,4 @@ def tree_checks(
     signature = [children_spec]
     if word_dtype is not None:
         signature.append(tf.TensorSpec([None], word_dtype))
-    return tf.function(unseen_by_op_callbacks()(run), input_signature=signature, autograph=False)
+    return not_inlined(unseen_by_op_callbacks()(run), input_signature=signature)

@@ -17,7 +17,7 @@ from kerasrec._src.emit.limits import Scalars, walk_up
 from kerasrec._src.emit.results import Tensors
 from kerasrec._src.graph.graph import CallSite, TaggedGraph
 from kerasrec._src.schedule.instructions import TokenCount
-from kerasrec._src.schedule.linkage import Together, alternating
+from kerasrec._src.schedule.linkage import alternating
 from kerasrec._src.waves.store import WaveStore
 
 
@@ -63,32 +63,19 @@ def _caller_of(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns the call site, and the token of its wave, that called a token of the next wave."""
     groups = alternating(sites)
-    rows = [_rows(group[0], store, wave) for group in groups]
-    if len(groups) == 1:
-        return _caller_in(groups[0], rows[0], token)
-    sizes = tf.constant([len(group) for group in groups])
-    counts = [
-        store.load(TokenCount(group[0].caller or ""), wave) if found is None else tf.size(found)
-        for group, found in zip(groups, rows, strict=True)
-    ]
-    ends = tf.cumsum(tf.stack(counts) * sizes)
+    callers = [_rows(group[0], store, wave) for group in groups]
+    counts, sizes = tf.stack(list(map(tf.size, callers))), tf.constant(list(map(len, groups)))
+    ends = tf.cumsum(counts * sizes)
     place = tf.reduce_sum(tf.cast(ends <= token, tf.int32))
-    inside = token - tf.gather(tf.concat([[0], ends], 0), place)
-    pairs = zip(groups, rows, strict=True)
-    site, caller = switch(place, [partial(_caller_in, *pair, inside) for pair in pairs])
-    return tf.gather(tf.cumsum(sizes, exclusive=True), place) + site, caller
+    size = tf.gather(sizes, place)
+    inside = token - tf.gather(ends - counts * sizes, place)
+    row = tf.gather(tf.cumsum(counts, exclusive=True), place) + inside // size
+    site = tf.gather(tf.cumsum(sizes, exclusive=True), place) + inside % size
+    return site, tf.gather(tf.concat(callers, 0), row)
 
 
-def _caller_in(
-    group: Together, rows: tf.Tensor | None, token: tf.Tensor
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the call site of a group, and the token of its body, that called a token."""
-    row = token // len(group)
-    return token % len(group), row if rows is None else tf.gather(rows, row)
-
-
-def _rows(site: CallSite, store: WaveStore, wave: tf.Tensor) -> tf.Tensor | None:
-    """Returns the places in the body of the tokens that call; None for all tokens of the body."""
+def _rows(site: CallSite, store: WaveStore, wave: tf.Tensor) -> tf.Tensor:
+    """Returns the places in the body of the tokens that call, int32 `[tokens]`."""
     if site.region is None:
-        return None
+        return tf.range(store.load(TokenCount(site.caller or ""), wave))
     return reduce(tf.gather, [store.load(region, wave) for region in site.region.path()])
