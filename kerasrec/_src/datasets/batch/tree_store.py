@@ -57,7 +57,7 @@ class TreeStore:
             trees: The numbers of the trees, int64 `[batch]`.
 
         Returns:
-            The inputs (one tensor or two) and the children; and the labels.
+            The inputs (one tensor or more) and the children; and the labels.
         """
         rows = self._ragged_rows(trees) if self._is_ragged else self._padded_rows(trees)
 

@@ -26,7 +26,7 @@ def check_tree(
 
     Args:
         tokens: Integers `[nodes]` or `[nodes, ids]`, from 0 to the largest int32; floats
-            `[nodes, features]`; or a tuple of two such arrays.
+            `[nodes, features]`; or a tuple of such arrays.
         children: Integers `[nodes, arity]`, -1 = no child; or a row of integers for each tree node,
             as from `encode`.
         labels: Integers `[nodes]`, up to the largest int32; -1 = none. Or floats `[nodes]`, NaN =

@@ -12,11 +12,16 @@ import numpy as np
 from nltk import Tree
 
 from kerasrec._src.datasets.encode.checking import check_tree
-from kerasrec._src.datasets.encode.vocabulary import Vocabulary, class_of, expect_vocabulary
+from kerasrec._src.datasets.encode.vocabulary import (
+    Vocabulary,
+    class_of,
+    expect_column,
+    expect_vocabulary,
+)
 from kerasrec._src.datasets.expected import expect, expect_word
 from kerasrec._src.datasets.trees.child_rows import ChildRows
 from kerasrec._src.datasets.trees.constituency import preorder
-from kerasrec._src.datasets.trees.dependency import DependencyTree
+from kerasrec._src.datasets.trees.dependency import OPTIONAL_COLUMNS, DependencyTree
 from kerasrec._src.short_repr import short_repr
 
 # Tokens, children and labels: an `EncodedTree`, or a tuple like it.
@@ -28,7 +33,8 @@ class EncodedTree(NamedTuple):
 
     Attributes:
         tokens: Each tree node's word in the vocabulary, int32 `[nodes]`; 0 where it has none, as
-            the inner tree nodes of a constituency tree. `encode` returns other inputs here, too.
+            the inner tree nodes of a constituency tree. `encode`, and `encode_dependencies` with
+            `features`, return other inputs here, too.
         children: The tree nodes below each one, int32 `[nodes, arity]`; -1 = no child. `encode`
             returns a row of any length for each tree node.
         labels: The labels, int32 `[nodes]`; -1 = none. `encode` returns floats, or one label of the
@@ -151,7 +157,10 @@ def decode_tree(encoded: TreeArrays, vocabulary: Vocabulary) -> Tree:
 
 
 def encode_dependencies(
-    tree: DependencyTree, vocabulary: Vocabulary, labels: Sequence[Any] | None = None
+    tree: DependencyTree,
+    vocabulary: Vocabulary,
+    labels: Sequence[Any] | None = None,
+    features: Mapping[str, Vocabulary] | None = None,
 ) -> EncodedTree:
     """Turns a dependency tree into arrays, in which a word's children are its dependents.
 
@@ -164,24 +173,57 @@ def encode_dependencies(
         vocabulary: The vocabulary that gives words their tokens.
         labels: A label for each word, in the order of the sentence: an integer, or text that reads
             as one; -1 or `None` for a word without a label; `None` if no word has one.
+        features: Further columns that tree nodes read, each with its vocabulary, such as `{"upos":
+            Vocabulary.from_trees(trees, column="upos")}`: `"upos"`, `"relations"`, `"lemmas"`,
+            `"xpos"`, `"feats"`, `"deps"` or `"misc"`.
 
     Returns:
         An `EncodedTree`: tokens int32 `[words]`, 1 or more; children int32 `[words, arity]` in the
         order of the sentence, filled up with -1, where the arity is the largest number of
-        dependents of a word (and at least 1); labels int32 `[words]`, -1 = none.
+        dependents of a word (and at least 1); labels int32 `[words]`, -1 = none. With `features`,
+        tokens is a tuple of such arrays: that of the words, then one for each column, in which 0
+        stands for a word without a value, and 1 for a value that the vocabulary lacks.
+        `tree_batches` makes `((words, upos, children), labels)` of it.
 
     Raises:
         ValueError: If `tree` is something else; if there is not one label for each word, or one is
-            not an integer.
+            not an integer; or if `features` has another column, or no vocabulary for one.
+
+    Example:
+
+    >>> tree = DependencyTree(["it", "works"], [1, -1], upos=["PRON", "VERB"])
+    >>> words = kerasrec.datasets.Vocabulary.from_trees([tree])
+    >>> tags = kerasrec.datasets.Vocabulary.from_trees([tree], column="upos")
+    >>> kerasrec.datasets.encode_dependencies(tree, words, features={"upos": tags}).tokens
+    (array([3, 2], dtype=int32), array([3, 2], dtype=int32))
     """
     expect_vocabulary(vocabulary)
     nodes = nodes_of_words(tree)
     heads = np.array(tree.heads)[tree.order]
     # In preorder, the dependents of a word ascend in the order of the sentence.
     children = ChildRows.from_parents(np.where(heads < 0, -1, nodes[heads]))
-    return EncodedTree(
-        vocabulary.encode(tree.words)[tree.order], children.table(), labels_of_nodes(tree, labels)
-    )
+    tokens: Any = vocabulary.encode(tree.words)[tree.order]
+    if features is not None:
+        columns = [column[tree.order] for column in _columns(tree, features)]
+        tokens = (tokens, *columns) if columns else tokens
+    return EncodedTree(tokens, children.table(), labels_of_nodes(tree, labels))
+
+
+def _columns(tree: DependencyTree, features: Mapping[str, Vocabulary]) -> list[np.ndarray]:
+    """The tokens of the columns of a tree, each int32 `[words]`; 0 for a word without a value."""
+    if not isinstance(features, Mapping):
+        raise ValueError(
+            f"features is {features!r}; expected a dict of columns and their vocabularies, such as "
+            '{"upos": Vocabulary.from_trees(trees, column="upos")}.'
+        )
+    columns = []
+    for name, vocabulary in features.items():
+        expect_column("A key of features", name, OPTIONAL_COLUMNS)
+        expect_vocabulary(vocabulary, f"features[{name!r}]")
+        values = np.array(getattr(tree, name) or [""] * len(tree.words), object)
+        columns.append(np.zeros(len(values), np.int32))
+        columns[-1][values != ""] = vocabulary.encode(values[values != ""])
+    return columns
 
 
 def nodes_of_words(tree: DependencyTree) -> np.ndarray:

@@ -4,7 +4,7 @@ import os
 import re
 import reprlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from kerasrec._src.datasets.expected import (
 )
 from kerasrec._src.datasets.readers.problems import MalformedFileError
 from kerasrec._src.datasets.trees.constituency import MARKER, preorder
-from kerasrec._src.datasets.trees.dependency import DependencyTree
+from kerasrec._src.datasets.trees.dependency import OPTIONAL_COLUMNS, DependencyTree
 from kerasrec._src.int_range import LARGEST
 
 PADDING = "<pad>"
@@ -74,7 +74,11 @@ class Vocabulary:
 
     @classmethod
     def from_trees(
-        cls, trees: Iterable[Tree | DependencyTree], lowercase: bool = True, min_count: int = 1
+        cls,
+        trees: Iterable[Tree | DependencyTree],
+        lowercase: bool = True,
+        min_count: int = 1,
+        column: str = "words",
     ) -> "Vocabulary":
         """Gathers the words of trees: the most frequent first, ties in alphabetical order.
 
@@ -82,20 +86,29 @@ class Vocabulary:
             trees: `nltk.Tree` objects with words as leaves, or dependency trees.
             lowercase: Whether words are lowercased.
             min_count: The number of times that a word must occur to be known.
+            column: The column of dependency trees to gather, such as `"upos"`, for the argument
+                `features` of `encode_dependencies`.
 
         Returns:
             A `Vocabulary`.
 
         Raises:
             ValueError: If a tree is something else, has a word that is empty or contains an
-                unpaired surrogate, or `trees` is one tree.
+                unpaired surrogate, or `trees` is one tree; if `column` is not a column of
+                dependency trees, or empty in all of them.
         """
         expect_several("trees", trees)
+        expect_column("column", column, ("words", *OPTIONAL_COLUMNS))
         counts: Counter[str] = Counter()
         for number, tree in enumerate(trees):
-            for word in _words(tree):
+            for word in _words(tree, column):
                 expect_word(f"A word of tree {number}", word)
                 counts[word.lower() if lowercase else word] += 1
+        if not counts and column != "words":
+            raise ValueError(
+                f"column is {column!r}, but no tree has any {column}; expected trees with this "
+                "column, as read_conllu reads them."
+            )
         for reserved in (PADDING, UNKNOWN):
             counts.pop(reserved, None)
         kept = [word for word, count in counts.items() if count >= min_count]
@@ -173,17 +186,29 @@ class Vocabulary:
         return word.lower() if self.lowercase else word
 
 
-def _words(tree: Tree | DependencyTree) -> Iterable[str]:
+def _words(tree: Tree | DependencyTree, column: str) -> Iterable[str]:
+    if column != "words":
+        fix = f"Trees of other types have no {column}."
+        expect("A tree", tree, DependencyTree, fix)
     if isinstance(tree, DependencyTree):
-        return tree.words
+        return filter(None, getattr(tree, column)) if column != "words" else tree.words
     return (child for node, _, _ in preorder(tree) for child in node if isinstance(child, str))
 
 
-def expect_vocabulary(vocabulary: object) -> None:
+def expect_vocabulary(vocabulary: object, argument: str = "vocabulary") -> None:
     """Raises ValueError if an argument has no `encode`, as a `Vocabulary` has."""
     if not hasattr(vocabulary, "encode") or isinstance(vocabulary, str):
         fix = "Make one of a list of words: Vocabulary(words)."
-        expect("vocabulary", vocabulary, Vocabulary, fix)
+        expect(argument, vocabulary, Vocabulary, fix)
+
+
+def expect_column(argument: str, column: object, expected: Sequence[str]) -> None:
+    """Raises ValueError if an argument does not name a column of dependency trees."""
+    if column not in expected:
+        raise ValueError(
+            f"{argument} is {column!r}; expected a column of dependency trees: "
+            f"{', '.join(map(repr, expected))}."
+        )
 
 
 NO_CLASS = -1

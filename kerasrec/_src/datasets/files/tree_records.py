@@ -38,6 +38,7 @@ class TreeIndex(Index):
         labels: The type of labels: `"int"` or `"float"`, of tree nodes; or one of these with
             `" of trees"`, or with `" of pairs"` if trees are paired.
         shared_nodes: 1 if tree nodes may have several parents, otherwise 0.
+        separate_ids: 1 if batches have an array for each of a tree node's tokens, otherwise 0.
     """
 
     examples = "trees"
@@ -51,6 +52,7 @@ class TreeIndex(Index):
     features: int = 0
     labels: str = "int"
     shared_nodes: int = 0
+    separate_ids: int = 0
 
     def __post_init__(self) -> None:
         sizes = self.file_sizes
@@ -59,7 +61,8 @@ class TreeIndex(Index):
         # Anybody can compute a checksum, so a file from an untrusted source needs these checks.
         if self.labels not in LABELS:
             raise ValueError(f"labels is {str(self.labels)[:40]!r}; expected one of {LABELS}")
-        smallest_of = {"arity": -1, "ids": -1, "features": 0, "shared_nodes": 0}
+        smallest_of = {"arity": -1, "ids": -1}
+        smallest_of |= dict.fromkeys(("features", "shared_nodes", "separate_ids"), 0)
         for name, value in [*asdict(self).items(), *(("a size", size) for size in sizes)]:
             smallest = smallest_of.get(name, 1)
             if name not in ("file_sizes", "labels") and not (
@@ -72,6 +75,8 @@ class TreeIndex(Index):
             raise ValueError(
                 f"{self.num_trees} trees in {len(sizes)} files do not form {self.num_groups} groups"
             )
+        if self.separate_ids and self.ids < 1:
+            raise ValueError("it has no tokens to separate")
         if self.ids == -1 and not self.features:
             raise ValueError("it has neither tokens nor features")
         if self.largest_tree * self._bytes_of_a_node > max(sizes):

@@ -130,15 +130,27 @@ def _write(
             features=0 if features is None else features.shape[1],
             labels=labels if first.labels.ndim else f"{labels} of {'pairs' if pairs else 'trees'}",
             shared_nodes=int(shared_nodes),
+            separate_ids=int(sum(not has_floats(array) for array in inputs_of(first.tokens)) > 1),
         )
     )
 
 
 def _columns(tree: EncodedTree) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """The ids and the features of a tree; None for those that it lacks."""
+    """The ids and the features of a tree; None for those that it lacks.
+
+    Several arrays of ids become one.
+    """
     columns = inputs_of(tree.tokens)
-    features = next(filter(has_floats, columns), None)
-    return next((column for column in columns if column is not features), None), features
+    floats = [column for column in columns if has_floats(column)]
+    ids = [column for column in columns if not has_floats(column)]
+    if len(floats) > 1 or (len(ids) > 1 and any(column.ndim > 1 for column in ids)):
+        shapes = ", ".join(f"{column.dtype} {list(column.shape)}" for column in columns)
+        raise ValueError(
+            f"tokens has the arrays {shapes}; files hold one array of floats, and one of integers "
+            "[nodes, ids] or several [nodes]. Concatenate arrays of one type."
+        )
+    together = np.stack(ids, 1) if len(ids) > 1 else next(iter(ids), None)
+    return together, next(iter(floats), None)
 
 
 def _size(example: Example) -> int:
@@ -376,8 +388,11 @@ def of_groups(
         if ragged and children.ragged_rank == 1:
             rows = tf.RaggedTensor.from_tensor(children.values, padding=-1)
             children = children.with_values(rows)
-        names = [name for name in INPUTS if name in trees]
-        return [*(padded(trees[name], 0, width) for name in names), padded(children, -1, width)]
+        columns = [trees[name] for name in INPUTS if name in trees]
+        if index.separate_ids:
+            ids, *features = columns
+            columns = [*map(ids.with_values, tf.unstack(ids.values, axis=-1)), *features]
+        return [*(padded(column, 0, width) for column in columns), padded(children, -1, width)]
 
     def padded(column: Any, value: Any, width: tf.Tensor) -> Any:
         if ragged or not isinstance(column, tf.RaggedTensor):
