@@ -1815,6 +1815,48 @@ smooth(
 
 
 @kerasrec.recursive
+def leaves_arguments_out(n, x, scale=None, state=(None, None)):
+    """A function of three signatures, each of which calls another one."""
+    below, (more, shift) = n - 1, state
+    if scale is not None:
+        return kerasrec.cond(n < 1, lambda: x * scale, lambda: leaves_arguments_out(below, scale))
+    if more is None:
+        return kerasrec.cond(
+            n < 1,
+            lambda: tf.sin(x),
+            lambda: SCALE * leaves_arguments_out(below, x, state=(x * 0.5, 0.3)),
+        )
+    return kerasrec.cond(
+        n < 1,
+        lambda: more + shift,
+        lambda: leaves_arguments_out(below, more) + leaves_arguments_out(n - 2, x, more),
+    )
+
+
+def plain_leaves_arguments_out(n, x, scale=None, state=(None, None)):
+    more, shift = state
+    if scale is not None:
+        return x * scale if n < 1 else plain_leaves_arguments_out(n - 1, scale)
+    if more is None and n < 1:
+        return tf.sin(x)
+    if more is None:
+        return SCALE * plain_leaves_arguments_out(n - 1, x, state=(x * 0.5, 0.3))
+    if n < 1:
+        return more + shift
+    left = plain_leaves_arguments_out(n - 1, more)
+    return left + plain_leaves_arguments_out(n - 2, x, more)
+
+
+smooth(
+    leaves_arguments_out,
+    plain_leaves_arguments_out,
+    i32(0, 3, 5, 4),
+    f64(0.3, 0.8, 0.61, 0.2),
+    sources=(SCALE,),
+)
+
+
+@kerasrec.recursive
 def wins_at_nim(a, b):
     """Whether who moves wins with two heaps: some move leads to where the other loses."""
 

@@ -366,6 +366,9 @@ def recursive(  # noqa: D417
     fib([6, 7, 8, 7])   # [8, 13, 21, 13]
     ```
 
+    An argument with a default may be left out, and be None. Calls without it have a signature of
+    their own: the function is traced separately for them, and may ask `if y is None`.
+
     For any number of children, call the function with a `tf.RaggedTensor`, which has a row of
     entries for each token: one call is made for each entry, and the result is ragged, too (see
     `kerasrec.map_fn`). Rows without entries may end the recursion.

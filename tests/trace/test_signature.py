@@ -99,7 +99,40 @@ def test_an_argument_that_is_no_tensor():
     def f(n):
         return n
 
-    answer(kerasrec.SignatureError, lambda: f(None), "f was given None", r"to a Tensor\.$")
+    answer(kerasrec.SignatureError, lambda: f(None), "f was given None for 'n'", "default")
+    answer(kerasrec.SignatureError, lambda: f((1, None)), "f was given None for 'n'", "default")
+
+
+def test_arguments_that_are_left_out_make_another_signature():
+    """Each signature may return another structure."""
+
+    @recursive
+    def f(x, y=None, *, times=(None, 2.0)):
+        more, two = times
+        if y is None and more is None:
+            return two * x
+        return x if y is None else x * y, more
+
+    x, y = tf.Variable([1.5, 2.0]), tf.Variable([3.0, 4.0])
+    with tf.GradientTape(persistent=True) as tape:
+        alone, (product, five), (same, _) = (
+            f(x),
+            f(x, times=(5, 1.0), y=y),
+            f(x, None, times=(x, x)),
+        )
+    assert f.num_traces == 3
+    assert [found.numpy().tolist() for found in (alone, product, five, same)] == [
+        [3.0, 4.0],
+        [4.5, 8.0],
+        [5, 5],
+        [1.5, 2.0],
+    ]
+    assert tape.gradient(alone, x).numpy().tolist() == [2.0, 2.0]
+    assert tape.gradient(product, y).numpy().tolist() == [1.5, 2.0]
+    f([1.0])
+    assert f.num_traces == 3
+    message = "f was given .*1, None.* cannot be converted"
+    answer(kerasrec.SignatureError, lambda: f(x, [1, None]), message)
 
 
 def test_different_numbers_of_tokens():

@@ -23,7 +23,7 @@ from kerasrec._src.trace.signature import (
     signature_of,
     tensors_in,
 )
-from kerasrec._src.trace.source import at_this_line
+from kerasrec._src.trace.source import at_this_line, here
 from kerasrec._src.trace.tracer import is_inside_traced_graph
 
 
@@ -54,7 +54,7 @@ def bind(function: Traceable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     """Returns the arguments by position, keyword-only ones last, with defaults filled in.
 
     Raises:
-        SignatureError: If they do not fit the function.
+        SignatureError: If they do not fit the function, or one without a default is None.
     """
     try:
         bound = function.python_signature.bind(*args, **kwargs)
@@ -69,6 +69,14 @@ def bind(function: Traceable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
             f"{reason}.{at_this_line()}"
         ) from error
     bound.apply_defaults()
+    for name, item in function.python_signature.parameters.items():
+        if item.default is item.empty and any(
+            leaf is None for leaf in tf.nest.flatten(bound.arguments[name])
+        ):
+            raise SignatureError(
+                f"{function.name} was given None for {name!r}{here()}, which cannot be converted "
+                "to a tensor. An argument may be None if it has a default."
+            )
     keywords = keyword_only(function)
     others = [name for name in bound.kwargs if name not in keywords]
     if others:
@@ -141,11 +149,12 @@ def as_token(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
 
 def _array_like(name: str, value: Any) -> Any:
     """Makes one tensor of each list of numbers or strings; other lists and tuples are nests."""
-    if isinstance(value, list) and all(
-        isinstance(item, int | float | complex | str | bytes | np.generic)
-        for item in tf.nest.flatten(value)
+    items = tf.nest.flatten(value) if isinstance(value, list) else []
+    given = [item for item in items if item is not None]
+    if given and all(
+        isinstance(item, int | float | complex | str | bytes | np.generic) for item in given
     ):
-        return _tensor(name, value) if value else value
+        return _tensor(name, value)
     if isinstance(value, dict):
         return {key: _array_like(name, item) for key, item in value.items()}
     if type(value) in (list, tuple):

@@ -70,7 +70,8 @@ class Signature:
     makes one token.
 
     Args:
-        structure: The nest of arguments, its leaves `TENSOR` or `FUNCTION`.
+        structure: The nest of arguments, its leaves `TENSOR`, `FUNCTION`, or None for an argument
+            that is left out.
         types: One TOKEN type for each tensor.
         names: What to call each tensor in a print or an error.
         passed: The functions among the arguments. Other functions make another signature.
@@ -114,7 +115,7 @@ class Signature:
     def arguments(self, tensors: Sequence[tf.Tensor]) -> Any:
         """Returns the nest of arguments, as the Python function takes them."""
         left = {TENSOR: iter(tensors), FUNCTION: iter(self.functions)}
-        flat = [next(left[leaf]) for leaf in tf.nest.flatten(self.structure)]
+        flat = [leaf and next(left[leaf]) for leaf in tf.nest.flatten(self.structure)]
         return tf.nest.pack_sequence_as(self.structure, flat)
 
     @property
@@ -172,12 +173,17 @@ def _is_value(leaf: Any) -> bool:
 
 def tensors_in(args: tuple[Any, ...]) -> list[Any]:
     """Returns the arguments that become tensors; if none, a bool, which makes one token."""
-    return [argument for argument in tf.nest.flatten(args) if not is_function(argument)] or [True]
+    return [item for item in tf.nest.flatten(args) if _leaf_of(item) == TENSOR] or [True]
 
 
 def is_function(argument: Any) -> bool:
     """Whether an argument is a function of the user's, and not a tensor."""
     return callable(argument) and not tf.is_tensor(argument)
+
+
+def _leaf_of(argument: Any) -> str | None:
+    """The leaf that stands for an argument in the structure of a signature."""
+    return None if argument is None else FUNCTION if is_function(argument) else TENSOR
 
 
 def signature_of(function: Traceable, args: tuple[Any, ...], types: Sequence[Type]) -> Signature:
@@ -192,10 +198,9 @@ def signature_of(function: Traceable, args: tuple[Any, ...], types: Sequence[Typ
     parameters = list(function.python_signature.parameters)
     for place, arg in enumerate(args):
         parameter = parameters[min(place, len(parameters) - 1)]
-        size = sum(not is_function(item) for item in tf.nest.flatten(arg))
+        size = sum(_leaf_of(item) == TENSOR for item in tf.nest.flatten(arg))
         names += [parameter] if size == 1 else [f"{parameter}_{item}" for item in range(size)]
-    leaf = {True: FUNCTION, False: TENSOR}
-    structure = tf.nest.map_structure(lambda item: leaf[is_function(item)], args)
+    structure = tf.nest.map_structure(_leaf_of, args)
     passed = Passed(list(filter(is_function, tf.nest.flatten(args))))
     return Signature(structure, tuple(types), tuple(names or ["token"]), passed)
 
