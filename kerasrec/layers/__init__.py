@@ -9,6 +9,9 @@ from kerasrec._src.layers.recursive import Recursive
 from kerasrec._src.layers.rntn import RNTN, RNTNCell
 from kerasrec._src.layers.schema_encoder import SchemaEncoder
 from kerasrec._src.layers.schema_trees import SchemaTrees
+from kerasrec._src.layers.structured.linear_chain import HMM, LinearChainCRF
+from kerasrec._src.layers.structured.semirings import Semiring
+from kerasrec._src.layers.structured.structured_layer import StructuredLoss
 from kerasrec._src.layers.text_layers import BracketedText, TextTree
 from kerasrec._src.layers.top_down import TopDown, TopDownCell
 from kerasrec._src.layers.top_down_decoder import TopDownDecoder
@@ -20,6 +23,7 @@ from kerasrec._src.layers.tree_rnn import TreeRNN, TreeRNNCell
 from kerasrec._src.layers.wrappers import Bidirectional, NodeWise
 
 __all__ = [
+    "HMM",
     "RNTN",
     "Bidirectional",
     "BracketedText",
@@ -28,6 +32,7 @@ __all__ = [
     "Choice",
     "Choices",
     "GrownTrees",
+    "LinearChainCRF",
     "NodeWise",
     "OrderedTreeRNN",
     "OrderedTreeRNNCell",
@@ -36,6 +41,8 @@ __all__ = [
     "RecursiveCell",
     "SchemaEncoder",
     "SchemaTrees",
+    "Semiring",
+    "StructuredLoss",
     "TextTree",
     "TopDown",
     "TopDownCell",

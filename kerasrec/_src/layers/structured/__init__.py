@@ -1,0 +1,1 @@
+"""Keras layers that score structures, and sum over all of them by dynamic programming."""

@@ -1,0 +1,278 @@
+"""Layers that score sequences of tags: `LinearChainCRF` and `HMM`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from kerasrec._src.layers.structured.semirings import NEVER, Semiring
+from kerasrec._src.layers.structured.structured_layer import StructuredLayer, mask_or_own
+from kerasrec._src.public import cond, recursive
+
+
+class LinearChain(StructuredLayer):
+    """Sequences of tags, scored by each tag and by each pair of neighbors.
+
+    A subclass implements `moves` and `ends`. Further arguments are those of `StructuredLayer`.
+
+    Args:
+        num_tags: The number of tags.
+    """
+
+    def __init__(self, num_tags: int, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.num_tags = num_tags
+
+    @property
+    def moves(self) -> tf.Tensor:
+        """The scores of pairs of tags, `[tags, tags]`."""
+        raise NotImplementedError
+
+    @property
+    def ends(self) -> tuple[tf.Tensor, tf.Tensor]:
+        """The scores of the first and of the last tag, `[tags]` each."""
+        raise NotImplementedError
+
+    @recursive(memo=True)
+    def forward(self, semiring: Semiring, scores: tf.Tensor, place: tf.Tensor) -> tf.Tensor:
+        """Returns the value of all tags of the words up to a place, for each tag of its word.
+
+        Args:
+            semiring: The semiring.
+            scores: The scores of tags, `[tokens, words, tags]`.
+            place: The place, int32 `[tokens]`.
+
+        Returns:
+            The values, `[tokens, tags]`, or with several numbers `[tokens, numbers, tags]`.
+        """
+        here = semiring.of(tf.gather(scores, place, batch_dims=1))
+
+        def first() -> tf.Tensor:
+            return semiring.times(here, semiring.of(self.ends[0][tf.newaxis]))
+
+        def step() -> tf.Tensor:
+            before = self.forward(semiring, scores, place - 1)
+            moves = semiring.of(self.moves[tf.newaxis])
+            ways = semiring.times(before[..., tf.newaxis], moves)
+            return semiring.times(semiring.plus(ways, -2), here)
+
+        return cond(place < 1, first, step)
+
+    def total_of(self, scores: tf.Tensor, semiring: Semiring, mask: Any) -> tf.Tensor:
+        """See `StructuredLayer`."""
+        scores, _, lengths = self._in_order(scores, None, mask)
+        values = self.forward(semiring, scores, tf.maximum(lengths - 1, 0))
+        last = semiring.of(self.ends[1][tf.newaxis])
+        found = semiring.plus(semiring.times(values, last), -1)
+        empty = semiring.of(tf.zeros(tf.shape(scores)[:1], scores.dtype))
+        is_empty = tf.reshape(lengths < 1, [-1, *[1] * (found.shape.rank - 1)])
+        return tf.where(is_empty, empty, found)
+
+    def log_weight(self, structures: Any, scores: Any, mask: Any = None) -> tf.Tensor:
+        """See `StructuredLayer`; tags that are -1 may be any, and all of these are added up."""
+        tags, mask = tf.cast(structures, tf.int32), mask_or_own(scores, mask)
+        scores = tf.convert_to_tensor(scores, self.compute_dtype)
+        scores, tags, lengths = self._in_order(scores, tags, mask)
+        is_word = tf.sequence_mask(lengths, tf.shape(tags)[1])
+
+        def of_known() -> tf.Tensor:
+            own = tf.gather(scores, tags, batch_dims=2)
+            pairs = tf.gather_nd(self.moves, tf.stack([tags[:, :-1], tags[:, 1:]], 2))
+            zeros = tf.zeros_like(own)
+            found = tf.reduce_sum(tf.where(is_word, own, zeros), 1)
+            found += tf.reduce_sum(tf.where(is_word[:, 1:], pairs, zeros[:, 1:]), 1)
+            final = tf.gather(tags, tf.maximum(lengths - 1, 0), batch_dims=1)
+            first, last = self.ends
+            outer = tf.gather(first, tags[:, 0]) + tf.gather(last, final)
+            return found + tf.where(lengths > 0, outer, zeros[:, 0])
+
+        def of_unknown() -> tf.Tensor:
+            is_allowed = tf.one_hot(tags, self.num_tags, True, False) | (tags < 0)[..., tf.newaxis]
+            allowed = tf.where(is_allowed, scores, tf.constant(NEVER, scores.dtype))
+            return self.total(allowed, Semiring.of_sums(), is_word)
+
+        is_known = tf.reduce_all((tags >= 0) | ~is_word)
+        tags = tf.where(is_word, tags, tf.zeros_like(tags))
+        return tf.cond(is_known, of_known, of_unknown)
+
+    def structures_of(self, parts: tf.Tensor) -> tf.Tensor:
+        """See `StructuredLayer`."""
+        is_there = tf.reduce_max(parts, -1) > 0.5
+        return tf.where(is_there, tf.argmax(parts, -1, tf.int32), -1)
+
+    def shape_of_structures(self, shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
+        """See `StructuredLayer`."""
+        return shape[:-1]
+
+    def _in_order(
+        self, scores: tf.Tensor, tags: tf.Tensor | None, mask: Any
+    ) -> tuple[tf.Tensor, Any, tf.Tensor]:
+        """Moves what is masked behind the rest; also returns the numbers of words, `[batch]`."""
+        if mask is None:
+            return scores, tags, tf.fill(tf.shape(scores)[:1], tf.shape(scores)[1])
+        is_out = 1 - tf.cast(mask, tf.int32)
+        order = tf.argsort(is_out, 1, stable=True)
+        tags = None if tags is None else tf.gather(tags, order, batch_dims=1)
+        return tf.gather(scores, order, batch_dims=1), tags, tf.reduce_sum(1 - is_out, 1)
+
+
+@keras.saving.register_keras_serializable("kerasrec")
+class LinearChainCRF(LinearChain):
+    """A linear-chain conditional random field (Lafferty, McCallum and Pereira 2001).
+
+    The layer adds scores of neighboring tags to scores of tags, such as those of a `Dense` layer.
+    Train with `StructuredLoss`; labels that are -1 are not known, and add up. The methods
+    `log_prob`, `marginals`, `best` (Viterbi), `k_best`, `sample`, `entropy` and `count` take the
+    layer's outputs; `total` takes a `Semiring` and computes any of these. Words that are masked are
+    left out, wherever they stand.
+
+    Args:
+        num_tags: The number of tags.
+        use_boundary: Whether the first and the last tag of a sequence have scores, too.
+        transitions_initializer: The initializer of the scores of neighboring tags.
+        transitions_regularizer: Their regularizer.
+        **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`. By default,
+            `dtype` is Keras' default float, whatever the policy for other layers.
+
+    Call arguments:
+        scores: The scores of tags, `[batch, words, tags]`.
+        output: What to return: `"scores"` (default), `"best"`, `"marginals"`, `"log_partition"` or
+            `"entropy"`. A model for training and one for serving can share the layer.
+
+    Output shape:
+        The scores, as they are, `[batch, words, tags]`. With `"best"` the tags, int32
+        `[batch, words]`, -1 where masked; with `"marginals"` the probabilities of tags
+        `[batch, words, tags]`; otherwise `[batch]`.
+
+    Example:
+
+    >>> crf = kerasrec.layers.LinearChainCRF(3)
+    >>> scores = crf(np.array([[[0.0, 2.0, 0.0], [1.0, 0.0, 0.5]]], np.float32))
+    >>> print(crf.best(scores).numpy(), crf.k_best(scores, 2).numpy()[0].tolist())
+    [[1 0]] [[1, 0], [1, 2]]
+    >>> crf.marginals(scores).shape, crf.sample(scores, 4).shape
+    (TensorShape([1, 2, 3]), TensorShape([1, 4, 2]))
+    """
+
+    def __init__(
+        self,
+        num_tags: int,
+        *,
+        use_boundary: bool = True,
+        transitions_initializer: Any = "zeros",
+        transitions_regularizer: Any = None,
+        **kwargs: Any,
+    ):
+        super().__init__(num_tags, **kwargs)
+        self.use_boundary = use_boundary
+        self.transitions_initializer = keras.initializers.get(transitions_initializer)
+        self.transitions_regularizer = keras.regularizers.get(transitions_regularizer)
+
+    def build(self, input_shape: Any) -> None:
+        """Creates the weights."""
+        if input_shape[-1] != self.num_tags:
+            raise ValueError(
+                f"{self.name} has num_tags={self.num_tags}, and its scores must have the shape "
+                f"[batch, words, {self.num_tags}]; received {tuple(input_shape)}."
+            )
+        self.transitions = self.add_weight(
+            shape=[self.num_tags] * 2,
+            initializer=self.transitions_initializer,
+            regularizer=self.transitions_regularizer,
+            name="transitions",
+        )
+        if self.use_boundary:
+            self.first = self.add_weight(shape=[self.num_tags], initializer="zeros", name="first")
+            self.last = self.add_weight(shape=[self.num_tags], initializer="zeros", name="last")
+
+    @property
+    def moves(self) -> tf.Tensor:
+        """The scores of pairs of neighboring tags, `[tags, tags]`."""
+        return tf.convert_to_tensor(self.transitions)
+
+    @property
+    def ends(self) -> tuple[tf.Tensor, tf.Tensor]:
+        """The scores of the first and of the last tag, `[tags]` each."""
+        if self.use_boundary:
+            return tf.convert_to_tensor(self.first), tf.convert_to_tensor(self.last)
+        none = tf.zeros([self.num_tags], self.compute_dtype)
+        return none, none
+
+
+@keras.saving.register_keras_serializable("kerasrec")
+class HMM(LinearChain):
+    """A hidden Markov model of sequences of symbols (Rabiner 1989).
+
+    The layer's outputs score states by the symbols that they emit. So `log_partition` is the
+    log-likelihood of the symbols, and the methods of `LinearChainCRF`, which are here too, ask for
+    the states given the symbols. `StructuredLoss` makes the symbols likely, together with the
+    states that the labels know; labels that are -1 are not known, and may be so for all words.
+
+    Args:
+        num_states: The number of hidden states.
+        num_symbols: The number of symbols.
+        initializer: The initializer of the logits of first states, transitions and symbols. It must
+            not make all states alike.
+        **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`. By default,
+            `dtype` is Keras' default float, whatever the policy for other layers.
+
+    Call arguments:
+        symbols: The symbols, int `[batch, words]`.
+        output: As for `LinearChainCRF`.
+
+    Output shape:
+        As for `LinearChainCRF`, with states for tags: `[batch, words, states]` by default.
+
+    Example:
+
+    >>> hmm = kerasrec.layers.HMM(2, 5)
+    >>> scores = hmm(np.array([[0, 4, 2], [1, 1, 3]]))
+    >>> scores.shape, hmm.log_partition(scores).shape, hmm.best(scores).shape
+    (TensorShape([2, 3, 2]), TensorShape([2]), TensorShape([2, 3]))
+    """
+
+    def __init__(
+        self, num_states: int, num_symbols: int, *, initializer: Any = "normal", **kwargs: Any
+    ):
+        super().__init__(num_states, **kwargs)
+        self.num_symbols = num_symbols
+        self.initializer = keras.initializers.get(initializer)
+
+    def build(self, input_shape: Any) -> None:
+        """Creates the weights."""
+        shapes = {
+            "first": [self.num_tags],
+            "transitions": [self.num_tags] * 2,
+            "emissions": [self.num_tags, self.num_symbols],
+        }
+        for name, shape in shapes.items():
+            initializer = keras.initializers.get(self.initializer)
+            setattr(self, name, self.add_weight(shape=shape, initializer=initializer, name=name))
+
+    def call(self, symbols: Any, mask: Any = None, output: str = "scores") -> tf.Tensor:
+        """Returns what `output` names; see the class."""
+        table = tf.transpose(tf.nn.log_softmax(self.emissions, 1))
+        return super().call(tf.gather(table, tf.cast(symbols, tf.int32)), mask, output)
+
+    def compute_output_spec(
+        self, symbols: Any, mask: Any = None, output: str = "scores"
+    ) -> keras.KerasTensor:
+        """Returns the shape and dtype of what `call` returns."""
+        scores = keras.KerasTensor((*symbols.shape, self.num_tags), self.compute_dtype)
+        return super().compute_output_spec(scores, mask, output)
+
+    def log_likelihood(self, structures: Any, scores: Any, mask: Any = None) -> tf.Tensor:
+        """Returns the log-probability of the symbols and of the known states, `[batch]`."""
+        return self.log_weight(structures, scores, mask)
+
+    @property
+    def moves(self) -> tf.Tensor:
+        """The log-probabilities of the next state, `[states, states]`."""
+        return tf.nn.log_softmax(self.transitions, 1)
+
+    @property
+    def ends(self) -> tuple[tf.Tensor, tf.Tensor]:
+        """The log-probabilities of the first state, and zeros, `[states]` each."""
+        return tf.nn.log_softmax(self.first), tf.zeros([self.num_tags], self.compute_dtype)

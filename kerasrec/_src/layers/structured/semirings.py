@@ -1,0 +1,137 @@
+"""Semirings: what a dynamic program does with alternatives, and with parts that belong together."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import NamedTuple
+
+import tensorflow as tf
+
+NEVER = -1e6
+"""A logarithm of 0 that has gradients."""
+
+
+class Semiring(NamedTuple):
+    """What a dynamic program computes: the same program sums, maximizes, samples or counts.
+
+    A program adds up alternatives with `plus` and combines parts that belong together with `times`
+    (Goodman 1999, "Semiring parsing"). Its argument `semiring` decides what that means. A value is
+    one number, or several along axis 1, behind the axis of tokens; so programs count all other axes
+    from the last. Each of the methods that begin with `of_` returns a semiring.
+
+    Args:
+        of: Returns the values of scores `[tokens, ...]`, which are logarithms of weights.
+        times: Returns the value of two parts together; shapes broadcast.
+        plus: Returns the value of all alternatives along an axis, a negative number.
+
+    Example:
+
+    >>> @kerasrec.recursive(memo=True)
+    ... def paths(semiring, costs, n):  # costs [tokens, n, 2]: of two ways for each step
+    ...     def step():
+    ...         ways = semiring.of(-tf.gather(costs, n - 1, batch_dims=1))
+    ...         return semiring.times(paths(semiring, costs, n - 1), semiring.plus(ways, -1))
+    ...     return kerasrec.cond(n < 1, lambda: semiring.of(tf.zeros([1]))[0], step)
+    >>> costs = tf.constant([[[1.0, 2.0], [3.0, 1.5]]])
+    >>> print(paths(kerasrec.layers.Semiring.of_best(), costs, [2]).numpy())
+    [-2.5]
+    >>> print(paths(kerasrec.layers.Semiring.of_k_best(3), costs, [2]).numpy())
+    [[-2.5 -3.5 -4. ]]
+    """
+
+    of: Callable[[tf.Tensor], tf.Tensor]
+    times: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
+    plus: Callable[[tf.Tensor, int], tf.Tensor]
+
+    @staticmethod
+    def of_sums() -> Semiring:
+        """Logarithms of sums of weights. The gradient is the probability of each part."""
+        return Semiring(tf.identity, tf.add, _log_sum)
+
+    @staticmethod
+    def of_best() -> Semiring:
+        """The score of the best structure. The gradient is 1 for each of its parts."""
+        return Semiring(tf.identity, tf.add, _largest)
+
+    @staticmethod
+    @functools.cache
+    def of_k_best(k: int) -> Semiring:
+        """The scores of the best `k` structures, best first, along axis 1; -1e6 for none."""
+
+        def of(scores: tf.Tensor) -> tf.Tensor:
+            none = tf.fill(tf.shape(scores), tf.constant(NEVER, scores.dtype))
+            return tf.stack([scores, *[none] * (k - 1)], 1)
+
+        def times(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
+            return best(tf.expand_dims(first, 1) + tf.expand_dims(second, 2), 2)
+
+        def plus(values: tf.Tensor, axis: int) -> tf.Tensor:
+            return best(values, values.shape.rank + axis)
+
+        def best(values: tf.Tensor, axis: int) -> tf.Tensor:
+            """The best along axis 1 and another axis together, along axis 1."""
+            joined = tf.concat(tf.unstack(values, k, 1), axis - 1)
+            found = tf.math.top_k(_with_last(joined, axis - 1), k)[0]
+            rank = found.shape.rank
+            return tf.transpose(found, [0, rank - 1, *range(1, rank - 1)])
+
+        return Semiring(of, times, plus)
+
+    @staticmethod
+    def of_samples() -> Semiring:
+        """Logarithms of sums of weights. The gradient is 1 for each part of a random structure."""
+        return Semiring(tf.identity, tf.add, _log_sum_with_drawn)
+
+    @staticmethod
+    def of_entropy() -> Semiring:
+        """The logarithm of a sum of weights, then the entropy of the structures, along axis 1.
+
+        Source: Li and Eisner 2009, "First- and second-order expectation semirings".
+        """
+        return Semiring(_with_zero, tf.add, _log_sum_and_entropy)
+
+    @staticmethod
+    def of_counts() -> Semiring:
+        """The number of structures of which every part scores more than -5e5, float64."""
+        return Semiring(_is_possible, tf.multiply, tf.reduce_sum)
+
+
+def _log_sum(values: tf.Tensor, axis: int) -> tf.Tensor:
+    """As `tf.reduce_logsumexp`, in fewer ops, for finite numbers."""
+    top = tf.stop_gradient(tf.reduce_max(values, axis, keepdims=True))
+    return tf.math.log(tf.reduce_sum(tf.exp(values - top), axis)) + tf.squeeze(top, axis)
+
+
+def _largest(values: tf.Tensor, axis: int) -> tf.Tensor:
+    """The largest value; of equal ones only the first has a gradient, unlike `tf.reduce_max`."""
+    return tf.math.top_k(_with_last(values, values.shape.rank + axis), 1)[0][..., 0]
+
+
+def _with_last(values: tf.Tensor, axis: int) -> tf.Tensor:
+    """Moves an axis behind the others."""
+    others = [place for place in range(values.shape.rank) if place != axis]
+    return tf.transpose(values, [*others, axis])
+
+
+def _log_sum_with_drawn(values: tf.Tensor, axis: int) -> tf.Tensor:
+    """As `_log_sum`, with the gradient of one value, drawn by its probability (Gumbel 1954)."""
+    uniform = tf.random.uniform(tf.shape(values), 1e-30, dtype=values.dtype)
+    drawn = _largest(values - tf.math.log(-tf.math.log(uniform)), axis)
+    return drawn + tf.stop_gradient(_log_sum(values, axis) - drawn)
+
+
+def _with_zero(scores: tf.Tensor) -> tf.Tensor:
+    return tf.stack([scores, tf.zeros_like(scores)], 1)
+
+
+def _log_sum_and_entropy(values: tf.Tensor, axis: int) -> tf.Tensor:
+    logs, entropies = tf.unstack(values, 2, 1)
+    total = _log_sum(logs, axis)
+    logs -= tf.expand_dims(total, axis)
+    entropy = tf.reduce_sum(tf.exp(logs) * (entropies - logs), axis)
+    return tf.stack([total, entropy], 1)
+
+
+def _is_possible(scores: tf.Tensor) -> tf.Tensor:
+    return tf.cast(scores > NEVER / 2, tf.float64)

@@ -1,0 +1,213 @@
+"""What layers that score structures share: all questions follow from one dynamic program."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from kerasrec._src.autograph import not_converted
+from kerasrec._src.layers.saved_arguments import SavedByArguments
+from kerasrec._src.layers.structured.semirings import NEVER, Semiring
+from kerasrec._src.private import mask_of
+
+_OUTPUTS = ("scores", "best", "marginals", "log_partition", "entropy")
+
+
+class StructuredLayer(SavedByArguments):
+    """Base class of layers that score structures by their parts.
+
+    A structure's probability is in proportion to the exponential of its score, which is the sum of
+    the scores of its parts. A subclass implements the methods that raise an error here; all
+    else follows. Which parts a sum, a maximum or a sample is made of is its gradient (Eisner 2016,
+    "Inside-outside and forward-backward algorithms are just backprop").
+
+    Args:
+        **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`. By default,
+            `dtype` is Keras' default float, whatever the policy for other layers.
+    """
+
+    def __init__(self, **kwargs: Any):
+        super().__init__(**{"dtype": keras.config.floatx(), **kwargs})
+        self.supports_masking = True
+        self.supports_jit = False  # XLA would have to compile for each length.
+
+    def call(self, scores: Any, mask: Any = None, output: str = "scores") -> tf.Tensor:
+        """Returns what `output` names; see the class."""
+        if output != "scores":
+            return getattr(self, output)(scores, mask)
+        scores = tf.identity(scores)
+        scores._structured_layer = self  # For the loss, as Keras does with masks.
+        return scores
+
+    def compute_output_spec(
+        self, scores: Any, mask: Any = None, output: str = "scores"
+    ) -> keras.KerasTensor:
+        """Returns the shape and dtype of what `call` returns."""
+        if output not in _OUTPUTS:
+            raise ValueError(f"`output` must be one of {', '.join(_OUTPUTS)}; received {output!r}.")
+        if output in ("log_partition", "entropy"):
+            return keras.KerasTensor(scores.shape[:1], self.compute_dtype)
+        if output == "best":
+            return keras.KerasTensor(self.shape_of_structures(scores.shape), "int32")
+        return keras.KerasTensor(scores.shape, self.compute_dtype)
+
+    def total_of(self, scores: tf.Tensor, semiring: Semiring, mask: Any) -> tf.Tensor:
+        """Returns the value of all structures of each example in a semiring, `[batch, ...]`."""
+        raise NotImplementedError
+
+    def log_weight(self, structures: Any, scores: Any, mask: Any = None) -> tf.Tensor:
+        """Returns the score of a structure of each example, `[batch]`."""
+        raise NotImplementedError
+
+    def structures_of(self, parts: tf.Tensor) -> tf.Tensor:
+        """Returns structures, int32, from their parts: 1 in the shape of `scores`, else 0."""
+        raise NotImplementedError
+
+    def shape_of_structures(self, shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
+        """Returns the shape of structures from that of scores."""
+        raise NotImplementedError
+
+    def total(self, scores: Any, semiring: Semiring, mask: Any = None) -> tf.Tensor:
+        """Returns the value of all structures of each example in a semiring.
+
+        Its shape is `[batch]`, or `[batch, numbers]` if a value has several numbers.
+        """
+        mask = mask_or_own(scores, mask)
+        return self._total(tf.convert_to_tensor(scores, self.compute_dtype), semiring, mask)
+
+    def log_partition(self, scores: Any, mask: Any = None) -> tf.Tensor:
+        """Returns the logarithm of the sum of the weights of all structures, `[batch]`."""
+        return self.total(scores, Semiring.of_sums(), mask)
+
+    def log_prob(self, structures: Any, scores: Any, mask: Any = None) -> tf.Tensor:
+        """Returns the log-probability of a structure of each example, `[batch]`."""
+        return self.log_weight(structures, scores, mask) - self.log_partition(scores, mask)
+
+    def log_likelihood(self, structures: Any, scores: Any, mask: Any = None) -> tf.Tensor:
+        """Returns what training with a `StructuredLoss` makes large, `[batch]`: `log_prob`."""
+        return self.log_prob(structures, scores, mask)
+
+    def marginals(self, scores: Any, mask: Any = None) -> tf.Tensor:
+        """Returns the probability of each part, in the shape of `scores`."""
+        return self._parts(scores, Semiring.of_sums(), mask)
+
+    def best(self, scores: Any, mask: Any = None) -> tf.Tensor:
+        """Returns the best structure of each example, int32 `[batch, ...]`."""
+        return self.structures_of(self._parts(scores, Semiring.of_best(), mask))
+
+    def k_best(self, scores: Any, k: int, mask: Any = None) -> tf.Tensor:
+        """Returns the best `k` structures of each example, best first, int32 `[batch, k, ...]`.
+
+        If there are fewer, the others have no parts. `total(scores, Semiring.of_k_best(k))` gives
+        the scores.
+        """
+        return self._several(scores, Semiring.of_k_best(k), mask, k)
+
+    def sample(self, scores: Any, num_samples: int = 1, mask: Any = None) -> tf.Tensor:
+        """Returns random structures, int32 `[batch, num_samples, ...]`.
+
+        Each is drawn with its probability, by the random numbers of `keras.utils.set_random_seed`.
+        """
+        return self._several(scores, Semiring.of_samples(), mask, num_samples)
+
+    def entropy(self, scores: Any, mask: Any = None) -> tf.Tensor:
+        """Returns the entropy of the structures, in nats, `[batch]`."""
+        return self.total(scores, Semiring.of_entropy(), mask)[:, 1]
+
+    def count(self, scores: Any, mask: Any = None) -> tf.Tensor:
+        """Returns the number of structures without a part that scores -5e5 or less, float64."""
+        return self.total(scores, Semiring.of_counts(), mask)
+
+    def _several(self, scores: Any, semiring: Semiring, mask: Any, number: int) -> tf.Tensor:
+        """Several structures of each example, int32 `[batch, number, ...]`."""
+        mask = mask_or_own(scores, mask)
+        copies = tf.repeat(tf.convert_to_tensor(scores, self.compute_dtype), number, 0)
+        masks = None if mask is None else tf.repeat(mask, number, 0)
+        found = self.structures_of(self._parts(copies, semiring, masks, number))
+        return tf.reshape(found, tf.concat([[-1, number], tf.shape(found)[1:]], 0))
+
+    def _parts(self, scores: Any, semiring: Semiring, mask: Any, number: int = 1) -> tf.Tensor:
+        """How often each part is in what the semiring finds, in the shape of `scores`.
+
+        Args:
+            scores: The scores, with `number` copies of each example, one after the other.
+            semiring: The semiring. If a value has several numbers, each copy is for another one.
+            mask: The mask.
+            number: The number of copies.
+        """
+        mask = mask_or_own(scores, mask)
+        scores = tf.convert_to_tensor(scores, self.compute_dtype)
+        return self._gradient(scores, semiring, mask, number)
+
+    # As functions of TensorFlow, these two are not traced again for other lengths.
+    @tf.function(autograph=False, reduce_retracing=True)
+    def _total(self, scores: tf.Tensor, semiring: Semiring, mask: Any) -> tf.Tensor:
+        with warnings.catch_warnings():  # Each semiring compiles the recursion once.
+            warnings.filterwarnings("ignore", ".* compiled it again", UserWarning)
+            return self.total_of(scores, semiring, mask)
+
+    @tf.function(autograph=False, reduce_retracing=True)
+    def _gradient(self, scores: tf.Tensor, semiring: Semiring, mask: Any, number: int) -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            tape.watch(scores)
+            total = self._total(scores, semiring, mask)
+            if total.shape.rank > 1:
+                own = tf.linalg.diag_part(tf.reshape(total, [-1, number, number]))
+                total = tf.reshape(own, [-1])
+            total = tf.where(total > NEVER / 2, total, tf.zeros_like(total))
+        return tf.convert_to_tensor(tape.gradient(total, scores))
+
+
+def mask_or_own(scores: Any, mask: Any) -> Any:
+    """A mask, or if it is None the one that Keras passes along with scores."""
+    return mask_of(scores) if mask is None else mask
+
+
+@keras.saving.register_keras_serializable("kerasrec")
+class StructuredLoss(keras.losses.Loss):
+    """The negative log-likelihood of structures, for models whose last layer scores them.
+
+    That layer may be `LinearChainCRF` or `HMM`. The loss asks it for the likelihood, since it
+    depends on the layer's weights, and on the mask of its inputs.
+
+    Args:
+        reduction: As in other losses of Keras.
+        name: The loss's name.
+        dtype: The dtype of the result.
+
+    Example:
+
+    >>> words = keras.Input([None], dtype="int32")
+    >>> vectors = keras.layers.Embedding(100, 8, mask_zero=True)(words)
+    >>> scores = kerasrec.layers.LinearChainCRF(5)(keras.layers.Dense(5)(vectors))
+    >>> model = keras.Model(words, scores)
+    >>> model.compile("adam", kerasrec.layers.StructuredLoss())
+    >>> x, y = np.array([[3, 7, 4], [5, 2, 0]]), np.array([[0, 1, 4], [2, 2, -1]])
+    >>> history = model.fit(x, y, verbose=0)
+    """
+
+    def __init__(
+        self,
+        reduction: str | None = "sum_over_batch_size",
+        name: str = "structured_loss",
+        dtype: str | None = None,
+    ) -> None:
+        super().__init__(name=name, reduction=reduction, dtype=dtype)
+
+    @not_converted
+    def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> tf.Tensor:
+        layer = getattr(y_pred, "_structured_layer", None)
+        if layer is None:
+            raise ValueError(
+                "StructuredLoss needs the outputs of a layer that scores structures, such as "
+                "kerasrec.layers.LinearChainCRF, as they are. Let that layer be the model's last."
+            )
+        found = layer.log_likelihood(y_true, y_pred)
+        return super().__call__(found, found, sample_weight)
+
+    def call(self, y_true: Any, y_pred: Any) -> tf.Tensor:
+        """Returns the losses `[batch]` from log-likelihoods."""
+        return -y_pred
