@@ -195,6 +195,30 @@ def test_gradients_of_a_whole_batch():
     np.testing.assert_allclose(one, other)
 
 
+@pytest.mark.many
+def test_gradients_that_read_what_all_calls_have_in_common():
+    """The gradient of `tf.nn.silu` reads tensors of its function's trace."""
+
+    @kerasrec.recursive(memo=True)
+    def f(x, n):
+        def inside():
+            return f(x, n - 1) + tf.nn.silu(at(x, n % 2)) * f(x, n - 2)
+
+        return kerasrec.cond(n < 1, lambda: tf.reduce_sum(tf.nn.silu(x), axis=1), inside)
+
+    def plain(x, n):
+        if n < 1:
+            return tf.reduce_sum(tf.nn.silu(x))
+        return plain(x, n - 1) + tf.nn.silu(x[n % 2]) * plain(x, n - 2)
+
+    x, n = tf.constant([[0.5, 1.0], [-0.3, 2.0]], tf.float64), [4, 3]
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(x)
+        found = tf.reduce_sum(f(x, n))
+        expected = plain(x[0], 4) + plain(x[1], 3)
+    np.testing.assert_allclose(tape.gradient(found, x), tape.gradient(expected, x))
+
+
 def test_what_differs_by_root_is_refused_for_a_batch():
     @kerasrec.recursive(memo="batch")
     def f(x, n):

@@ -41,12 +41,14 @@ from kerasrec._src.graph.nodes import (
     LoopExit,
     LoopNext,
     Parameter,
+    Primitive,
     Result,
     Return,
     RowsOfRoots,
 )
 from kerasrec._src.graph.values import Node, Region, Value
 from kerasrec._src.graph.writer import GraphWriter
+from kerasrec._src.private import has_own_gradient
 from kerasrec._src.transform.per_root import (
     PerRoot,
     TableRows,
@@ -160,13 +162,18 @@ class _Tagging:
         self._writer = GraphWriter(body.sweeps[0].nodes)
         if self._per_root is not None:
             self._primitives = PrimitiveWriter(body.traced, self._writer, self.shared)
-        for node in function.nodes:
+        nodes = function.nodes
+        for node in nodes:
             if isinstance(node, CallOf):
                 self._call(body, node)
             elif isinstance(node, Parameter):
                 self._parameter(body, node)
             elif not self._is_of_rows(node):
                 self._copy(body, node)
+        # The gradient of a `tf.custom_gradient` may read any tensor of the trace.
+        if any(isinstance(node, Primitive) and has_own_gradient(node.operation) for node in nodes):
+            for value in filter(self._rows.__contains__, function.traced.values.values()):
+                self._value(value)
         for node, value in zip(body.outputs, function.outputs, strict=True):
             node.inputs.append(self._value(value))
         body.sweeps[0].nodes += body.outputs
