@@ -609,6 +609,25 @@ def test_rows_are_computed_again_and_memo_passes_on_nothing():
 
 
 @pytest.mark.many
+@pytest.mark.parametrize(("memo", "calls"), [(False, 5 * 177), (True, 11)])
+def test_siblings_that_read_a_value_share_its_calls_with_memo(memo, calls):
+    @kerasrec.recursive(memo=memo)
+    def fib(n):
+        return kerasrec.cond(n < 2, lambda: n, lambda: fib(n - 1) + fib(n - 2))
+
+    @kerasrec.recursive(memo=memo)
+    def below(n, x):
+        return kerasrec.cond(n < 2, lambda: x(), lambda: below(n - 1, x) + below(n - 2, x))
+
+    @kerasrec.recursive(memo=memo)
+    def start(n, m):
+        return below(n, kerasrec.lazy(lambda: fib(m)))
+
+    assert start(4, 10).numpy() == 5 * 55
+    assert start.run_trace(4, 10).calls["fib"] == calls
+
+
+@pytest.mark.many
 def test_a_new_one_for_each_call_is_refused_with_a_way_out():
     @kerasrec.recursive
     def last(n, x):
