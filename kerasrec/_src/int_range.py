@@ -32,15 +32,15 @@ def cast_integers(values: tf.Tensor, dtype: tf.DType, what: str) -> tf.Tensor:
 
 
 def whole_numbers(values: tf.Tensor, what: str) -> tf.Tensor:
-    """Casts floats to int64; fails if one is no integer.
+    """Casts floats to int64; fails if one is not an integer.
 
     Args:
         values: Floats of any dtype and shape.
         what: What the numbers are, for messages.
 
     Raises:
-        tf.errors.InvalidArgumentError: When the graph runs, if one is no integer; the message says
-            which one and where.
+        tf.errors.InvalidArgumentError: When the graph runs, if one is not an integer; the message
+            shows it and its place.
     """
     cast = tf.cast(values, tf.int64)
     is_wrong = tf.cast(cast, values.dtype) != values

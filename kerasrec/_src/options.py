@@ -94,8 +94,8 @@ class Options:
             wanted = tf.DeviceSpec.from_string(name)
             if not any(spec.make_merged_spec(wanted) == spec for spec in specs):
                 raise TraceError(
-                    f"{function} has an instance on {name}, and there is no such device. There are "
-                    f"{', '.join(there)}. A task is there after "
+                    f"{function} names {name} in `instances`, but no such device exists. "
+                    f"Available: {', '.join(there)}. A task is there after "
                     "tf.config.experimental_connect_to_cluster; several logical devices, after "
                     "tf.config.set_logical_device_configuration."
                 )
@@ -112,7 +112,7 @@ class Options:
                 tf.DeviceSpec.from_string(name)
             except ValueError:
                 raise TraceError(
-                    f"instances has {name!r}, which is no name of a device or task, such as "
+                    f"instances has {name!r}, which is not a name of a device or task, such as "
                     "'/GPU:0' or '/job:worker/task:1'."
                 ) from None
 

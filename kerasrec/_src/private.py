@@ -1,6 +1,6 @@
 """The one place with names of TensorFlow and Keras that are not public.
 
-A comment or docstring beside each says why there is no public way, and what breaks if the name
+A comment or docstring next to each explains why there is no public way, and what breaks if the name
 changes. None has changed since TensorFlow 2.18 and Keras 3.10, the oldest versions that kerasrec
 supports. `docs/versions.md` lists the names and says which versions were tested.
 """
@@ -283,7 +283,7 @@ def set_mask(tensor: tf.Tensor, mask: tf.Tensor | None) -> None:
 def added_losses(layer: keras.layers.Layer) -> list[tf.Tensor]:
     """What a layer, and those it holds, have added by `add_loss`, or by an `activity_regularizer`.
 
-    The public `losses` has regularizers of weights, too, whose tensors are new whenever it is
+    The public `losses` also has regularizers of weights; their tensors are new whenever it is
     asked. If a name changes, no cell can be called.
     """
     return [loss for part in layers_in(layer) for loss in part._get_own_losses()]
@@ -354,7 +354,7 @@ def losses_of_outputs(model: keras.Model) -> list[keras.metrics.Mean]:
 
 
 def in_order_of_metrics(model: keras.Model, values: dict[str, Any]) -> Any:
-    """Values of metrics in the order in which `evaluate` lists them; one alone is no list.
+    """Values of metrics in the order in which `evaluate` lists them; a single one is not a list.
 
     Keras has no public way from names to this order. If the name changes, `evaluate` of a model on
     several replicas raises AttributeError unless it is to return a dict.
@@ -386,7 +386,7 @@ def update_slice(buffer: tf.Tensor, values: tf.Tensor, start: tf.Tensor) -> tf.T
 def rows_from(buffer: tf.Tensor, start: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
     """So many rows of a buffer, in a program that XLA compiles.
 
-    `tf.slice` makes XLA compile anew for each start that it can know before, and with it for all
+    `tf.slice` makes XLA compile again for each start that it can know before, and with it for all
     that the start is computed from. As for `update_slice`, there is no public name.
     """
     rest = buffer.shape[1:]

@@ -49,7 +49,7 @@ class RecursiveFunction(Options):
     Calling it from outside starts the recursion, for one token or many:
 
     * In the Python function, every argument and every value has a leading token axis,
-      `[tokens, ...]`. Arguments from outside have it, too. A Python number or a 0-d tensor is one
+      `[tokens, ...]`. Arguments from outside also have it. A Python number or a 0-d tensor is one
       token, which is repeated where other arguments have more.
     * If all arguments are 0-d, or there are none, the result is 0-d.
     * Entries of `tf.RaggedTensor`s `[rows, (k), ...]` are tokens, and other arguments are repeated
@@ -385,7 +385,7 @@ def recursive(  # noqa: D417
           integers, bools and strings are equal. Nothing is remembered between runs. All other
           arguments, such as floats and vectors, must be passed on unchanged; a call reads the part
           that it needs by an integer, as in `tf.gather(x, i, batch_dims=1)`. Random numbers must
-          not decide which calls are made, unless results of calls decide it, too. A call that leads
+          not decide which calls are made, unless results of calls also decide it. A call that leads
           back to itself raises an error that lists the calls on the way. The gradient of a call is
           the sum over its callers. The program runs in "waves", or, if no call depends on what
           another returns, in the engine "compiled"; "scalar" raises a `TraceError`. The option
@@ -429,7 +429,7 @@ def recursive(  # noqa: D417
           the result is NaN, or the largest integer.
         xla_entries: The largest number of entries that the calls of one call from outside look up
           in all inside such a program, in the form of `xla_calls`. With None there is room for as
-          many rows as calls, each of `xla_row_length`; if `xla_calls` is None, too, for all entries
+          many rows as calls, each of `xla_row_length`; if `xla_calls` is also None, for all entries
           of the table. Count a row even if a call looks it up only in a branch that it does not
           take.
         max_xla_sizes: The number of sizes for which XLA compiles a signature with
@@ -443,9 +443,9 @@ def recursive(  # noqa: D417
         instances: Names of devices or tasks, such as `["/GPU:0", "/GPU:1"]`. Each of them has an
           instance of every body and computes an equal part of each wave (Vasilakopoulos 2024,
           section 7.1), so that even one large tree uses several devices. The program then runs in
-          "waves". Decisions about which tokens go where, draws of random numbers and ops with a
-          `tf.device` of their own are not divided. Results are the same; gradients of weights are
-          the same up to rounding.
+          "waves". Decisions about which tokens go where, draws of random numbers and ops inside a
+          `tf.device` are not divided. Results are the same; gradients of weights are the same up to
+          rounding.
 
     Returns:
         A `RecursiveFunction`, or a decorator if `function` is not given.

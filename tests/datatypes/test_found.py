@@ -367,7 +367,7 @@ def test_prints_of_deep_and_shared_values_are_short():
         repr(deep)
         == "Chain(value=1.0, rest=Chain(value=1.0, rest=Chain(value=1.0, rest=Chain(...))))"
     )
-    with pytest.raises(kerasrec.SignatureError, match="Objects of data types are passed alone"):
+    with pytest.raises(kerasrec.SignatureError, match="Pass an object of a data type by itself"):
         kerasrec.recursive(lambda pair: pair[0].value)((deep, deep, 1.0))
 
 

@@ -622,7 +622,7 @@ def test_in_a_graph():
 
 
 class Slope(keras.layers.Layer):
-    """The derivative of formulas at a point that is learnt."""
+    """The derivative of formulas at a point that is learned."""
 
     def __init__(self):
         super().__init__()

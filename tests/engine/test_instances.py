@@ -218,7 +218,7 @@ def test_ops_that_are_not_of_single_rows_stay_whole(case):
     [
         ({"instances": "/GPU:0"}, "must be a list of names of devices or tasks"),
         ({"instances": [0, 1]}, "must be a list of names of devices or tasks"),
-        ({"instances": ["cpu zero"]}, "'cpu zero', which is no name of a device"),
+        ({"instances": ["cpu zero"]}, "'cpu zero', which is not a name of a device"),
         ({"instances": THREE, "engine": "compiled"}, "engine='compiled' has none"),
         ({"instances": THREE, "parallel_tokens": 5}, "Leave out one of them"),
     ],
@@ -229,7 +229,9 @@ def test_what_is_refused(options, message):
 
 
 def test_a_device_that_is_not_there():
-    with pytest.raises(kerasrec.TraceError, match=r"on /CPU:7, and there is no such device"):
+    with pytest.raises(
+        kerasrec.TraceError, match=r"names /CPU:7 in `instances`, but no such device"
+    ):
         tree_state(instances=[FIRST, "/CPU:7"])[0](4)
 
 

@@ -200,7 +200,7 @@ def test_summary_of_several_functions_counts_each():
 def test_a_program_that_runs_on_another_engine_is_traced_by_waves():
     trace = programs.ackermann.run_trace([2, 2], [3, 3])
     assert (trace.num_calls, trace.max_parallelism) == (88, 2)
-    assert "this run went by waves; ordinary ones do not (engine: scalar" in trace.summary()
+    assert "this run went in waves; ordinary ones do not (engine: scalar" in trace.summary()
     assert "ordinary" not in programs.tree_rnn.run_trace(0).summary()
 
 

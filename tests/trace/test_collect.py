@@ -98,4 +98,4 @@ def test_gradient_of_what_a_function_without_float_results_collects():
             tables = count.with_tables(x, 3)[1]
         return tape.gradient(tables["seen"], x)
 
-    answer(kerasrec.TraceError, gradient, "count has no gradient", "Return a float, too")
+    answer(kerasrec.TraceError, gradient, "count has no gradient", "Return a float as well")

@@ -425,7 +425,7 @@ def test_layers_over_time_are_right_for_each_token(name):
 
 
 def test_tokens_that_are_stitched_by_their_values_are_refused():
-    with pytest.raises(kerasrec.TraceError, match="begin with the number of the token"):
+    with pytest.raises(kerasrec.TraceError, match="with the number of the token"):
         kerasrec.recursive(lambda x, i: tf.dynamic_stitch([i], [x]))(X, [3, 0, 1, 2])
 
 

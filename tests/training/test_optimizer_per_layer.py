@@ -153,7 +153,7 @@ def test_callbacks_change_all_rates_by_one_factor():
     fit(plateau, 2, [callback])
     assert rates(plateau.optimizer) == pytest.approx([0.005, 0.01])
     plateau.optimizer.default.learning_rate = 0.0
-    with pytest.raises(ValueError, match="default optimizer, is 0, so that there is no factor"):
+    with pytest.raises(ValueError, match="is 0, so layer rates cannot be scaled"):
         plateau.optimizer.learning_rate = 0.1
 
 

@@ -112,7 +112,7 @@ def number_of_batches(
 def expect_several(name: str, trees: Any) -> None:
     """Raises ValueError for one tree, or the name of a file, where several trees are expected.
 
-    An `nltk.Tree` is a list, too, and a name consists of letters.
+    An `nltk.Tree` is also a list, and a name consists of letters.
 
     Args:
         name: The argument's name.

@@ -68,8 +68,8 @@ def plot_tree(
         cmap: A colormap of Matplotlib.
         limits: The numbers that get the first and the last color; by default the smallest and the
             largest of `values` and `truth`.
-        colorbar: The title of the numbers, written beside a bar of their colors; by default there
-            is no bar.
+        colorbar: The title of the numbers, written next to a bar of their colors; by default
+            without a bar.
         ax: The axes of Matplotlib to draw on; by default those of a new figure.
 
     Returns:

@@ -193,7 +193,7 @@ class Treebank:
 
 
 def embedded_treebank() -> Path:
-    """The path of the treebank that comes with kerasrec: in the package, or beside it."""
+    """The path of the treebank that comes with kerasrec: in the package, or next to it."""
     installed = Path(__file__).parent / "embedded"
     return installed if installed.exists() else Path(__file__).parents[3] / "data" / "treebank"
 

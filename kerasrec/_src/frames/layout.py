@@ -126,7 +126,7 @@ class Layout:
     def columns(self, body: str) -> list[Column]:
         """Returns the integers kept for each frame of a body.
 
-        In a body with tail calls, they say where to return to, too, and the row of its results.
+        In a body with tail calls, they also hold where to return to, and the row of its results.
         """
         return [*FRAME, *(RETURNS if self.has_tail_calls(body) else ())]
 
@@ -145,7 +145,8 @@ class Layout:
         """Returns the space of a body's results.
 
         Usually there is a row for each frame of the body. If tail calls let the body return for
-        frames of other bodies, there is a row for each call of these bodies that is no tail call.
+        frames of other bodies, there is a row for each call of these bodies that is not a tail
+        call.
         """
         together = self._together[body]
         return together if len(together) > 1 else body
@@ -181,7 +182,7 @@ class Layout:
     def awaited(self, body: str, place: int) -> int:
         """The number of calls that each frame makes before a place.
 
-        It is 0 if frames differ in it, or if they count calls for other places, too.
+        It is 0 if frames differ in it, or if they also count calls for other places.
         """
         places = {number for name, number in self.order if name == body and number}
         counting = [other for other in places if self.counts_calls(body, other)]

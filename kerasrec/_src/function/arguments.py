@@ -180,9 +180,9 @@ def _tensor(name: str, value: Any, default_of: str | None = None) -> tf.Tensor |
 
 
 def _hint(value: Any, is_value: bool, reason: str) -> str:
-    """Says what to pass in place of a value that is not a tensor."""
+    """Returns what to pass instead of a value that is not a tensor."""
     if is_value:
-        return " Objects of data types are passed alone, or several of one type in a list."
+        return " Pass an object of a data type by itself, or several of one type in a list."
     if isinstance(value, list) and any(isinstance(item, dict) for item in value):
         return " Documents are passed as schema.of(documents), with a schema of Schema.infer."
     if "non-rectangular" in reason:

@@ -72,7 +72,7 @@ class ConcreteFunction:
         return result, tables
 
     def record(self, given: Arguments) -> RunTrace:
-        """Runs the program forward, by waves, and returns what happened."""
+        """Runs the program forward, in waves, and returns what happened."""
         return self._recorder.record(given.tokens())
 
     def _results(self, given: Arguments, is_session: bool) -> Results:
@@ -91,7 +91,7 @@ class ConcreteFunction:
 
     @functools.cached_property
     def _run_in_session(self) -> Any:
-        """The run by waves, for graphs of TensorFlow 1.
+        """The run in waves, for graphs of TensorFlow 1.
 
         In these, version 2.21 mixes up the frames of nested loops around a function that XLA
         compiles.
@@ -104,8 +104,8 @@ class ConcreteFunction:
 
         It is not a `tf.function`. XLA must know shapes when it compiles. If it must know one result
         of a function, it takes all of them, and everything from which they are computed, for
-        constants. Then it would compile anew for each batch. So the ops of the run are in the graph
-        around it, and tapes of that graph are told to see them as one op.
+        constants. Then it would compile again for each batch. So the ops of the run are in the
+        graph around it, and tapes of that graph are told to see them as one op.
         """
         executable = self.executable.within_xla()
 

@@ -1,6 +1,6 @@
 """Runs a program and records what the engine did: what ran on which wave, with how many tokens.
 
-Recorded runs save the numbers of tokens in addition, so ordinary runs pay nothing for this.
+Recorded runs save the numbers of tokens in addition, so ordinary runs have no cost from this.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _Fired = tuple[Node, Region | None]
 
 
 class Recorder:
-    """Runs a program by waves and records what happens.
+    """Runs a program in waves and records what happens.
 
     Args:
         executable: The program.
@@ -64,7 +64,7 @@ class Recorder:
 
     @property
     def usual_way(self) -> str:
-        """How ordinary calls run, if it is not by waves without a bound; otherwise empty."""
+        """How ordinary calls run, if it is not in waves without a bound; otherwise empty."""
         plan = self.executable.plan
         return "" if plan.run == self.executable.program.wave_run else plan.summary
 

@@ -47,7 +47,7 @@ class RunTrace:
     def num_calls(self) -> int:
         """The number of calls of all functions, including those from outside.
 
-        Turns of a `while_loop` are calls, too.
+        Turns of a `while_loop` are also calls.
         """
         return sum(self.calls.values())
 
@@ -88,7 +88,7 @@ class RunTrace:
         lines = [
             f"{self.name}: {' in '.join(counts)} and {_counted(self.num_steps, 'step')}, "
             f"{self.max_depth:,} deep",
-            f"parallelism: {self.parallelism:,.1f} tokens a wave on average, "
+            f"parallelism: {self.parallelism:,.1f} tokens per wave on average, "
             f"{self.max_parallelism:,} in the largest",
         ]
         if len(self.calls) > 1:
@@ -98,7 +98,7 @@ class RunTrace:
             more = f"{self.num_shared:,} more {'call' if self.num_shared == 1 else 'calls'}"
             lines.append(f"{more} reused the result of an equal one")
         if self.usual_way:
-            lines.append(f"this run went by waves; ordinary ones do not ({self.usual_way})")
+            lines.append(f"this run went in waves; ordinary ones do not ({self.usual_way})")
         return "\n".join(lines)
 
     def __str__(self) -> str:

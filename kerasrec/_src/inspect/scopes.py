@@ -1,7 +1,7 @@
 """The scope of each node in a picture: its function, gradient, and branch of a conditional.
 
 A scope is a path such as `("power", "cond", "false")`, which TensorBoard and Graphviz draw as boxes
-inside each other. The SWITCHes and MERGEs of a conditional are in its scope, beside its branches.
+inside each other. The SWITCHes and MERGEs of a conditional are in its scope, next to its branches.
 Nodes that run for each entry of rows are in a scope `rows`. The gradient repeats the scopes of its
 function below `("power", "gradient")`.
 """

@@ -1,7 +1,7 @@
 """Graphs for the Graphs page of TensorBoard.
 
 TensorBoard draws GraphDefs. It never runs them, so a GraphDef can have the nodes of tagged dataflow
-beside TensorFlow's own ops, and can have cycles, from a CALL back to a MERGE.
+next to TensorFlow's own ops, and can have cycles, from a CALL back to a MERGE.
 """
 
 from __future__ import annotations

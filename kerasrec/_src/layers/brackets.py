@@ -20,7 +20,7 @@ _SHOWN = 30  # characters of a text in a message
 
 _EMPTY = "an empty tree node; expected a word or trees in its bracket."
 _WORD_BESIDE_TREE = (
-    "a tree node with a word beside a tree; expected one word, or trees alone. Put the word into a "
+    "a tree node with a word next to a tree; expected one word, or only trees. Put the word into a "
     "labeled bracket, or, if no bracket has a label, give has_labels=False."
 )
 _NO_LABEL = (

@@ -179,7 +179,7 @@ class BracketedText(TextLayer):
         ValueError: If `text` is not text or has another shape, or if `vocabulary` contains a word
             twice.
         tf.errors.InvalidArgumentError: When called with a text whose brackets do not match; with
-            words beside a tree; with a tree node that is empty, has no label, has a label that may
+            words next to a tree; with a tree node that is empty, has no label, has a label that may
             be a word (unless `has_labels` is given), or has too many children; with text before or
             after the tree; or with bytes that are not UTF-8. The message names the text by its
             place in the batch, from 0, and the character, from 1.

@@ -138,7 +138,7 @@ class Is(enum.Flag):
 class Xla(enum.Enum):
     """Where XLA gives the results of TensorFlow's own kernels, with the formulas of `xla.py`.
 
-    With EVERYWHERE, the engine "scalar" runs an op, too, not only "compiled".
+    With EVERYWHERE, the engine "scalar" also runs an op, not only "compiled".
 
     XLA compiles far more ops. These have the same results for each token, even for infinities and
     NaN. They also terminate on any numbers: programs for XLA compute all branches and choose one,
@@ -517,7 +517,7 @@ def is_given(operation: tf.Operation) -> bool:
 
 
 def does_nothing(name: str) -> bool:
-    """Whether an op only passes values on, or gives a constant, as ops beside an assertion do."""
+    """Whether an op only passes values on, or gives a constant, as ops next to an assertion do."""
     return name in ("Const", "Identity", "NoOp")
 
 

@@ -114,7 +114,7 @@ class FrameLayout:
     """The slots of values in the frames of each routine, and the numbers of its places.
 
     Frames of all routines have the same slots. Place k of a routine means that its first k calls
-    are done or skipped. Each place has a number of its own.
+    are done or skipped. Each place has a number.
 
     Args:
         routines: The routines of a program, by name.

@@ -2,7 +2,7 @@
 
 Ops become nodes in the order in which they were made. Each result of a conditional becomes a MERGE,
 and each value that a branch reads from outside passes a SWITCH (Kostopoulou et al., section 2.2;
-Vasilakopoulos 2024, figure 4.4). Entries of ragged rows enter a region of their own, values that
+Vasilakopoulos 2024, figure 4.4). Entries of ragged rows enter a separate region, values that
 the region reads from outside are repeated, and its results leave it.
 """
 
@@ -241,9 +241,9 @@ class _Builder:
             self.ops.primitive(operation)
 
     def _watch(self, operation: tf.Operation, tensor: tf.Tensor) -> None:
-        """Checks a tensor in place of an op that a debugging tool has put here; see `watched_by`.
+        """Checks a tensor instead of an op that a debugging tool has put here; see `watched_by`.
 
-        Later ops read the checked tensor, so that its gradient is checked, too. What ops compute of
+        Later ops read the checked tensor, so that its gradient is also checked. What ops compute of
         tensors from outside is checked, not the tensors: they may have rows for padding.
         """
         if is_given(tensor.op):

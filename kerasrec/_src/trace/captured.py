@@ -124,7 +124,7 @@ class Captured(Outline):
 
 
 def with_tensors(functions: Captured, tensors: Sequence[Any]) -> list[Any]:
-    """Returns functions that read other tensors in place of those that they have captured.
+    """Returns functions that read other tensors instead of those that they have captured.
 
     Args:
         functions: The functions, with the tensors that they have captured.

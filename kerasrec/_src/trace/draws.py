@@ -2,7 +2,7 @@
 
 A random op of TensorFlow draws for all tokens of a tensor at once. Which tokens those are is for an
 engine to choose, so the op would give other numbers in another engine, or in a second run for a
-gradient. So each token has a generator of its own here, SplitMix64 (Steele, Lea and Flood 2014,
+gradient. So each token has a separate generator here, SplitMix64 (Steele, Lea and Flood 2014,
 "Fast Splittable Pseudorandom Number Generators", section 3). It starts from the seed and from the
 token's key, a hash of the root token and the tag (`graph/carried.py`). So each call gets a split of
 the generator, as in section 2 of that paper.
@@ -47,8 +47,8 @@ def repeats_draw(operation: tf.Operation) -> bool:
 def is_draw_of_tokens(operation: tf.Operation, kind: Callable[[tf.Tensor], Kind]) -> bool:
     """Whether an op draws numbers for each token in a way listed here, from a seed for all tokens.
 
-    It must draw one row for each token, of a size that is known. The bounds of integers must be
-    known, too: TensorFlow checks them.
+    It must draw one row for each token, of a size that is known. The bounds of integers must also
+    be known: TensorFlow checks them.
 
     Args:
         operation: Any op.
@@ -87,7 +87,7 @@ def seed_of(operation: tf.Operation) -> tf.Tensor:
 
 
 def drawn(operation: tf.Operation, seed: tf.Tensor, key: tf.Tensor) -> tf.Tensor:
-    """Returns numbers in place of those that a draw would give, `[tokens, ...]`.
+    """Returns numbers instead of those that a draw would give, `[tokens, ...]`.
 
     Args:
         operation: The draw.

@@ -23,8 +23,8 @@ Code: TypeAlias = tuple[Any, ...]
 class FunctionState:
     """A function under one signature.
 
-    A function that is defined in the body of another is a new one, with a state of its own, each
-    time the other is traced.
+    A function that is defined in the body of another is a new one, with a separate state, each time
+    the other is traced.
 
     Args:
         name: A name that is unique in the program.
@@ -55,7 +55,7 @@ class FunctionState:
 
     @property
     def needs_trace(self) -> bool:
-        """Whether a trace of it may be more complete than its last one."""
+        """Whether a trace of it may be fuller than its last one."""
         if self.recorded is not None:
             return False
         return self.unknown is None or self.unknown.state.returns is not None

@@ -1,7 +1,7 @@
 """Ops that hold functions, such as loops and calls of a `tf.function`.
 
 TensorFlow's gradient of such an op changes the op, and finds its functions through attributes that
-Python keeps beside the op. A plain copy lacks these attributes, so it has no gradient. So an op
+Python keeps next to the op. A plain copy lacks these attributes, so it has no gradient. So an op
 becomes a function that is called, which has gradients of every order, wherever it is called.
 
 Or the ops of a called function are copied into the graph that calls it. There an assertion of the
@@ -199,7 +199,7 @@ def unrepeatable_op(operations: Sequence[tf.Operation]) -> str | None:
     Random ops are an example.
 
     Args:
-        operations: The ops of one graph; the functions that they hold are searched, too.
+        operations: The ops of one graph; the functions that they hold are also searched.
     """
     for definition in definitions(operations):
         if definition.is_stateful and not has(definition.name, Is.REPEATABLE):
@@ -233,7 +233,7 @@ def random_op(operations: Sequence[tf.Operation]) -> str | None:
     This includes draws with a given seed.
 
     Args:
-        operations: The ops of one graph; the functions that they hold are searched, too.
+        operations: The ops of one graph; the functions that they hold are also searched.
     """
     of_seed = (node.op for node in with_held(operations) if has(node.op, Is.SEEDED))
     return next(of_seed, None) or unrepeatable_op(operations)

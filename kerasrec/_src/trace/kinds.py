@@ -42,7 +42,7 @@ class KindFinder:
 
     Args:
         graph: The graph. It may grow between calls.
-        rows: The rows of ragged values in the graph. More may be added between calls, too.
+        rows: The rows of ragged values in the graph. More may also be added between calls.
         kind_outside: Returns the kind of a tensor that the graph captures from outside.
         is_trial: Whether return types are being tried, so that ranks may be wrong.
     """

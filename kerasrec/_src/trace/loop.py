@@ -36,7 +36,7 @@ def while_loop(
 
     Unlike in `tf.while_loop`, `cond` and `body` may call recursive functions, each token makes its
     own number of iterations, and tokens that are done cost nothing more. In the graph the loop is a
-    function of its own, with ENTER, NEXT and EXIT nodes (Kostopoulou et al., section 2.3).
+    separate function, with ENTER, NEXT and EXIT nodes (Kostopoulou et al., section 2.3).
 
     ```python
     @kerasrec.recursive

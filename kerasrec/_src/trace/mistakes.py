@@ -5,7 +5,7 @@ or never:
 
 - If it adds tensors to a list that is there before and after, the list holds placeholders instead
   of the values of calls.
-- A Python loop over ragged rows would trace one row after the other for ever: Python iterates over
+- A Python loop over ragged rows would trace one row after the other forever: Python iterates over
   a `tf.RaggedTensor` by index, up to an IndexError, and while a graph is built, no index is an
   error.
 - A loss that a Keras layer adds in the body is kept with the layer, as a tensor of the body's

@@ -169,7 +169,7 @@ class OpNodes:
         self._add_nodes(added)
 
     def made(self, operation: tf.Operation, make: Callable[[], tf.Tensor]) -> tf.Tensor:
-        """Makes a tensor that is computed at the place of an op, beside the op or instead of it."""
+        """Makes a tensor that is computed at the place of an op, with the op or instead of it."""
         graph, source = self.tracer.graph, self.source_of(operation)
         start = len(graph.get_operations())
         with graph.as_default():
@@ -235,12 +235,12 @@ class OpNodes:
         return key
 
     def make_key(self, key: tf.Tensor) -> None:
-        """Computes the keys of values that tokens make, in place of a placeholder for them."""
+        """Computes the keys of values that tokens make, instead of a placeholder for them."""
         number = next(self.facts.places)
         self.replace(key.op, partial(key_of_made, number, self.key(key.op)))
 
     def row_ids(self, rows: TokenRows) -> None:
-        """Adds the row number of each entry of rows, in place of the placeholder for it."""
+        """Adds the row number of each entry of rows, instead of the placeholder for it."""
         region = self.region_of(rows.ids.op)
         self.values[rows.ids.name] = self.rows(rows.lengths, self.tracer.type(rows.ids), region)
 

@@ -201,7 +201,7 @@ def _loses_tokens(operation: tf.Operation, output: tf.Tensor) -> bool:
 def _is_of_single_tokens(operation: tf.Operation, inputs: Sequence[Known]) -> bool:
     """Whether an op makes a list of single tokens, or computes from an element of such a list.
 
-    Single entries of rows count, too.
+    Single entries of rows also count.
     """
     if has(operation.type, Is.UNSTACKING):
         (item,) = inputs[:1]

@@ -92,7 +92,7 @@ def _check_memo(function: Traceable, states: list[FunctionState]) -> None:
         if getattr(state.function, "memo", False) and not getattr(function, "memo", False):
             raise TraceError(
                 f"{function.name} calls {state.name} ({state.source.where}), which has memo=True. "
-                f"Equal calls are found in a whole run: give {function.name} memo=True, too; or "
+                f"Equal calls are found in a whole run: give {function.name} memo=True as well; or "
                 f"call {state.name} before {function.name}, and pass on what it returned."
             )
 
@@ -152,7 +152,7 @@ class _Tracing:
 
         The function is traced now, as far as types are known, because its variables are as at the
         call while the function around it still runs. If types are not known yet, the function
-        around it is traced again, too.
+        around it is also traced again.
         """
         while state.needs_trace and not state.is_running:
             self._run(state)

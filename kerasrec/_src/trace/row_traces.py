@@ -1,4 +1,4 @@
-"""How TensorFlow computes on ragged rows: traces of its own functions.
+"""How TensorFlow computes on ragged rows: traces of TensorFlow's functions.
 
 TensorFlow needs some forty ops for the row numbers of entries, and some 150 for an op on rows and
 another tensor with as many rows. The other one may be a *column*, a tensor `[tokens, 1, ...]`, as

@@ -43,7 +43,7 @@ def _mapped(function: Callable[[Any, Any], Any], one: Any, other: Any) -> Any:
 
 
 def _kinds_of(structure: Any) -> Any:
-    """Returns a structure with tuples in place of lists, in which any value may be None."""
+    """Returns a structure with tuples instead of lists, in which any value may be None."""
     if isinstance(structure, dict):
         return {key: _kinds_of(item) for key, item in structure.items()}
     if type(structure) in (list, tuple):

@@ -218,8 +218,8 @@ def check_shapes(function: str, names: Sequence[str], types: Sequence[Type]) -> 
 
 # How an argument that is ragged in a layer's call may be padded here.
 _STAND_IN = (
-    " Keras passes padded tensors in place of ragged ones to find the shape of what a layer "
-    "returns. If the argument is ragged, give the layer `compute_output_spec`, which returns a "
+    " Keras passes padded tensors instead of ragged ones to find the shape of a layer's outputs. "
+    "If the argument is ragged, give the layer `compute_output_spec`, which returns a "
     "keras.KerasTensor."
 )
 

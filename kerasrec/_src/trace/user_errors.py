@@ -47,7 +47,7 @@ _OF_ANOTHER_KIND = re.compile(
     r"to unpack|has no attribute|are valid indices|has shape \(\d|\brank\b|dimensional|dictionary"
 )
 _CHOOSE = (
-    "Each token has an index of its own. Write tf.gather(table, index) for tensors, "
+    "Each token has its own index. Write tf.gather(table, index) for tensors, "
     "kerasrec.functions([...])[index] for functions, kerasrec.switch(index, [...]) for branches."
 )
 _OPS_OF_TENSORFLOW = (
@@ -167,7 +167,7 @@ def run_or_explain(state: FunctionState, run: Callable[[], _Result]) -> _Result:
             f"{state.name} ({state.source.where}) uses a tensor where Python needs a value "
             "(an `if`, `while`, `and` or `not` on it). The choice is made for each token when "
             "the graph runs: use kerasrec.cond(pred, true_fn, false_fn) instead, and `&`, `|`, "
-            "`~` in place of `and`, `or`, `not`, with each comparison in parentheses."
+            "`~` instead of `and`, `or`, `not`, with each comparison in parentheses."
         ) from error
     except KerasrecError:
         raise
@@ -199,7 +199,7 @@ def _hint_for(error: Exception) -> str:
 
 
 def _user_error(state: FunctionState, error: Exception) -> KerasrecError:
-    """Returns the error to raise in place of one of TensorFlow or Keras; it names the line."""
+    """Returns the error to raise instead of one of TensorFlow or Keras; it names the line."""
     source = source_of(traceback.extract_tb(error.__traceback__)) or state.source
     what = _ROWS.sub("a tf.RaggedTensor", str(error)).rstrip(".")
     hint = "" if isinstance(error, ValueError) else _hint_for(error)

@@ -126,7 +126,7 @@ def dataset(
 
 
 def _without_lists(nest: Any) -> Any:
-    """The nest with tuples in place of lists, which TensorFlow would take for tensors."""
+    """The nest with tuples instead of lists, which TensorFlow would treat as tensors."""
     if isinstance(nest, dict):
         return {key: _without_lists(value) for key, value in nest.items()}
     return tuple(map(_without_lists, nest)) if isinstance(nest, list | tuple) else nest

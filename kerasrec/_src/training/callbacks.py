@@ -27,7 +27,7 @@ def of_this_worker(
     Args:
         callbacks: The user's callbacks, the same in every worker.
         strategy: The model's strategy.
-        goes_on: Whether training goes on from a checkpoint, so that logs go on, too.
+        goes_on: Whether training goes on from a checkpoint, so that logs also go on.
 
     Raises:
         ValueError: If a callback restores training, which `fit` does itself.

@@ -148,7 +148,7 @@ class OptimizerPerLayer(keras.optimizers.Optimizer):
         if callable(learning_rate):
             raise ValueError(
                 f"The learning rate is set to {learning_rate!r}, a schedule; expected a number, by "
-                "which those of the layers change, too. Pass schedules to the optimizers: "
+                "which those of the layers also change. Pass schedules to the optimizers: "
                 "OptimizerPerLayer(keras.optimizers.SGD(schedule), ...)."
             )
         # Everything is checked before anything is changed. In a configuration, a schedule is a
@@ -165,8 +165,8 @@ class OptimizerPerLayer(keras.optimizers.Optimizer):
         before = _number(self.default.learning_rate)
         if not before:
             raise ValueError(
-                f"The learning rate of '{self.default.name}', the default optimizer, is 0, so that "
-                "there is no factor to change those of the layers by. Set each one's: "
+                f"The learning rate of '{self.default.name}', the default optimizer, is 0, so "
+                "layer rates cannot be scaled relative to it. Set each one's: "
                 "optimizer.default.learning_rate and optimizer.layers[...].learning_rate."
             )
         factor = _number(learning_rate) / before
@@ -205,7 +205,7 @@ class OptimizerPerLayer(keras.optimizers.Optimizer):
         if len(fitting) > 1:
             raise ValueError(
                 f"The weight '{path}' is in the layers {' and '.join(map(repr, fitting))}, and "
-                "each has an optimizer. Name layers that do not hold each other."
+                "each has an optimizer. Name layers that are not nested in each other."
             )
         return fitting[0] if fitting else None
 

@@ -38,7 +38,7 @@ class Termination(contextlib.AbstractContextManager["Termination"]):
     that returns, training goes on. If the program ignores the signal, it stays ignored. Python
     calls handlers only in the main thread: in another thread nothing is changed.
 
-    Workers that step together save together, so they ask each other once a second, or after each
+    Workers that step together save together, so they ask each other once per second, or after each
     step that takes longer. When one of them ends, the others cannot go on.
 
     Args:

@@ -5,8 +5,8 @@ of the replicas' means is not the mean over the batch. Here every part is weight
 the loss is that of the whole batch, on any number of replicas.
 
 Some values Keras computes as if all parts were equally large: layers' moving statistics become NaN
-on a replica without examples, and the loss of each output counts every part as a batch of its own.
-The values from before the step mend both.
+on a replica without examples, and the loss of each output counts every part as a separate batch.
+The values from before the step fix both.
 """
 
 from __future__ import annotations

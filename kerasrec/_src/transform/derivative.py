@@ -78,7 +78,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Derivative:
-    """The ops of a derivative, in a graph of their own.
+    """The ops of a derivative, in a separate graph.
 
     Args:
         operations: The ops, inputs before their readers.

@@ -8,9 +8,9 @@ computed twice. SWITCH and MERGE are each other's gradients. So are CALL and RET
 LEAVE_ROWS, and REPEAT and the sum over a row's entries.
 
 An extended graph can be extended again, for second derivatives. Its bodies already have two sweeps,
-the values and the gradient. Each sweep gets a gradient of its own, the last sweep first: of S
+the values and the gradient. Each sweep gets a separate gradient, the last sweep first: of S
 sweeps, sweep S + i is the gradient of sweep S - 1 - i. The sums of ACCUMULATE nodes are results of
-the gradient, so they have cotangents, too, which are SHARED values.
+the gradient, so they also have cotangents, which are SHARED values.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ def extend(graph: TaggedGraph) -> TaggedGraph:
         if not any(bodies[name].sweeps[1].parameters):
             extended.obstacles.append(
                 f"{name} has no gradient: it collects floats, or calls a function that does, but "
-                "returns no float, and gradients enter a function through what it returns. Return "
-                "a float, too."
+                "returns no float, and gradients enter a function through its results. Return a "
+                "float as well."
             )
     # The second derivative and those after it run the whole program again.
     reason = unrepeatable(graph) if graph.num_sweeps > 1 else None

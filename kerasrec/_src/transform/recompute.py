@@ -4,8 +4,8 @@ To differentiate a `tf.while_loop`, a `tf.cond` or a call of a `tf.function`, Te
 forward op so that it also returns what the gradient reads. In a recursive function, the forward op
 is already a node and cannot change. So its gradient is another node: a function that runs the op
 again on the same inputs, and has TensorFlow differentiate it there. Chen et al. 2016, "Training
-Deep Nets with Sublinear Memory Cost", recompute to save memory; here, too, nothing from inside the
-loop is kept.
+Deep Nets with Sublinear Memory Cost", recompute to save memory; here, nothing from inside the loop
+is kept either.
 
 Ops that pass each other a value without a cotangent, such as the lists of `tf.map_fn`, run again
 together.

@@ -65,7 +65,7 @@ def tag(graphs: FunctionGraphs, memo: bool = False, across_roots: bool = False) 
     Args:
         graphs: The graphs of all functions.
         memo: Whether equal calls of a root token are one call.
-        across_roots: Whether equal calls of different root tokens are one call, too.
+        across_roots: Whether equal calls of different root tokens are also one call.
 
     Raises:
         TraceError: If `memo` is on, and calls cannot be told apart.

@@ -129,7 +129,7 @@ TREE |= {"children": [1, 2, -1, -1, -1, -1]}
         ({"labels": [0]}, "its labels are not one for each token"),
         ({"group_size": [-5]}, "its group_size is not from 1 to 5"),
         ({"group_size": [2**40]}, "its group_size is not from 1 to 5"),
-        ({"group_size": [4]}, "its group_size differs from those beside it"),
+        ({"group_size": [4]}, "its group_size differs from those of its neighbors"),
         ({"group_size": [1, 2]}, "group_size"),
         ({"group_size": []}, "group_size"),
         ({"tokens": [], "children": [], "labels": []}, "more or fewer trees than the index says"),

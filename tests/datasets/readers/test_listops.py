@@ -101,7 +101,7 @@ def test_deep_expressions(file):
         ("3\t[MAX 1 2", r"1 operator\(s\) without '\]'"),
         ("3\t1 ]", r"part 2 of the expression stands after its end"),
         ("3\t] 1", r"part 1 of the expression is '\]' without its operator"),
-        ("3\t[MAX ]", "part 2 of the expression closes an operator of nothing"),
+        ("3\t[MAX ]", "part 2 of the expression has no arguments"),
         ("3\t[MAX 12 ]", "part 2 of the expression is '12'"),
         ("3\t[max 1 ]", r"part 1 of the expression is '\[max'"),
         ("3\t( ( [MAX 1 2 ) ] )", r"that part 6 of the expression closes holds 3 part\(s\)"),

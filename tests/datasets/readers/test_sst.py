@@ -56,7 +56,7 @@ def test_skips_blank_lines(tmp_path):
         ("(-1 a)", "label -1 .* out of range"),
         ("(2 (2 a))", r"holds 0 word\(s\) and 1 tree\(s\).* Binarize"),
         ("(2 a b)", r"holds 2 word\(s\) and 0 tree\(s\).* Binarize"),
-        ("(2 (2 a) b)", r"holds 1 word\(s\) and 1 tree\(s\): a word beside a tree"),
+        ("(2 (2 a) b)", r"holds 1 word\(s\) and 1 tree\(s\): a word next to a tree"),
         ("(2 (2 a) (2 b) (2 c))", r"holds 0 word\(s\) and 3 tree\(s\)"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Batches of few shapes, for compilers that compile anew for each shape."""
+"""Batches of few shapes, for compilers that compile again for each shape."""
 
 from typing import Any
 

@@ -98,7 +98,7 @@ def tree_batches(
     once in an epoch. The dataset knows its number of batches.
 
     For pairs of trees, see `tree_pair_batches`. Two datasets with the same number of trees, made
-    with the same arguments, may be zipped, too: the trees of a pair stay together. With `shuffle`
+    with the same arguments, may also be zipped: the trees of a pair stay together. With `shuffle`
     this holds if both have the same `seed` and are only ever read together, since each pass over a
     dataset shuffles it again. It does not hold with `bucket_by_size`, since each dataset is sorted
     by its own sizes.
@@ -224,7 +224,7 @@ def tree_pair_batches(
     if len(wrong):
         raise ValueError(
             f"labels[{wrong[0, 0]}] holds {given[tuple(wrong[0])]}; expected integers of int32, or "
-            "floats that float32 has."
+            "finite float32 values."
         )
     for trees in (left, right):
         check_trees(trees, arity, shared_nodes)

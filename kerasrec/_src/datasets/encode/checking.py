@@ -170,7 +170,7 @@ def _check_one_parent(rows: ChildRows, num_parents: np.ndarray) -> None:
         above = rows.parents[rows.values == shared[0]]
         raise ValueError(
             f"Tree node {shared[0]} is a child of tree nodes {' and '.join(map(str, above))}; a "
-            "tree node has one parent. Pass shared_nodes=True, to the layer, too, or give each "
+            "tree node has one parent. Pass shared_nodes=True, also to the layer, or give each "
             "parent a copy."
         )
 
@@ -208,7 +208,7 @@ def _raise_unreached(node: int, parents: np.ndarray) -> None:
             cycle = [*list(path)[path[above] :], above]
             raise ValueError(
                 f"Tree nodes {' -> '.join(map(str, reversed(cycle)))} form a cycle; expected a "
-                "tree, whose every path of children ends."
+                "tree, without cycles."
             )
         path[above] = len(path)
     raise ValueError(

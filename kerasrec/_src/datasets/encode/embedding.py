@@ -64,7 +64,7 @@ def word_embedding(
 
     Its vectors are trained like all other weights. With `trainable=False` they do not change, and
     with `kerasrec.training.OptimizerPerLayer` they get another learning rate or update rule. The
-    layer makes no Keras mask: inner tree nodes have the token 0, too, and tree layers recognize
+    layer makes no Keras mask: inner tree nodes also have the token 0, and tree layers recognize
     padding by its children.
 
     Args:

@@ -57,7 +57,7 @@ def encode(
             for a slot without a child. By default there may be any number of children.
         shared_nodes: Whether a node may have several parents, so that the result is a directed
             acyclic graph. Its nodes come after all their parents. Pass `shared_nodes=True` to
-            `tree_batches`, `write_tree_files` and the layer, too.
+            `tree_batches`, `write_tree_files` and the layer as well.
 
     Returns:
         An `EncodedTree`, which `tree_batches`, `tree_pair_batches`, `write_tree_files` and

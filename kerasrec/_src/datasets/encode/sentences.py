@@ -34,11 +34,11 @@ class EncodedTree(NamedTuple):
     Attributes:
         tokens: Each tree node's word in the vocabulary, int32 `[nodes]`; 0 where it has none, as
             the inner tree nodes of a constituency tree. `encode`, and `encode_dependencies` with
-            `features`, return other inputs here, too.
+            `features`, may return other inputs here.
         children: The tree nodes below each one, int32 `[nodes, arity]`; -1 = no child. `encode`
             returns a row of any length for each tree node.
-        labels: The labels, int32 `[nodes]`; -1 = none. `encode` returns floats, or one label of the
-            tree, too.
+        labels: The labels, int32 `[nodes]`; -1 = none. `encode` may also return floats, or one
+            label of the tree.
     """
 
     tokens: Any
@@ -107,8 +107,8 @@ def _problem_of_children(node: Tree, arity: int) -> str:
     words = sum(isinstance(child, str) for child in node)
     trees = sum(isinstance(child, Tree) for child in node)
     if words and words + trees == len(node):
-        beside = f"beside {trees} tree(s)" if trees else "beside each other"
-        return f"{words} word(s) {beside}; {expected}. Put each word into a tree node of its own."
+        others = f"and {trees} tree(s)" if trees else "together"
+        return f"{words} word(s) {others}; {expected}. Put each word into a separate tree node."
     if trees == len(node) > arity:
         return (
             f"{trees} child(ren); {expected}. Binarize the tree first (see binarize), or pass a "

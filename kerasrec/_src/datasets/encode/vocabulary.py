@@ -256,7 +256,7 @@ def class_of(label: Any, classes: Mapping[Any, int] | None, place: str) -> int:
         raise ValueError(
             f"Label {label!r} of {place} is neither an integer from 0 nor -1. Give each label a "
             "class 0, 1, ..., by a dict: Treebank and encode_tree take it as labels, other "
-            "functions take [classes.get(label) for label in labels]. None is no label."
+            "functions take [classes.get(label) for label in labels]. Use None for unlabeled nodes."
         )
     return number
 

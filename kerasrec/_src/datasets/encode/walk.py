@@ -147,7 +147,7 @@ class Walk:
         if above == before:
             raise ValueError(
                 f"{again} is the same node as {first}, which stands above it: nodes form a cycle. "
-                "Expected that every path of children ends."
+                "Expected a tree, without cycles."
             )
         if not self._shared_nodes:
             way = "" if self._shared_nodes is None else "Pass shared_nodes=True, or give"
@@ -210,6 +210,6 @@ def add_to_message(error: Exception, note: str) -> None:
 
 
 class _Message(str):
-    """Text that `KeyError`, too, prints as it is, though it prints the `repr` of its argument."""
+    """Text that `KeyError` prints as it is, though it prints the `repr` of its argument."""
 
     __repr__ = str.__str__

@@ -64,7 +64,7 @@ class RecordBatches:
         if batch_size % num_files:
             raise ValueError(
                 f"batch_size is {batch_size}; expected a multiple of {num_files}, the number of "
-                f"files, each of which has as many {examples} of a batch. Files are written with "
+                f"files, each with as many {examples} of a batch. Files are written with "
                 "num_files."
             )
         if num_files % self._num_replicas:

@@ -158,7 +158,7 @@ def checked_trees(
 
     Raises:
         tf.errors.InvalidArgumentError: When the graph runs, if a check fails. The message names the
-            file, the record and the tree node. Padding is refused, too.
+            file, the record and the tree node. Padding is also refused.
     """
     features, group_sizes = _parsed(tf.reshape(groups, [-1]), index)
     records = Records(records.files, tf.tile(records.groups, [len(index.sides)]))
@@ -218,7 +218,7 @@ def _parsed(records: tf.Tensor, index: TreeIndex) -> tuple[dict[str, Any], tf.Te
 def _wrong_groups(
     group_sizes: tf.Tensor, sizes: tf.Tensor, records: Records, index: TreeIndex
 ) -> dict[str, tf.Tensor]:
-    """Where records do not fit those beside them, bool `[records]`, by what is wrong with them."""
+    """Where records do not fit their neighbors, bool `[records]`, by what is wrong with them."""
     num_here, num_files = len(records.files), len(index.file_sizes)
     group_sizes, sizes = (tf.reshape(numbers, [-1, num_here]) for numbers in (group_sizes, sizes))
     # All groups have a tree of each file, except the last, which has the trees that are left.
@@ -232,7 +232,7 @@ def _wrong_groups(
         f"its group_size is not from 1 to {index.largest_tree}, the size of the largest tree": (
             (group_sizes < 1) | (group_sizes > index.largest_tree)
         ),
-        "its group_size differs from those beside it": group_sizes != group_sizes[:, :1],
+        "its group_size differs from those of its neighbors": group_sizes != group_sizes[:, :1],
         "its tree is larger than its group_size": sizes > group_sizes,
         "its group has more or fewer trees than the index says": (
             tf.repeat(has_other_number, num_here)
@@ -276,7 +276,8 @@ class _Trees(NamedTuple):
         root_of: int64 `[nodes]`; the root of its tree.
         above: int64 `[slots]`; for each slot of a child, the tree node above.
         is_named: bool `[slots]`; whether a child is named.
-        links: int64 `[slots]`; the child in it; -1 = none, or one that is no tree node of the tree.
+        links: int64 `[slots]`; the child in it; -1 = none, or one that is not a tree node of the
+            tree.
     """
 
     nodes: tf.Tensor

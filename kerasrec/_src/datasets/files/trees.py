@@ -295,10 +295,10 @@ def tree_file_batches(
         shuffle: Whether trees come in a different order each epoch. Trees at the same place of all
             files stay together.
         seed: The seed of the shuffling, which makes it the same in each run, and in each process.
-            It is required if several processes read; their TensorFlow's global seeds must be the
-            same, too, if they are set.
+            It is required if several processes read; their TensorFlow's global seeds must also be
+            the same, if they are set.
         bucket_by_size: Whether trees of similar size come together. It saves most padding if
-            `write_tree_files` used it, too. Trees do not keep their order then: predict without it.
+            `write_tree_files` also used it. Trees do not keep their order then: predict without it.
         drop_remainder: Whether a last batch with fewer trees is left out, and with it a group with
             fewer trees than there are files.
         input_context: Says which of all processes reads; `kerasrec.training.fit` and

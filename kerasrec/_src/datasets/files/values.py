@@ -222,8 +222,8 @@ def value_file_batches(
         shuffle: Whether values come in a different order each epoch. Values at the same place of
             all files stay together.
         seed: The seed of the shuffling, which makes it the same in each run, and in each process.
-            It is required if several processes read; their TensorFlow's global seeds must be the
-            same, too, if they are set.
+            It is required if several processes read; their TensorFlow's global seeds must also be
+            the same, if they are set.
         drop_remainder: Whether a last batch with fewer values is left out, and with it a group with
             fewer values than there are files.
         input_context: Says which of all processes reads; `kerasrec.training.fit` and

@@ -51,7 +51,7 @@ def read_brackets(
     `binarize` and the arguments `arity` and `labels` of `encode_tree`.
 
     Args:
-        path: A UTF-8 text file. Each tree begins on a line of its own; if it takes several lines,
+        path: A UTF-8 text file. Each tree begins on a new line; if it takes several lines,
             the others are indented more, or do not begin with a bracket. Blank lines are skipped.
             As in the Penn Treebank, a bracket without a label may stand around labeled trees:
             around one, as in `( (S ...))`, it is left out; around several it is the root, whose
@@ -60,11 +60,11 @@ def read_brackets(
             for the files that match.
         strict: Whether malformed trees raise an error; otherwise they are left out, and a
             `MalformedFileWarning` says which and why. If a tree is not closed, the text after it
-            may be parts of it; so that is left out, too, until brackets match or a blank line
+            may be parts of it; so that is also left out, until brackets match or a blank line
             comes.
         has_labels: Whether each bracket begins with a label, `(NP (DT the) (NN film))`. Without
             labels, `((the film) (works well))`, each word is a tree node, and so is each bracket
-            around several; all labels are `""`. By default trees must have labels that are hardly
+            around several; all labels are `""`. By default trees must have labels that are rarely
             words: all are digits or labels of the Penn Treebank, OntoNotes, the English Web
             Treebank or Universal Dependencies; or one is such a label that is not an English word,
             all are ASCII without lower-case letters, and a labeled bracket contains several
@@ -78,10 +78,10 @@ def read_brackets(
     Raises:
         FileNotFoundError: If there is no file at `path`.
         MalformedFileError: If `strict`, and brackets do not match; a tree node is empty; unless
-            `has_labels=False`, a tree node has no label, or has several words, or words beside
+            `has_labels=False`, a tree node has no label, or has several words, or words next to
             trees, below it; by default, a label may be a word; there is no tree; or bytes are not
-            UTF-8. The error is a `ValueError` whose `problems` name every malformed tree
-            with file, line number and reason.
+            UTF-8. The error is a `ValueError` whose `problems` name every malformed tree with file,
+            line number and reason.
         ValueError: If `has_labels` is not True, False or None.
     """
     has_labels = checked_has_labels(has_labels, "read_brackets")
@@ -153,7 +153,7 @@ def parse_brackets(text: str, has_labels: bool = True) -> Tree:
             above[-1].append(token.replace("\\/", "/").replace("\\*", "*"))
         previous = token
     if root is None:
-        raise ValueError("not one bracketed tree: there is nothing")
+        raise ValueError("empty input; expected one bracketed tree")
     return root
 
 
@@ -265,7 +265,7 @@ def tree_of(text: str, has_labels: bool | None = True) -> Tree:
             )
         words = sum(isinstance(child, str) for child in node)
         if not len(node) or (words and len(node) > 1):
-            beside = ": a word beside a tree" if 0 < words < len(node) else ""
+            beside = ": a word next to a tree" if 0 < words < len(node) else ""
             raise UnlabeledError(
                 f"tree node {shown(node)} holds {words} word(s) and {len(node) - words} tree(s)"
                 f"{beside}; expected one word, or trees alone{hint}"

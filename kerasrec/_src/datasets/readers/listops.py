@@ -127,7 +127,7 @@ def _left_to_right(parts: Sequence[tuple[int, str]]) -> Tree:
                 raise ValueError(f"part {number} of the expression is ']' without its operator")
             operation = above.pop()
             if isinstance(operation[0], str):
-                raise ValueError(f"part {number} of the expression closes an operator of nothing")
+                raise ValueError(f"part {number} of the expression has no arguments")
             tree = Tree(None, [operation, tree])
         if above:
             above[-1] = Tree(None, [above[-1], tree])

@@ -2,7 +2,7 @@
 
     ((raccoon:19.2,bear:6.8)0.95:0.8,'sea lion':12.0)root;
 
-Libraries of phylogenetics read it, too, but kerasrec needs none of them for anything else, and they
+Libraries of phylogenetics also read it, but kerasrec needs none of them for anything else, and they
 accept much that is malformed.
 
 Sources of the format: Olsen 1990, "Newick's 8:45" Tree Format Standard; Felsenstein,

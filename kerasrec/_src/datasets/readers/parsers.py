@@ -1,7 +1,7 @@
 """Trees from the results of parsers: spaCy, stanza and benepar.
 
 None of them is imported. Objects are recognized by their attributes, so that objects from other
-versions, and from a user's own pipelines, can be read, too.
+versions, and from a user's pipelines, can also be read.
 
 Sources: https://spacy.io/api/token; https://stanfordnlp.github.io/stanza/data_objects.html;
 https://github.com/nikitakit/self-attentive-parser.

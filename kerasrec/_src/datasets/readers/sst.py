@@ -130,8 +130,8 @@ def _check_arity(node: Tree) -> None:
     trees = len(node) - words
     if words and trees:
         raise ValueError(
-            f"tree node {shown(node)} holds {words} word(s) and {trees} tree(s): a word beside a "
-            "tree; expected one word or two trees. Put the word into a labeled bracket of its own"
+            f"tree node {shown(node)} holds {words} word(s) and {trees} tree(s): a word next to a "
+            "tree; expected one word or two trees. Put the word into a separate labeled bracket"
         )
     if (words, trees) not in ((1, 0), (0, 2)):
         raise ValueError(

@@ -104,7 +104,7 @@ def read_vectors(
     kept, vectors, problems = readers[kind](path, wanted, limit)
     report(problems, "a word and the same number of finite numbers on each line", strict)
     if not kept and wanted is None:
-        raise MalformedFileError(f"No word vectors read from '{path}': no line of it is one.")
+        raise MalformedFileError(f"No word vectors read from '{path}': no line is a word vector.")
     if not kept:
         raise ValueError(
             f"No word vectors read from '{path}': it has no lines, or none of the "

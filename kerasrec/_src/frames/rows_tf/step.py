@@ -263,7 +263,7 @@ class LiveStep(Step):
             self._resume(key, numbers)
 
     def _resume(self, key: Place, numbers: tf.Tensor) -> None:
-        """Queues frames for a place, unless they wait for other calls, too."""
+        """Queues frames for a place, unless they also wait for other calls."""
         if self.layout.counts_calls(*key):
             pending = ("pending", key[0])
             self.buffers.subtract(pending, numbers, tf.ones_like(numbers))

@@ -40,7 +40,7 @@ class CompiledRun(Run):
         keeps: Whether it keeps what a gradient reads.
         make_wave_run: Makes a run in waves from the tensors of SHARED values.
         known: The sizes for which XLA has compiled the program; beyond their bound, waves run it.
-            None if the code around it is compiled, too.
+            None if the code around it is also compiled.
         shared: The tensors of SHARED values.
         limits: The bounds on depth and memory.
     """

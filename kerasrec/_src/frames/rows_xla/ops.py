@@ -1,4 +1,4 @@
-"""The ops that XLA can run in place of TensorFlow's own kernels, and those that may fail there."""
+"""The ops that XLA can run instead of TensorFlow's kernels, and those that may fail there."""
 
 from __future__ import annotations
 

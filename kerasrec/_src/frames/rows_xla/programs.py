@@ -133,7 +133,7 @@ class Values(XlaProgram):
         limits: The bounds on depth and memory.
         shared: The tensors of SHARED values.
         keeps: Whether a gradient may follow.
-        known: The sizes for which XLA has compiled it; None if the code around it is compiled, too.
+        known: The sizes for which XLA has compiled it; None if the code around it is also compiled.
     """
 
     layout_type: Any = MaskedLayout

@@ -103,7 +103,7 @@ class Room:
             raise TraceError(
                 f"{self._graph.entry} is called inside of what XLA compiles as a whole, such as "
                 "tf.function(jit_compile=True), which needs to know how many calls there will be. "
-                "Say how many calls one call from outside leads to at most, itself among them: "
+                "Set the largest number of calls per outside call, counting itself: "
                 "@kerasrec.recursive(xla_calls=...)."
             )
         return tf.reduce_max([num_roots, *rows])

@@ -2,8 +2,8 @@
 
 XLA needs sizes that are known when it compiles. So every buffer has room for a fixed number of
 frames, the *capacity*, and each step takes a block of a fixed number of rows, the *width*. Rows of
-a block that hold no frame are dead. They read a row of their own, the last one, and write outside
-of the buffer: XLA leaves out what is written there. So no two rows of a block write to one place,
+a block that hold no frame are dead. They read a separate row, the last one, and write outside of
+the buffer: XLA leaves out what is written there. So no two rows of a block write to one place,
 which a GPU does slowly, above all in half precision: it changes half a word by a compare-and-swap
 loop, which repeats while other threads change the same word.
 """
@@ -50,7 +50,7 @@ class JoinedBuffers:
         return self._wholes.get(key, key)
 
     def joined_specs(self, specs: Specs) -> Specs:
-        """Returns specs with those of wholes in place of those of their parts."""
+        """Returns specs with those of wholes instead of those of their parts."""
         found: Specs = {}
         for key, spec in specs.items():
             whole = self.whole(key)
@@ -176,7 +176,7 @@ class MaskedRows:
         return self.written
 
     def _whole(self, key: Hashable) -> tf.Tensor:
-        """A buffer that is no part of another, after the writes to it that have waited."""
+        """A buffer that is not a part of another, after the writes to it that have waited."""
         waiting = self._waiting.pop(key, None)
         if waiting:
             places, values, live = (tf.concat(parts, 0) for parts in zip(*waiting, strict=True))

@@ -21,7 +21,7 @@ class SharedInputs:
     """The SHARED values that some sweeps read, as inputs of their program.
 
     A value is a table if it may have any number of rows and is only read row by row. Tables are
-    padded. If a table is padded, its shape says so, too.
+    padded. If a table is padded, its shape shows it.
 
     Args:
         schedule: The program's schedule.

@@ -199,7 +199,7 @@ class MaskedStep(Step):
             self._resume(key, callers, mask & tf.gather(is_there, labels))
 
     def _resume(self, key: Place, callers: tf.Tensor, mask: tf.Tensor) -> None:
-        """Makes frames ready for a place, unless they wait for other calls, too."""
+        """Makes frames ready for a place, unless they also wait for other calls."""
         name, place = key
         rows = self.block.rows
         if self.layout.counts_calls(name, place):

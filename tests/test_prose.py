@@ -1,0 +1,130 @@
+"""Pages, docstrings and messages are plain English: none has a pattern that readers trip over."""
+
+import ast
+import functools
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ("*.md", "*/README.md", "benchmarks/papers.md", "docs/**/*.md", "docs/**/*.ipynb")
+SOURCES = ("kerasrec/**/*.py",)
+# Folders with texts that still have some.
+DEFERRED = ("datatypes", "emit", "engine", "layers", "memo", "schedule", "waves")
+# Each pattern, and what to write instead.
+PATTERNS = {
+    r"\bof (?:its|their|your|our) own\b": "your, its, separate",
+    r"\btoo[.,;:)]": "also, as well",
+    r"(?<!there )(?<!There )\b(?:is|are|was|were) no\b(?! longer)": "is not a, without",
+    r"\bby waves\b": "in waves",
+    r"\bwithin (?:XLA|xla)\b": "in XLA, inside",
+    r"\bmend(?:s|ed|ing)?\b": "fix",
+    r"\banew\b": "again",
+    r"\bbeside\b": "next to",
+    r"\bpeers?\b": "baseline",
+    r"\b(?:pay|pays|paid)\b": "is worth it, is faster, breaks even",
+    r"\bin place of\b": "instead of",
+    r"\b(?:hardly|nought|whilst|amongst|thereby|wherein|whereby|hitherto)\b": "a plain word",
+    r"\b(?:trees|nodes|bits|nats|words|calls|once) an? (?:second|step|level|wave)\b": "per",
+    r"(?<![\w.\])}/-])\.\d+\b": "a leading zero",
+}
+# Patterns that only pages are free of.
+OF_PAGES = {
+    r"(?:^|[.:] |\n\n)So [a-z]": "thus, therefore, or nothing",
+    r"\b(?:say|says|said|saying)\b": "code raises, returns, lists, shows",
+}
+_CODE = re.compile(
+    r"^ *```.*?^ *```|``[^`]+``|`[^`]*`|\]\([^)]*\)|<[^>\n]*>|^ *(?:>>>|\.\.\. ).*?$", re.M | re.S
+)
+
+
+class Text(NamedTuple):
+    """A text in a file, from a line on."""
+
+    path: Path
+    line: int
+    content: str
+
+    def found(self, pattern: str) -> Iterator[str]:
+        """Yields where a pattern is, with the words around it."""
+        for match in re.finditer(pattern, self.content):
+            line = self.line + self.content.count("\n", 0, match.start())
+            around = self.content[max(0, match.start() - 30) : match.end() + 30]
+            yield f"{self.path.relative_to(ROOT)}:{line}: {' '.join(around.split())}"
+
+
+def without_code(text: str) -> str:
+    """Returns a text with each piece of code as one letter, on as many lines."""
+    return _CODE.sub(lambda code: "x" + "\n" * code[0].count("\n"), text)
+
+
+def _files(patterns: tuple[str, ...]) -> list[Path]:
+    return sorted({path for pattern in patterns for path in ROOT.glob(pattern)})
+
+
+@functools.cache
+def pages() -> list[Text]:
+    """Returns the text of each page, and of each cell of a notebook."""
+    texts = []
+    for path in _files(PAGES):
+        content = path.read_text()
+        if path.suffix == ".ipynb":
+            cells = json.loads(content)["cells"]
+            markdown = [
+                "".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"
+            ]
+            content = "\n\n".join(markdown)
+        texts.append(Text(path, 1, without_code(content)))
+    return texts
+
+
+@functools.cache
+def sources() -> list[Text]:
+    """Returns each docstring and message of the package."""
+    paths = [path for path in _files(SOURCES) if not set(DEFERRED) & set(path.parts)]
+    return [text for path in paths for text in _strings(path)]
+
+
+def _strings(path: Path) -> Iterator[Text]:
+    """Yields the strings of a file that have several words; formatted values become a letter."""
+    tree = ast.parse(path.read_text())
+    parts = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
+    inner = {id(value) for node in parts for value in node.values}
+    for node in ast.walk(tree):
+        content = ""
+        if isinstance(node, ast.JoinedStr):
+            values = [getattr(value, "value", "x") for value in node.values]
+            content = "".join(value if isinstance(value, str) else "x" for value in values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            content = node.value * (id(node) not in inner)
+        if " " in content:
+            yield Text(path, node.lineno, without_code(content))
+
+
+@pytest.mark.parametrize("pattern", [*PATTERNS, *OF_PAGES])
+def test_pages(pattern):
+    found = [place for text in pages() for place in text.found(pattern)]
+    assert not found, (PATTERNS | OF_PAGES)[pattern]
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_docstrings_and_messages(pattern):
+    found = [place for text in sources() for place in text.found(pattern)]
+    assert not found, PATTERNS[pattern]
+
+
+def test_proselint():
+    checks = pytest.importorskip("proselint.checks")
+    skipped = ("dates_times", "lexical_illusions", "restricted", "typography", "weasel_words.very")
+    content = "\n\n".join(text.content for text in [*pages(), *sources()])
+    found = [
+        f"{result.message} {content[result.span[0] - 30 : result.span[1] + 30]!r}"
+        for check in checks.__register__
+        if not check.path.startswith(skipped)
+        for result in check.check_with_flags(content)
+    ]
+    assert not found
