@@ -188,6 +188,7 @@ def test_cells_that_go_down_read_the_edge_to_the_child(shares_weights):
     check_against(downward, TopDown(cell), X, CHILDREN, EDGES)
 
 
+@pytest.mark.many
 def test_trained_saved_and_exported(tmp_path):
     inputs = [
         keras.Input([None, 4], name="x"),

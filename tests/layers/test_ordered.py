@@ -93,6 +93,7 @@ def test_values_and_gradients_are_those_of_plain_recursion(name, options):
     np.testing.assert_allclose(layer(*in_rows(X, CHILDREN)), expected[0], atol=1e-12)
 
 
+@pytest.mark.slow
 def test_the_order_of_children_matters():
     layer = OrderedTreeRNN(rnn_cell("gru"))
     children = np.array([[[1, 2], [-1, -1], [-1, -1]], [[2, 1], [-1, -1], [-1, -1]]])
@@ -100,6 +101,7 @@ def test_the_order_of_children_matters():
     assert np.abs(one - other).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_states_are_those_of_the_cell():
     layer = OrderedTreeRNN(keras.layers.LSTMCell(3), return_state=True)
     output, hidden, memory = layer(X.astype("float32"), CHILDREN)

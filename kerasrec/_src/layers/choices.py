@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from functools import partial
 from typing import NamedTuple
 
@@ -13,6 +15,42 @@ from kerasrec._src.private import unseen_by_op_callbacks
 
 _IMPOSSIBLE = tf.float32.min  # a logit
 _COLDEST = 1e-6  # the lowest temperature but 0
+_MOST_OPEN_SLOTS = 6  # of a node, of which beam search tries all sets
+
+
+class Limits(NamedTuple):
+    """Which tokens may be drawn.
+
+    Args:
+        top_k: The number of likeliest tokens to draw from; None for all.
+        top_p: The probability that the likeliest tokens to draw from have together; None for all.
+        forbidden: The tokens that are not drawn.
+    """
+
+    top_k: int | None = None
+    top_p: float | None = None
+    forbidden: tuple[int, ...] = ()
+
+    def limit(self, logits: tf.Tensor) -> tf.Tensor:
+        """Logits that rule other tokens out, float32 `[nodes, tokens]`."""
+        logits = without_tokens(logits, self.forbidden)
+        if self.top_k is not None:
+            most = tf.math.top_k(logits, min(self.top_k, logits.shape[-1])).values
+            logits = tf.where(logits < most[:, -1:], _IMPOSSIBLE, logits)
+        if self.top_p is not None:
+            most = tf.sort(logits, direction="DESCENDING")
+            before = tf.cumsum(tf.nn.softmax(most), axis=-1, exclusive=True)
+            least = tf.reduce_min(tf.where(before < self.top_p, most, most[:, :1]), -1)
+            logits = tf.where(logits < least[:, tf.newaxis], _IMPOSSIBLE, logits)
+        return logits
+
+
+def without_tokens(logits: tf.Tensor, forbidden: tuple[int, ...]) -> tf.Tensor:
+    """Logits, or log-probabilities, `[nodes, tokens]`, of which some tokens are impossible."""
+    if not forbidden:
+        return logits
+    is_forbidden = tf.reduce_any(tf.equal(tf.range(logits.shape[-1])[:, None], forbidden), -1)
+    return tf.where(is_forbidden, _IMPOSSIBLE, logits)
 
 
 class Choice(NamedTuple):
@@ -148,6 +186,7 @@ class Drawn(Choices):
         roots: The tokens of roots, int32 `[batch]`; -1 where they are drawn, too.
         temperature: A float32 scalar that divides all logits before anything is drawn; 0 chooses
             the likeliest value, which has probability 1.
+        limits: Which tokens may be drawn.
         allowed, num_tokens: The arguments of `Choices`.
     """
 
@@ -156,10 +195,12 @@ class Drawn(Choices):
         place: Place,
         roots: tf.Tensor,
         temperature: tf.Tensor,
+        limits: Limits,
         allowed: tf.Tensor,
         num_tokens: int,
     ):
         super().__init__(allowed, num_tokens)
+        self._limits = limits
         self._place = place
         self._roots = roots
         self._temperature = temperature
@@ -174,7 +215,7 @@ class Drawn(Choices):
         # As one function, this is one node of the graph, so that logits of the whole vocabulary are
         # freed with each wave. Decoders do not share it: relaxed to a vocabulary of any size, it
         # would hide which axis is that of the nodes.
-        draw = tf.function(partial(_draw_token), autograph=False)
+        draw = tf.function(partial(_draw_token, self._limits), autograph=False)
         return Choice(*draw(features, drawn, given, self._temperature, *weights))
 
     def children(self, logits: tf.Tensor) -> Choice:
@@ -184,6 +225,77 @@ class Drawn(Choices):
         wants = tf.where(is_random, self._uniform[:, 1:] < tf.sigmoid(logits), logits > 0)
         wants = wants & self._allowed
         return Choice(wants, tf.where(is_random, self._log_children(wants, logits), 0.0))
+
+
+class Ranked(Choices):
+    """Tries likely values, by their ranks, for beam search.
+
+    Where there is no value of a rank, the log-likelihood is -inf.
+
+    Args:
+        given: The tokens of roots that are given, with probability 1, int32 `[nodes]`; -1 for none.
+        token_rank: Which of the likeliest tokens to try, from 0, int32 `[nodes]`.
+        children_rank: Which of the likeliest sets of slots to try, from 0, int32 `[nodes]`.
+        later: What a child in each slot will add to the log-likelihood, float32 `[nodes, arity]`.
+            It counts for the ranks of sets alone. None for nodes without children.
+        num_ranks: The numbers of ranks of both.
+        forbidden: The tokens that are not tried.
+        allowed, num_tokens: The arguments of `Choices`.
+    """
+
+    def __init__(
+        self,
+        given: tf.Tensor,
+        token_rank: tf.Tensor,
+        children_rank: tf.Tensor,
+        later: tf.Tensor | None,
+        num_ranks: tuple[int, int],
+        forbidden: tuple[int, ...],
+        allowed: tf.Tensor,
+        num_tokens: int,
+    ):
+        super().__init__(allowed, num_tokens)
+        self._given = given
+        self._token_rank = token_rank
+        self._children_rank = children_rank
+        self._later = later
+        self._num_ranks = num_ranks
+        self._forbidden = forbidden
+
+    def token(self, layer: keras.layers.Dense, features: tf.Tensor) -> Choice:
+        """Takes each node's token of its rank; see `Choices.token`."""
+        logits = _token_logits(features, *self._weights(layer, features))
+        scores = without_tokens(tf.nn.log_softmax(logits), self._forbidden)
+        found = tf.math.top_k(scores, self._num_ranks[0])
+        score, token = (tf.gather(of, self._token_rank, batch_dims=1) for of in found)
+        of_given = tf.where(self._token_rank == 0, 0.0, -math.inf)
+        is_given = self._given >= 0
+        return Choice(tf.where(is_given, self._given, token), tf.where(is_given, of_given, score))
+
+    def children(self, logits: tf.Tensor) -> Choice:
+        """Takes each node's set of slots of its rank; see `Choices.children`."""
+        logits = tf.cast(logits, tf.float32)
+        if self._later is None:
+            wants = tf.zeros_like(self._allowed)
+            return Choice(wants, self._log_children(wants, logits))
+        arity = logits.shape[-1]
+        # The likeliest sets differ from the best in those slots that are least certain.
+        with_later = logits + self._later
+        costs = tf.where(self._allowed, tf.abs(with_later), math.inf)
+        gains, slots = tf.math.top_k(-costs, min(arity, _MOST_OPEN_SLOTS))
+        sets = tf.constant(list(itertools.product([False, True], repeat=gains.shape[-1])))
+        gains = tf.reduce_sum(tf.where(sets, gains[:, tf.newaxis], 0.0), -1)
+        gain, best = tf.math.top_k(gains, self._num_ranks[1])
+        best, gain = (tf.gather(of, self._children_rank, batch_dims=1) for of in (best, gain))
+        changes = tf.gather(sets, best)[..., tf.newaxis] & tf.one_hot(slots, arity, True, False)
+        wants = ((with_later > 0) & self._allowed) ^ tf.reduce_any(changes, 1)
+        score = self._log_children(wants, logits)
+        return Choice(wants, tf.where(gain > -math.inf, score, -math.inf))
+
+
+def num_sets(arity: int) -> int:
+    """The number of sets of slots that `Ranked` can try at a node."""
+    return 2 ** min(arity, _MOST_OPEN_SLOTS)
 
 
 def _divisor(temperature: tf.Tensor) -> tf.Tensor:
@@ -210,6 +322,7 @@ def _log_token(logits: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
 
 @unseen_by_op_callbacks()
 def _draw_token(
+    limits: Limits,
     features: tf.Tensor,
     drawn: tf.Tensor,
     given: tf.Tensor,
@@ -220,6 +333,7 @@ def _draw_token(
     """Each node's token and its log-probability: 0 where nothing is drawn.
 
     Args:
+        limits: Which tokens may be drawn.
         features: The features, `[nodes, features]`.
         drawn: Uniform random numbers from 0 to 1, float32 `[nodes]`.
         given: The tokens to take, int32 `[nodes]`; -1 to draw one.
@@ -227,7 +341,7 @@ def _draw_token(
         kernel: The kernel, `[features, tokens]`.
         bias: The bias, `[tokens]`.
     """
-    logits = _token_logits(features, kernel, bias, _divisor(temperature))
+    logits = limits.limit(_token_logits(features, kernel, bias, _divisor(temperature)))
     chances = tf.cumsum(tf.nn.softmax(logits), axis=-1)
     # The last sum is not exactly one.
     below = tf.cast(chances <= drawn[:, tf.newaxis] * chances[:, -1:], tf.int32)

@@ -12,7 +12,16 @@ import tensorflow as tf
 
 from kerasrec._src.errors import SentenceFirst
 from kerasrec._src.graph.graph import TaggedGraph
-from kerasrec._src.layers.choices import Choice, Choices, Drawn, Given
+from kerasrec._src.layers.beam_search import Candidates, search_trees
+from kerasrec._src.layers.choices import (
+    Choice,
+    Choices,
+    Drawn,
+    Given,
+    Limits,
+    Ranked,
+    num_sets,
+)
 from kerasrec._src.layers.growth import (
     ROOT,
     Decision,
@@ -289,26 +298,44 @@ class TopDownDecoder(keras.layers.Layer):
         seed: int | tf.Tensor = 0,
         temperature: float | tf.Tensor = 1.0,
         initial_state: Sequence[tf.Tensor] | None = None,
+        *,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        forbidden_tokens: Sequence[int] = (),
+        num_beams: int | None = None,
     ) -> GrownTrees:
         """Grows a tree from each root, in one static graph that is traced once.
+
+        Trees are drawn, or with `num_beams` searched for. Graphs are traced for each set of the
+        last four options.
 
         Args:
             roots: The roots' tokens, int `[batch]`, -1 where the model is to choose; or the number
                 of trees, for which the model chooses all roots.
             seed: An int; the same seed, weights and place in the batch give the same tree.
             temperature: A float that divides all logits: 1 draws from the distribution that scores
-                given trees, 0 chooses the likeliest values.
+                given trees, 0 chooses the likeliest value at each node.
             initial_state: The roots' states, `[batch, units]` each; zeros by default.
+            top_k: Tokens are drawn from this number of likeliest tokens of a node, an int.
+            top_p: Tokens are drawn from the fewest likeliest tokens of a node that together have at
+                least this probability, a float.
+            forbidden_tokens: Tokens that no node gets, such as that of unknown words, ints.
+            num_beams: The number of partial trees to keep in a beam search for each root, an int.
+                The likeliest choice at each node may lead to a tree that is far less likely than
+                others, such as one that goes on to the last level.
 
         Returns:
             A `GrownTrees`. Its `log_likelihood` is that of the process that draws the trees, as
             the REINFORCE estimator needs it. At temperature 1 it equals the result of calling the
             decoder on these trees, with all terms of a tree added up except those of given roots'
             tokens, which are not drawn. At another temperature it is that of the divided logits,
-            and at 0 it is 0, since nothing is left to chance.
+            and at 0 it is 0, since nothing is left to chance. Where tokens are ruled out, the
+            others share their probability. With `num_beams` it is that of the decoder.
 
         Raises:
-            ValueError: If the decoder was not built, or if `roots` or `seed` are not integers.
+            ValueError: If the decoder was not built, if `roots` or `seed` are not integers, if an
+                option has no meaning, or if `num_beams` is given together with another
+                `temperature`, `top_k` or `top_p`, which are for drawing.
             tf.errors.InvalidArgumentError: If a root is not a token, the number of trees or the
                 temperature is negative, or `initial_state` has another number of trees.
         """
@@ -316,7 +343,10 @@ class TopDownDecoder(keras.layers.Layer):
         expected = "integers [batch], tokens or -1, or the number of trees"
         roots = as_indices(_integers("roots", roots, expected, ranks=(0, 1)))
         seed = _integers("seed", seed, "an integer", ranks=(0,))
-        generate = self._generate.get(self.max_depth, self._new_generate)
+        limits = self._limits(top_k, top_p, forbidden_tokens)
+        self._check_beams(num_beams, temperature, limits)
+        key = self.max_depth, limits, num_beams
+        generate = self._generate.get(key, lambda: self._new_generate(limits, num_beams))
         with SentenceFirst():
             roots = self._checked_roots(roots)
             return generate(
@@ -326,9 +356,37 @@ class TopDownDecoder(keras.layers.Layer):
                 self.top_down.initial_states(initial_state, tf.size(roots)),
             )
 
-    def _new_generate(self) -> Any:
+    def _new_generate(self, limits: Limits, num_beams: int | None) -> Any:
         # TensorFlow warns of many traces of one Python function; it counts partials separately.
-        return tf.function(partial(self._grow), self.generate_signature(), autograph=False)
+        run = partial(self._grow, limits, num_beams)
+        return tf.function(run, self.generate_signature(), autograph=False)
+
+    def _limits(self, top_k: Any, top_p: Any, forbidden: Any) -> Limits:
+        """Which tokens may be drawn; raises ValueError for what has no meaning."""
+        _check_number("top_k", top_k)
+        if top_p is not None and not (isinstance(top_p, float | int) and 0 < top_p <= 1):
+            raise ValueError(
+                f"`top_p` of generate must be a probability above 0 and at most 1, received "
+                f"{top_p!r}."
+            )
+        tokens = np.unique(np.asarray(forbidden, dtype=None if len(forbidden) else int))
+        is_token = tokens.dtype.kind in "iu" and set(tokens) <= set(range(1, self.num_tokens))
+        if not is_token or len(tokens) == self.num_tokens - 1:
+            raise ValueError(
+                "`forbidden_tokens` of generate must be tokens from 1 to "
+                f"{self.num_tokens - 1}, but not all of them; received {forbidden!r}."
+            )
+        return Limits(top_k, top_p, tuple(tokens.tolist()))
+
+    def _check_beams(self, num_beams: Any, temperature: Any, limits: Limits) -> None:
+        """Raises ValueError for a number of beams, or options beside it, without a meaning."""
+        _check_number("num_beams", num_beams)
+        is_one = isinstance(temperature, float | int) and temperature == 1
+        if num_beams and not (is_one and limits.top_k is limits.top_p is None):
+            raise ValueError(
+                "`num_beams` of generate searches for the likeliest tree, and draws nothing: leave "
+                "`temperature`, `top_k` and `top_p` out, or `num_beams`."
+            )
 
     def _checked_roots(self, roots: Any) -> Any:
         """The checked roots of `generate`, int32 `[batch]`."""
@@ -353,15 +411,28 @@ class TopDownDecoder(keras.layers.Layer):
         """The number of times `generate` has been traced."""
         return sum(run.experimental_get_tracing_count() for run in self._generate.values())
 
-    def _grow(self, roots: Any, seed: Any, temperature: Any, initial_state: Any) -> GrownTrees:
+    def _grow(
+        self,
+        limits: Limits,
+        num_beams: int | None,
+        roots: Any,
+        seed: Any,
+        temperature: Any,
+        initial_state: Any,
+    ) -> GrownTrees:
         is_warm = check(
             temperature >= 0, "`temperature` must be at least 0, received {}", temperature
         )
         checks = [*self._check_roots(roots), *is_warm]
         with tf.control_dependencies(checks):
             roots = tf.identity(roots)
-        decide = partial(self._grown, roots, temperature)
-        return grow_trees(self.cell, decide, list(initial_state), seed, self.engine)
+        if num_beams is None:
+            decide = partial(self._grown, roots, temperature, limits)
+            return grow_trees(self.cell, decide, list(initial_state), seed, self.engine)
+        num_possible = self.num_tokens - 1 - len(limits.forbidden)
+        num_ranks = min(num_beams, num_possible), min(num_beams, num_sets(self.cell.arity))
+        tried = partial(self._tried, roots, limits.forbidden, num_ranks)
+        return search_trees(self.cell, tried, list(initial_state), num_beams, num_ranks)
 
     def _check_roots(self, roots: Any) -> list[tf.Operation]:
         """Checks, when the graph runs, that roots are tokens or -1."""
@@ -374,18 +445,43 @@ class TopDownDecoder(keras.layers.Layer):
             tf.reduce_max(roots),
         )
 
-    def _grown(self, roots: Any, temperature: Any, states: Sequence[Any], place: Place) -> Decision:
+    def _grown(
+        self,
+        roots: Any,
+        temperature: Any,
+        limits: Limits,
+        states: Sequence[Any],
+        place: Place,
+    ) -> Decision:
         """The tokens of nodes that grow, and which children they get."""
         allowed = self._allowed_children(place.slot, place.depth)
-        drawn = Drawn(place, roots, temperature, allowed, self.num_tokens)
-        token, growth = self._decide(states[0], drawn)
+        drawn = Drawn(place, roots, temperature, limits, allowed, self.num_tokens)
+        return self._decision(states, drawn)
+
+    def _tried(
+        self,
+        roots: Any,
+        forbidden: tuple[int, ...],
+        num_ranks: tuple[int, int],
+        states: Sequence[Any],
+        tried: Candidates,
+    ) -> Decision:
+        """What beam search tries at nodes."""
+        allowed = self._allowed_children(tried.slot, tried.depth)
+        given = tf.where(tried.slot == ROOT, tf.gather(roots, tried.tree), -1)
+        ranks = tried.token_rank, tried.children_rank, tried.later, num_ranks
+        ranked = Ranked(given, *ranks, forbidden, allowed, self.num_tokens)
+        return self._decision(states, ranked)
+
+    def _decision(self, states: Sequence[Any], choose: Choices) -> Decision:
+        token, growth = self._decide(states[0], choose)
         log_likelihood = token.log_likelihood + growth.log_likelihood
         return Decision(token.value, growth.value, self.embedding(token.value), log_likelihood)
 
     def tagged_graph(self) -> TaggedGraph:
         """Returns the static tagged graph in which trees grow; the decoder must be built."""
         self._check_built()
-        decide = partial(self._grown, tf.constant([-1]), tf.constant(1.0))
+        decide = partial(self._grown, tf.constant([-1]), tf.constant(1.0), Limits())
         states = self.top_down.initial_states(None, 1)
         places = root_places(tf.constant(1), tf.constant(0, tf.int64))
         grow = grower(self.cell, decide, self.engine)
@@ -444,6 +540,13 @@ def _allowed_slots(follows: str | Sequence[Sequence[int]] | None, arity: int) ->
             f"slot; received {follows!r}."
         )
     return np.array([[slot in row for slot in range(arity)] for row in rows])
+
+
+def _check_number(name: str, number: Any) -> None:
+    """Raises ValueError for an option of `generate` that is neither None nor a positive int."""
+    is_int = isinstance(number, int) and not isinstance(number, bool)
+    if number is not None and not (is_int and number > 0):
+        raise ValueError(f"`{name}` of generate must be a positive integer, received {number!r}.")
 
 
 def _integers(name: str, given: Any, expected: str, ranks: Sequence[int]) -> Any:

@@ -331,7 +331,8 @@ _ROWS: dict[str, Op] = {
     "LogSoftmax Softmax": Op(axes.last(1), Is.SHARES, _BLOCKS),
     "DenseBincount": Op(axes.last(1), ragged=Ragged.COUNTS_INTEGERS),
     """FFT IFFT IRFFT IsotonicRegression LowerBound MatrixDiag MatrixDiagV2
-    MatrixDiagV3 RFFT TopKV2 UpperBound""": Op(axes.last(1)),
+    MatrixDiagV3 RFFT UpperBound""": Op(axes.last(1)),
+    "TopKV2": Op(axes.last(1), xla=_BLOCKS),
     """Cholesky Eig FFT2D IFFT2D IRFFT2D LogMatrixDeterminant Lu MatrixBandPart MatrixDeterminant
     MatrixDiagPart MatrixDiagPartV2 MatrixDiagPartV3 MatrixExponential MatrixInverse MatrixLogarithm
     MatrixSetDiag MatrixSetDiagV2 MatrixSetDiagV3 MatrixSolve MatrixSolveLs MatrixSquareRoot
