@@ -94,7 +94,7 @@ def measure(engine, model, units, batch_size, directory, num_epochs):
 
     from benchmarks.trees import count_table, random_trees, read_trees
     from kerasrec import layers
-    from kerasrec.datasets import few_shapes, tree_batches
+    from kerasrec.datasets import pad_to_power_of_two, tree_batches
     from kerasrec.training import TreeCrossentropy
 
     option, is_within_xla = ENGINES[engine]
@@ -102,7 +102,7 @@ def measure(engine, model, units, batch_size, directory, num_epochs):
     options = {"shuffle": True, "bucket_by_size": True, "drop_remainder": True}
     batches = tree_batches(trees, batch_size, **options)
     if option == "compiled":
-        batches = few_shapes(batches)
+        batches = pad_to_power_of_two(batches)
     keras.utils.set_random_seed(1)
     tokens = keras.Input([None], dtype="int32")
     children = keras.Input([None, 2], dtype="int32")

@@ -14,8 +14,8 @@ from kerasrec.datasets import (
     Vocabulary,
     WordVectors,
     encode_dependencies,
+    make_treebank,
     parse_newick,
-    treebank_of,
 )
 from kerasrec.layers import GrownTrees
 from tests.programs import fib
@@ -30,7 +30,7 @@ def graph():
 
 @pytest.mark.many
 def test_a_line_for_each(graph):
-    treebank = treebank_of([text_tree(f"word {number}", label=1) for number in range(300)])
+    treebank = make_treebank([text_tree(f"word {number}", label=1) for number in range(300)])
     assert repr(fib) == "<RecursiveFunction fib(n)>"
     assert repr(fib.function_graphs(3)) == "<FunctionGraphs of fib; print() shows them>"
     assert repr(graph) == "<TaggedGraph of fib: 18 nodes, 3 call sites; print() shows them>"

@@ -1,6 +1,6 @@
 """Treebanks as `tf.data.Dataset`: read, index, encode, check, batch, and word vectors for them."""
 
-from kerasrec._src.datasets.batch.few_shapes import few_shapes
+from kerasrec._src.datasets.batch.power_of_two import pad_to_power_of_two
 from kerasrec._src.datasets.batch.tree_batches import TreeOrder, tree_batches, tree_pair_batches
 from kerasrec._src.datasets.batch.word_trees import batch_word_trees
 from kerasrec._src.datasets.encode.checking import check_tree
@@ -35,7 +35,7 @@ from kerasrec._src.datasets.readers.problems import MalformedFileError, Malforme
 from kerasrec._src.datasets.readers.sick import SentencePair, read_sick
 from kerasrec._src.datasets.readers.sst import read_tree, read_treebank
 from kerasrec._src.datasets.readers.vectors import WordVectors, read_vectors
-from kerasrec._src.datasets.treebank import Treebank, load_treebank, treebank_of
+from kerasrec._src.datasets.treebank import Treebank, load_treebank, make_treebank
 from kerasrec._src.datasets.trees.child_rows import ChildRows
 from kerasrec._src.datasets.trees.constituency import binarize, collapse_unary, text_tree
 from kerasrec._src.datasets.trees.dependency import DependencyTree, dependencies_from_heads
@@ -69,9 +69,10 @@ __all__ = [
     "encode_first_child",
     "encode_left_right",
     "encode_tree",
-    "few_shapes",
     "load_treebank",
+    "make_treebank",
     "nodes_of",
+    "pad_to_power_of_two",
     "parse_conllu",
     "parse_newick",
     "plot_tree",
@@ -87,7 +88,6 @@ __all__ = [
     "tree_batches",
     "tree_file_batches",
     "tree_pair_batches",
-    "treebank_of",
     "value_file_batches",
     "word_embedding",
     "write_tree_files",

@@ -1,11 +1,11 @@
 import pytest
 from nltk import Tree
 
-from kerasrec.datasets import DependencyTree, read_tree, text_tree, treebank_of
+from kerasrec.datasets import DependencyTree, make_treebank, read_tree, text_tree
 
 
 def test_trees_in_memory_become_batches():
-    treebank = treebank_of(
+    treebank = make_treebank(
         [text_tree("A fine film", label=1)], dev=[text_tree("dull", label=0)], num_classes=2
     )
     assert treebank.vocabulary.words[2:] == ["a", "film", "fine"]
@@ -19,7 +19,7 @@ def test_trees_in_memory_become_batches():
 
 def test_wide_trees_and_text_labels():
     tree = Tree("NP", [Tree("X", [word]) for word in "abc"])
-    treebank = treebank_of(iter([tree]), arity=3, num_classes=2, labels={"NP": 1, "X": 0})
+    treebank = make_treebank(iter([tree]), arity=3, num_classes=2, labels={"NP": 1, "X": 0})
     (encoded,) = treebank.encoded("train")
     assert encoded.children[0].tolist() == [1, 2, 3]
     assert encoded.labels.tolist() == [1, 0, 0, 0]
@@ -28,7 +28,7 @@ def test_wide_trees_and_text_labels():
 def test_dependency_trees_with_and_without_labels():
     alone = DependencyTree(["a", "dull", "film"], [2, 2, -1])
     with_labels = (DependencyTree(["fine", "film"], [1, -1]), ["good", None])
-    treebank = treebank_of(
+    treebank = make_treebank(
         [alone, with_labels, Tree("bad", ["dull"])], labels={"good": 1, "bad": 0}
     )
     assert treebank.vocabulary.words[2:] == ["dull", "film", "a", "fine"]
@@ -47,14 +47,14 @@ def test_labels_of_words_are_checked():
     reasons = ["Label 5 of tree node 0", "Label 0.5 of word 0 'a'", r"2 label\(s\)"]
     for pair, reason in zip(pairs, reasons, strict=True):
         with pytest.raises(ValueError, match=rf"train\[0\]: {reason}"):
-            treebank_of([pair]).encoded("train")
+            make_treebank([pair]).encoded("train")
     with pytest.raises(ValueError, match=r"train\[0\]: Label 'NP' of word 0 is not in labels"):
-        treebank_of([(sentence, ["NP"])], labels={"S": 0}).encoded("train")
+        make_treebank([(sentence, ["NP"])], labels={"S": 0}).encoded("train")
 
 
 def test_names_the_tree_that_cannot_be_encoded():
     good = Tree(0, ["a"])
-    treebank = treebank_of([good], [good, Tree(5, ["a"])], [good, Tree("NP", ["a"])])
+    treebank = make_treebank([good], [good, Tree(5, ["a"])], [good, Tree("NP", ["a"])])
     with pytest.raises(ValueError, match=r"dev\[1\]: Label 5 of tree node 0 .* out of range"):
         treebank.encoded("dev")
     with pytest.raises(ValueError, match=r"test\[1\]: Label 'NP' of tree node 0 .* as labels"):
@@ -64,7 +64,7 @@ def test_names_the_tree_that_cannot_be_encoded():
 def test_rejects_unknown_splits():
     trees = [read_tree("(3 (2 It) (4 works))")] * 100
     with pytest.raises(ValueError, match=r"No split \[.*\]; expected one of") as error:
-        treebank_of(trees).batches(trees, 2)
+        make_treebank(trees).batches(trees, 2)
     assert len(str(error.value)) < 400
     with pytest.raises(ValueError, match="expected some of train, dev, test"):
-        treebank_of([], vocabulary_splits=())
+        make_treebank([], vocabulary_splits=())

@@ -14,11 +14,11 @@ from nltk import Tree
 from kerasrec._src.datasets.batch.tree_batches import TreeOrder, tree_batches
 from kerasrec._src.datasets.encode.sentences import EncodedTree, encode_dependencies, encode_tree
 from kerasrec._src.datasets.encode.vocabulary import Vocabulary, class_of
-from kerasrec._src.datasets.expected import expect_several
 from kerasrec._src.datasets.readers.problems import report
 from kerasrec._src.datasets.readers.reading import expect_files, other_reader, read_what_can_be_read
 from kerasrec._src.datasets.readers.sst import format_of
 from kerasrec._src.datasets.trees.dependency import DependencyTree
+from kerasrec._src.datasets.validation import expect_several
 
 Split: TypeAlias = Literal["train", "dev", "test"]
 SPLITS: tuple[Split, ...] = get_args(Split)
@@ -241,7 +241,7 @@ def load_treebank(
     train, dev, test = (read_what_can_be_read(place, form, problems, verbose) for place in places)
     hints = [other_reader(place, form, problems) for place in places]
     report(problems, form.expected + next(filter(None, hints), ""), strict)
-    return treebank_of(
+    return make_treebank(
         train, dev, test, lowercase, min_count, vocabulary_splits, num_classes=num_classes
     )
 
@@ -259,7 +259,7 @@ def _places(directory: str | os.PathLike[str] | None) -> list[Path]:
     return [folder / name for name in names]
 
 
-def treebank_of(
+def make_treebank(
     train: Iterable[LabelledTree],
     dev: Iterable[LabelledTree] = (),
     test: Iterable[LabelledTree] = (),

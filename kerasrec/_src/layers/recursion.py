@@ -28,8 +28,8 @@ from kerasrec._src.sparse_gradients import is_looked_up_again, must_be_dense
 _SLOW_ON_GPU = (
     "This tree layer trains on a GPU in waves, since engine='auto' does not wait for XLA to "
     "compile. For more than a few minutes of training, pass engine='compiled' to the layer, and "
-    "batches through kerasrec.datasets.few_shapes: it then trains several times as many trees per "
-    "second. engine='waves' turns this warning off. See docs/guides/gpus.md."
+    "batches through kerasrec.datasets.pad_to_power_of_two: it then trains several times as many "
+    "trees per second. engine='waves' turns this warning off. See docs/guides/gpus.md."
 )
 
 _SEPARATE = (

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from kerasrec.datasets import read_tree, treebank_of
+from kerasrec.datasets import make_treebank, read_tree
 from kerasrec.training import NodeAccuracy, RootAccuracy, TreeCrossentropy
 from tests.datasets.helpers import TREEBANK
 
@@ -13,7 +13,7 @@ from tests.datasets.helpers import TREEBANK
 def test_predictions_scored_by_hand_are_what_evaluate_says():
     lines = (TREEBANK / "dev.txt").read_text(encoding="utf-8").splitlines()[:150]
     trees = [read_tree(line) for line in lines]
-    treebank = treebank_of(trees, trees)
+    treebank = make_treebank(trees, trees)
     keras.utils.set_random_seed(0)
     tokens, children = keras.Input([None], dtype="int32"), keras.Input([None, 2], dtype="int32")
     # No recursion: what a tree node gets depends on its children's numbers and on its word.

@@ -6,12 +6,12 @@ import tensorflow as tf
 
 from kerasrec.datasets import (
     encode,
-    few_shapes,
+    make_treebank,
+    pad_to_power_of_two,
     read_tree,
     tree_batches,
     tree_file_batches,
     tree_pair_batches,
-    treebank_of,
     write_tree_files,
 )
 from tests.parameters import few_of
@@ -89,7 +89,7 @@ def test_a_ragged_batch_has_the_trees_and_nothing_else(kind):
 def test_a_split_of_a_treebank():
     """Labels of its trees, in the order of their tree nodes; what is below a tree node."""
     trees = [read_tree(line) for line in ("(1 good)", "(0 (2 not) (4 (3 very) (4 good)))")] * 2
-    found = list(one_by_one(treebank_of(trees).batches("train", 3, ragged=True)))
+    found = list(one_by_one(make_treebank(trees).batches("train", 3, ragged=True)))
     for (_, rows, labels), tree in zip(found, trees, strict=True):
         nodes = list(tree.subtrees())
         assert labels == [node.label() for node in nodes]
@@ -202,7 +202,9 @@ def test_pairs_with_distributions_and_without_partners():
 @pytest.mark.parametrize("kind", KINDS)
 def test_few_shapes_of_all_kinds(kind):
     batches = tree_batches(encoded(kind), 5)
-    for (inputs, labels), (wider, wanted) in zip(batches, few_shapes(batches), strict=True):
+    for (inputs, labels), (wider, wanted) in zip(
+        batches, pad_to_power_of_two(batches), strict=True
+    ):
         nodes = inputs[0].shape[1]
         assert wider[0].shape[1] in (1, 2, 4, 8, 16)
         for mine, theirs in zip([*inputs, labels], [*wider, wanted], strict=True):

@@ -11,8 +11,8 @@ from kerasrec.datasets import (
     encode,
     encode_first_child,
     encode_tree,
+    make_treebank,
     text_tree,
-    treebank_of,
 )
 from kerasrec.layers import BracketedText
 from tests.datasets.helpers import chain, words
@@ -128,7 +128,7 @@ def test_a_word_that_no_file_can_hold_is_refused_before_training(word, reason):
     for place, use in (
         ("A word of a vocabulary", lambda: Vocabulary(["a", word])),
         ("A word of tree 1", lambda: Vocabulary.from_trees([Tree(1, ["a"]), Tree(1, [word])])),
-        ("A word of tree 1", lambda: treebank_of([Tree(1, ["a"]), tree], [tree], [tree])),
+        ("A word of tree 1", lambda: make_treebank([Tree(1, ["a"]), tree], [tree], [tree])),
         ("Word 1", lambda: known.encode(["a", word])),
         ("Word 1 of text", lambda: text_tree(["a", word])),
         ("Word 1 of a dependency tree", lambda: DependencyTree(["a", word], [-1, 0])),

@@ -7,8 +7,8 @@ from kerasrec.datasets import (
     MalformedFileWarning,
     Vocabulary,
     encode_tree,
+    make_treebank,
     read_listops,
-    treebank_of,
 )
 from tests.datasets.helpers import few
 
@@ -75,7 +75,7 @@ def test_columns_may_stand_the_other_way_round(file):
 
 def test_trees_become_batches(file):
     trees = read_listops(file("9\t[MAX 2 9 [MIN 4 7 ] 0 ]\n\n4\t4\n"))
-    treebank = treebank_of(trees, lowercase=False, num_classes=10)
+    treebank = make_treebank(trees, lowercase=False, num_classes=10)
     (tokens, _), labels = next(iter(treebank.batches("train", 2)))
     assert labels[:, 0].numpy().tolist() == [9, 4]
     found = [treebank.vocabulary.words[token] for token in tokens[0].numpy() if token]

@@ -20,7 +20,7 @@ from kerasrec._src.autograph import not_converted
 from kerasrec._src.datasets.batch.tree_store import TreeStore
 from kerasrec._src.datasets.encode.checking import check_nth_tree
 from kerasrec._src.datasets.encode.sentences import EncodedTree, TreeArrays
-from kerasrec._src.datasets.expected import (
+from kerasrec._src.datasets.validation import (
     as_stored,
     expect_several,
     is_no_int32,

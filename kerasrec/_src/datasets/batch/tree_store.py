@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from kerasrec._src.datasets.encode.checking import as_floats, inputs_of
 from kerasrec._src.datasets.encode.sentences import EncodedTree, TreeArrays
-from kerasrec._src.datasets.expected import as_stored, has_floats
 from kerasrec._src.datasets.trees.child_rows import ChildRows
+from kerasrec._src.datasets.validation import as_stored, has_floats
 
 
 class TreeStore:

@@ -8,8 +8,8 @@ import numpy as np
 from nltk import Tree
 from numpy.typing import ArrayLike
 
-from kerasrec._src.datasets.expected import has_floats, is_too_large
 from kerasrec._src.datasets.trees.child_rows import ChildRows, parents_first
+from kerasrec._src.datasets.validation import has_floats, is_too_large
 from kerasrec._src.int_range import LARGEST
 
 

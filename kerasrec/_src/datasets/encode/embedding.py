@@ -6,8 +6,8 @@ import keras
 import numpy as np
 
 from kerasrec._src.datasets.encode.vocabulary import Vocabulary
-from kerasrec._src.datasets.expected import expect
 from kerasrec._src.datasets.readers.vectors import WordVectors
+from kerasrec._src.datasets.validation import expect
 
 
 def embedding_matrix(

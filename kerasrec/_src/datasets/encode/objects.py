@@ -10,8 +10,8 @@ import numpy as np
 from kerasrec._src.datasets.encode.sentences import EncodedTree
 from kerasrec._src.datasets.encode.vocabulary import Vocabulary, class_of, expect_vocabulary
 from kerasrec._src.datasets.encode.walk import Walk, short
-from kerasrec._src.datasets.expected import index_of, problem_of_word
 from kerasrec._src.datasets.trees.child_rows import ChildRows, parents_first
+from kerasrec._src.datasets.validation import index_of, problem_of_word
 from kerasrec._src.int_range import LARGEST
 
 Node = TypeVar("Node")

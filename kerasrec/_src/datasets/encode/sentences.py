@@ -18,10 +18,10 @@ from kerasrec._src.datasets.encode.vocabulary import (
     expect_column,
     expect_vocabulary,
 )
-from kerasrec._src.datasets.expected import expect, expect_word
 from kerasrec._src.datasets.trees.child_rows import ChildRows
 from kerasrec._src.datasets.trees.constituency import preorder
 from kerasrec._src.datasets.trees.dependency import OPTIONAL_COLUMNS, DependencyTree
+from kerasrec._src.datasets.validation import expect, expect_word
 from kerasrec._src.short_repr import short_repr
 
 # Tokens, children and labels: an `EncodedTree`, or a tuple like it.

@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike
 from kerasrec._src.datasets.encode.checking import check_tree
 from kerasrec._src.datasets.encode.sentences import EncodedTree, labels_of_nodes, nodes_of_words
 from kerasrec._src.datasets.encode.vocabulary import Vocabulary, expect_vocabulary
-from kerasrec._src.datasets.expected import expect_word
 from kerasrec._src.datasets.trees.dependency import DependencyTree
+from kerasrec._src.datasets.validation import expect_word
 
 # The slots of `children`: the paper's edges GEN-L, GEN-R, GEN-NX-L and GEN-NX-R; and Knuth's.
 LEFT, RIGHT, NEXT_LEFT, NEXT_RIGHT = range(4)

@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 from nltk import Tree
 
-from kerasrec._src.datasets.expected import (
+from kerasrec._src.datasets.readers.problems import MalformedFileError
+from kerasrec._src.datasets.trees.constituency import MARKER, preorder
+from kerasrec._src.datasets.trees.dependency import OPTIONAL_COLUMNS, DependencyTree
+from kerasrec._src.datasets.validation import (
     expect,
     expect_several,
     expect_word,
     expect_words,
     index_of,
 )
-from kerasrec._src.datasets.readers.problems import MalformedFileError
-from kerasrec._src.datasets.trees.constituency import MARKER, preorder
-from kerasrec._src.datasets.trees.dependency import OPTIONAL_COLUMNS, DependencyTree
 from kerasrec._src.int_range import LARGEST
 
 PADDING = "<pad>"

@@ -13,8 +13,8 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec._src.datasets.batch.tree_batches import BATCHES_PER_CHUNK
-from kerasrec._src.datasets.expected import number_of_batches
 from kerasrec._src.datasets.files.directory import Index, check_file, files_of
+from kerasrec._src.datasets.validation import number_of_batches
 from kerasrec._src.shuffling import shuffled_when_read
 
 # The size of the shuffle buffer, as a number of records of each file.

@@ -25,7 +25,6 @@ from kerasrec._src.datasets.encode.checking import (
     inputs_of,
 )
 from kerasrec._src.datasets.encode.sentences import EncodedTree, TreeArrays
-from kerasrec._src.datasets.expected import has_floats
 from kerasrec._src.datasets.files.directory import Writer, new_files, read_index
 from kerasrec._src.datasets.files.record_batches import OfGroups, RecordBatches
 from kerasrec._src.datasets.files.records import lengths_key, record_of
@@ -38,6 +37,7 @@ from kerasrec._src.datasets.files.tree_records import (
     checked_trees,
 )
 from kerasrec._src.datasets.trees.child_rows import ChildRows
+from kerasrec._src.datasets.validation import has_floats
 
 # Trees that are sorted together: enough that the trees of a group hardly differ in size, and few
 # enough for any memory.

@@ -14,10 +14,10 @@ import numpy as np
 import tensorflow as tf
 
 from kerasrec._src.autograph import not_converted
-from kerasrec._src.datasets.expected import expect_several, has_floats, is_no_int32, is_too_large
 from kerasrec._src.datasets.files.directory import Index, Writer, new_files, read_index
 from kerasrec._src.datasets.files.record_batches import OfGroups, RecordBatches
 from kerasrec._src.datasets.files.records import arrays_of, features_of, ragged_of, record_of
+from kerasrec._src.datasets.validation import expect_several, has_floats, is_no_int32, is_too_large
 
 # The number of values that are encoded together.
 VALUES_IN_MEMORY = 1000

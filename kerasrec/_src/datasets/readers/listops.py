@@ -57,7 +57,7 @@ def read_listops(
     Example:
 
     >>> trees = read_listops("train.tsv")
-    >>> treebank = treebank_of(trees, lowercase=False, num_classes=10)
+    >>> treebank = make_treebank(trees, lowercase=False, num_classes=10)
     """
     return read_files(path, FORMAT, strict, verbose)
 

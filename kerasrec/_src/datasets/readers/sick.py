@@ -23,7 +23,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kerasrec._src.datasets.expected import index_of
 from kerasrec._src.datasets.readers.problems import (
     MalformedFileError,
     add_problem,
@@ -33,6 +32,7 @@ from kerasrec._src.datasets.readers.problems import (
 )
 from kerasrec._src.datasets.readers.reading import Bar, expect_files
 from kerasrec._src.datasets.trees.dependency import DependencyTree, problem_of_heads
+from kerasrec._src.datasets.validation import index_of
 from kerasrec._src.short_repr import short_repr
 
 SENTENCES = ("a", "b")

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kerasrec._src.datasets.expected import expect_word
 from kerasrec._src.datasets.readers.npz import read_arrays
 from kerasrec._src.datasets.readers.problems import (
     DECIMAL,
@@ -23,6 +22,7 @@ from kerasrec._src.datasets.readers.problems import (
     report,
     text_of,
 )
+from kerasrec._src.datasets.validation import expect_word
 from kerasrec._src.short_repr import short_repr
 
 # In bytes: room for a vector of 50,000 numbers.

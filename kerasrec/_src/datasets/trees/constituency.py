@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from nltk import Tree
 
-from kerasrec._src.datasets.expected import expect, expect_word
+from kerasrec._src.datasets.validation import expect, expect_word
 
 
 def preorder(tree: Tree) -> Iterator[tuple[Tree, int, int]]:

@@ -7,8 +7,8 @@ from typing import Any
 
 from nltk import Tree
 
-from kerasrec._src.datasets.expected import expect_word, index_of
 from kerasrec._src.datasets.trees.constituency import preorder
+from kerasrec._src.datasets.validation import expect_word, index_of
 from kerasrec._src.short_repr import short_repr
 
 OPTIONAL_COLUMNS = ("upos", "relations", "lemmas", "xpos", "feats", "deps", "misc")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from kerasrec.datasets import few_shapes, load_treebank, tree_pair_batches
+from kerasrec.datasets import load_treebank, pad_to_power_of_two, tree_pair_batches
 from tests.datasets.batch.test_tree_batches import SIZES, encoded, tree_batches
 
 
@@ -12,8 +12,8 @@ from tests.datasets.batch.test_tree_batches import SIZES, encoded, tree_batches
 @pytest.mark.parametrize("sizes", [SIZES, [1], [8, 7], [9]])
 def test_batches_are_the_same_but_for_padding(sizes):
     batches = tree_batches(encoded(sizes), 2)
-    assert few_shapes(batches).cardinality() == batches.cardinality()
-    for before, after in zip(batches, few_shapes(batches), strict=True):
+    assert pad_to_power_of_two(batches).cardinality() == batches.cardinality()
+    for before, after in zip(batches, pad_to_power_of_two(batches), strict=True):
         (tokens, children), labels = before
         nodes = tokens.shape[1]
         padded = 1
@@ -32,7 +32,7 @@ def test_both_trees_of_a_pair_are_padded_and_their_labels_are_not():
     left, right = encoded([3, 5]), encoded([9, 1])
     scores = np.array([[0.25, 0.75, 0.0], [1.0, 0.0, 0.0]], np.float32)
     batches = tree_pair_batches(left, right, scores, 2)
-    ((before, _),), ((after, labels),) = batches, few_shapes(batches)
+    ((before, _),), ((after, labels),) = batches, pad_to_power_of_two(batches)
     assert [of.shape[1] for of in after] == [16, 16, 32, 32]
     np.testing.assert_array_equal(labels, scores)
     for old, new, padding in zip(before, after, (0, -1, 0, -1), strict=True):
@@ -45,7 +45,7 @@ def test_a_treebank_has_few_shapes():
     batches = load_treebank().batches("train", 25, bucket_by_size=True, drop_remainder=True)
     before, after = (
         {tuple(inputs[1].shape) for inputs, _ in dataset}
-        for dataset in (batches, few_shapes(batches))
+        for dataset in (batches, pad_to_power_of_two(batches))
     )
     assert len(after) <= 6
     assert len(after) < len(before)
@@ -59,7 +59,7 @@ def test_weights_and_several_labels():
         return inputs, nested, {"nodes": weights, "roots": weights[:, 0]}
 
     batches = tree_batches(encoded([3, 5]), 2).map(with_more)
-    ((_, labels, weights),) = few_shapes(batches)
+    ((_, labels, weights),) = pad_to_power_of_two(batches)
     assert {name: of.shape for name, of in labels.items()} == {
         "nodes": (2, 16),
         "numbers": (2, 16),
@@ -75,9 +75,9 @@ def test_weights_and_several_labels():
 
 def test_inputs_alone_and_a_smallest_number_of_nodes():
     batches = tree_batches(encoded([1, 5]), 1).map(lambda inputs, labels: (inputs,))
-    found = [inputs[1].shape[1] for (inputs,) in few_shapes(batches)]
+    found = [inputs[1].shape[1] for (inputs,) in pad_to_power_of_two(batches)]
     assert sorted(found) == [4, 16]
-    found = [inputs[1].shape[1] for (inputs,) in few_shapes(batches, min_nodes=5)]
+    found = [inputs[1].shape[1] for (inputs,) in pad_to_power_of_two(batches, min_nodes=5)]
     assert sorted(found) == [8, 16]
 
 
@@ -91,4 +91,4 @@ def test_inputs_alone_and_a_smallest_number_of_nodes():
 )
 def test_what_is_no_batch_of_padded_trees_is_an_error(wrong, message):
     with pytest.raises(ValueError, match=message):
-        few_shapes(wrong(tree_batches(encoded([3, 5]), 2)))
+        pad_to_power_of_two(wrong(tree_batches(encoded([3, 5]), 2)))

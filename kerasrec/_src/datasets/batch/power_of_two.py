@@ -1,4 +1,4 @@
-"""Batches of few shapes, for compilers that compile again for each shape."""
+"""Batches padded to a power of two of tree nodes, since XLA compiles again for each shape."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import tensorflow as tf
 from kerasrec._src.autograph import not_converted
 
 
-def few_shapes(batches: tf.data.Dataset, min_nodes: int = 1) -> tf.data.Dataset:
+def pad_to_power_of_two(batches: tf.data.Dataset, min_nodes: int = 1) -> tf.data.Dataset:
     """Pads batches of trees to the next power of two of tree nodes.
 
     XLA compiles a model for each shape of its inputs, which takes seconds. Use this function with
@@ -34,7 +34,7 @@ def few_shapes(batches: tf.data.Dataset, min_nodes: int = 1) -> tf.data.Dataset:
 
     >>> batches = treebank.batches("train", 25, bucket_by_size=True, drop_remainder=True)
     >>> model.compile("adagrad", kerasrec.training.TreeCrossentropy(), jit_compile=True)
-    >>> model.fit(kerasrec.datasets.few_shapes(batches))
+    >>> model.fit(kerasrec.datasets.pad_to_power_of_two(batches))
     """
     _check(batches)
 
@@ -57,20 +57,20 @@ def _check(batches: Any) -> None:
     """Raises ValueError unless batches are padded and begin with the inputs of a tree layer."""
     if not isinstance(batches, tf.data.Dataset):
         raise ValueError(
-            "few_shapes expects a tf.data.Dataset of batches, such as treebank.batches(...) or "
-            f"tree_batches(...). Received: {type(batches).__name__}."
+            "pad_to_power_of_two expects a tf.data.Dataset of batches, such as "
+            f"treebank.batches(...) or tree_batches(...). Received: {type(batches).__name__}."
         )
     spec = batches.element_spec
     inputs = spec[0] if isinstance(spec, tuple) and spec else None
     if any(isinstance(tensor_spec, tf.RaggedTensorSpec) for tensor_spec in tf.nest.flatten(spec)):
         raise ValueError(
-            "few_shapes pads batches, and these are ragged. XLA needs static shapes: make the "
-            "batches without ragged=True."
+            "pad_to_power_of_two pads batches, and these are ragged. XLA needs static shapes: make "
+            "the batches without ragged=True."
         )
     if not isinstance(inputs, tuple) or len(inputs) < 2 or len(spec) > 3:
         raise ValueError(
-            "few_shapes expects batches of ((tokens, children), labels), of the same with weights, "
-            f"or of ((tokens, children),). Received batches of {spec}."
+            "pad_to_power_of_two expects batches of ((tokens, children), labels), of the same with "
+            f"weights, or of ((tokens, children),). Received batches of {spec}."
         )
 
 

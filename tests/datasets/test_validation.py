@@ -16,8 +16,8 @@ from kerasrec.datasets import (
     encode_dependencies,
     encode_left_right,
     encode_tree,
+    make_treebank,
     text_tree,
-    treebank_of,
 )
 
 TREE, SENTENCE = Tree(1, ["a"]), DependencyTree(["a"], [-1])
@@ -28,14 +28,14 @@ VECTORS = WordVectors(["a"], np.zeros([1, 2], np.float32))
 @pytest.mark.parametrize(
     ("call", "reason"),
     [
-        (lambda: treebank_of(["(1 a)"]), r"tree is '\(1 a\)' \(type str\); .* Tree.* read_tree"),
+        (lambda: make_treebank(["(1 a)"]), r"tree is '\(1 a\)' \(type str\); .* Tree.* read_tree"),
         (
-            lambda: treebank_of(text_tree("a b c d")),
+            lambda: make_treebank(text_tree("a b c d")),
             r"train is one nltk\.Tree; expected a list of trees\. Pass \[tree\]\.",
         ),
-        (lambda: treebank_of([TREE], test=text_tree("a b")), r"test is one nltk\.Tree"),
+        (lambda: make_treebank([TREE], test=text_tree("a b")), r"test is one nltk\.Tree"),
         (lambda: Vocabulary.from_trees(text_tree("a b")), r"trees is one nltk\.Tree"),
-        (lambda: treebank_of([(TREE, [1])]), r"\(type tuple\); expected the type Tree\."),
+        (lambda: make_treebank([(TREE, [1])]), r"\(type tuple\); expected the type Tree\."),
         (
             lambda: encode_tree(TREE, ["a"]),
             r"vocabulary is \['a'\] \(type list\); .* Vocabulary\(words\)",
