@@ -140,8 +140,10 @@ class MemoDrawer(Drawer):
         return super().selector(kind, scope)
 
     def loop(self, found: Type, size: int, scope: Scope) -> Any:
-        """An op instead: the state of a loop tells its calls apart, and may be of floats."""
-        return self.op(found, size, scope)
+        """A loop in programs that run by queues anyway; otherwise an op instead."""
+        return (
+            super().loop(found, size, scope) if self.results_decide else self.op(found, size, scope)
+        )
 
     def new_rows(self, scope: Scope, found: Type) -> Any:
         if self.chance(0.5):

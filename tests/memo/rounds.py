@@ -1,6 +1,6 @@
 """Programs in which results decide which calls are made, and the same in plain Python.
 
-Plain Python returns every call that it has made, by function and integers.
+Steps of loops do not count as calls.
 """
 
 from __future__ import annotations
@@ -172,14 +172,8 @@ def catalan_by_loop(n):
 
 def plain_catalan_by_loop():
     @cached
-    def loop(n, left, total):
-        if left >= n:
-            return total
-        return loop(n, left + 1, total + find(left) * find(n - 1 - left))
-
-    @cached
     def find(n):
-        return loop(n, 0, 0) if n else 1
+        return sum(find(left) * find(n - 1 - left) for left in range(n)) if n else 1
 
     return find
 
@@ -261,6 +255,55 @@ def plain_rows_of_result(x):
     return find
 
 
+@kerasrec.recursive(memo=True)
+def chart_by_loop(x, i, j):
+    """The weight of all binary trees over words i .. j - 1, as a loop over the places to split."""
+
+    def split():
+        def add(k, total):
+            return k + 1, total * 0.9 + chart_by_loop(x, i, k) * chart_by_loop(x, k, j)
+
+        zero = tf.zeros_like(i, tf.float64)
+        return kerasrec.while_loop(lambda k, _: k < j, add, (i + 1, zero))[1]
+
+    below = kerasrec.cond(j - i < 2, lambda: at(x, i % 4), split)
+    return tf.tanh(below) * at(x, j % 4)
+
+
+def plain_chart_by_loop(x):
+    @cached
+    def find(i, j):
+        found, total = x[i % 4], 0.0
+        for k in range(i + 1, j):
+            total = total * 0.9 + find(i, k) * find(k, j)
+        return np.tanh(total if j - i > 1 else found) * x[j % 4]
+
+    return find
+
+
+@kerasrec.recursive(memo=True)
+def grows_in_a_loop(x, n):
+    """A loop of vectors without a call, whose result decides which calls are made."""
+    first = (tf.zeros_like(n), tf.gather(x, [0, 1], axis=1))
+    _, grown = kerasrec.while_loop(lambda k, _: k < n % 3, lambda k, y: (k + 1, y * 1.5), first)
+    left, right = tf.unstack(grown, axis=1)
+
+    def below():
+        step = kerasrec.cond(left > right, lambda: 1, lambda: 2)
+        return grows_in_a_loop(x, n - step) * left + grows_in_a_loop(x, n - 2)
+
+    return kerasrec.cond(n < 1, lambda: right, below)
+
+
+def plain_grows_in_a_loop(x):
+    @cached
+    def find(n):
+        left, right = x[:2] * 1.5 ** (n % 3)
+        return find(n - (1 if left > right else 2)) * left + find(n - 2) if n > 0 else right
+
+    return find
+
+
 _X = _RANDOM.uniform(0.3, 1.2, [3, 4])
 _N = np.int32([9, 2, 12])
 ROUNDS = [
@@ -274,4 +317,6 @@ ROUNDS = [
     Rounds(weight, plain_weight, (_X, _N)),
     Rounds(float_decides, plain_float_decides, (_X, _N)),
     Rounds(rows_of_result, plain_rows_of_result, (_X, _N)),
+    Rounds(chart_by_loop, plain_chart_by_loop, (_X, np.int32([0, 1, 2]), np.int32([6, 2, 8]))),
+    Rounds(grows_in_a_loop, plain_grows_in_a_loop, (_X, np.int32([7, 0, 6]))),
 ]

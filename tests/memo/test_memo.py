@@ -492,16 +492,6 @@ def test_a_keras_model_with_batches_of_different_lengths():
     np.testing.assert_allclose(found, [expected] * 2, rtol=1e-5)
 
 
-def test_loops_of_floats_are_refused():
-    @kerasrec.recursive(memo=True)
-    def f(x, n):
-        _, y = kerasrec.while_loop(lambda i, _: i < 2, lambda i, y: (i + 1, 2.0 * y), (n, x))
-        return kerasrec.cond(n < 1, lambda: y, lambda: f(x, n - 1) + y)
-
-    with pytest.raises(kerasrec.TraceError, match=r"kerasrec.while_loop.* changes .*tf.while_loop"):
-        f(1.0, 3)
-
-
 @pytest.mark.parametrize(
     "draw",
     [

@@ -10,12 +10,12 @@ import kerasrec
 from kerasrec._src.graph.interpreter import interpret
 from tests.memo.cases import at
 from tests.memo.helpers import differences, gradients, with_options
-from tests.memo.rounds import ROUNDS, hofstadter_g, hofstadter_q, plain_hofstadter_q, weight
+from tests.memo.rounds import ROUNDS, hofstadter_g, hofstadter_q, plain_hofstadter_q
 
 
 def each(cases, *quick, many=()):
     """Parametrizes a test with cases; those that are not named are slow."""
-    marks = {**dict.fromkeys(many, pytest.mark.many), **dict.fromkeys(quick, ())}
+    marks = dict.fromkeys(many, pytest.mark.many) | dict.fromkeys(quick, ())
     return pytest.mark.parametrize(
         "case",
         [
@@ -32,16 +32,17 @@ def _weights(values):
     return np.random.default_rng(1).normal(size=values.shape)
 
 
-@each(ROUNDS, "tak", many=["catalan_by_loop", "mccarthy"])
+@each(ROUNDS, "tak", many=["chart_by_loop", "mccarthy"])
 def test_values_and_calls(case):
     expected, calls = case.expected(case.arguments)
     np.testing.assert_allclose(case.function(*case.arguments), expected, rtol=1e-9)
-    assert case.function.run_trace(*case.arguments).num_calls == calls
+    made = case.function.run_trace(*case.arguments).calls
+    assert sum(count for name, count in made.items() if name != "loop") == calls
     alike = tuple(np.repeat(array[:1], 2, axis=0) for array in case.arguments)
     np.testing.assert_allclose(case.function(*alike), np.repeat(expected[:1], 2), rtol=1e-9)
 
 
-@each(_OF_FLOATS, "weight", many=["float_decides"])
+@each(_OF_FLOATS, "weight", many=["chart_by_loop"])
 def test_gradients(case):
     expected = case.expected(case.arguments)[0]
     (found,) = gradients(case.function, case.arguments, _weights(expected))
@@ -74,21 +75,21 @@ def test_options(case, options):
     np.testing.assert_allclose(found, usual, atol=1e-9)
 
 
-@pytest.mark.many
-def test_second_derivative():
+@each([case for case in _OF_FLOATS if case.name in ("weight", "chart_by_loop")], many=["weight"])
+def test_second_derivative(case):
     """The Hessian in a direction, against differences of gradients."""
-    (case,) = [case for case in ROUNDS if case.function is weight]
-    x, n = map(tf.constant, case.arguments)
+    x, *rest = map(tf.constant, case.arguments)
     direction = tf.constant(np.random.default_rng(2).normal(size=x.shape))
     with tf.GradientTape() as outer:
         outer.watch(x)
         with tf.GradientTape() as inner:
             inner.watch(x)
-            total = tf.reduce_sum(weight(x, n))
+            total = tf.reduce_sum(case.function(x, *rest))
         slope = tf.reduce_sum(inner.gradient(total, x) * direction)
     found = outer.gradient(slope, x)
     (up,), (down,) = (
-        gradients(weight, (x + sign * 1e-5 * direction, n), np.ones(3)) for sign in (1, -1)
+        gradients(case.function, (x + sign * 1e-5 * direction, *rest), np.ones(3))
+        for sign in (1, -1)
     )
     np.testing.assert_allclose(found, (up - down) / 2e-5, atol=1e-6)
 
@@ -197,6 +198,6 @@ def test_in_half_precision():
 
 def test_what_cannot_be_compiled_says_so():
     function = with_options(hofstadter_g, engine="compiled")
-    with pytest.raises(kerasrec.TraceError, match="results decide which calls there are"):
+    with pytest.raises(kerasrec.TraceError, match="its calls are known only as it runs"):
         function(3)
     assert "by queues, since memo=True" in str(hofstadter_g.execution_plan(3))

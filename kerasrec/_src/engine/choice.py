@@ -20,7 +20,7 @@ from kerasrec._src.graph.graph import TaggedGraph, order_of
 from kerasrec._src.ops.table import Is, has
 from kerasrec._src.scalar.scalar_run import gradient_obstacles, obstacles
 from kerasrec._src.schedule.schedule import Schedule
-from kerasrec._src.schedule.stages import rounds_of
+from kerasrec._src.schedule.stages import needs_queues
 
 # TensorFlow divides even a small product among threads, and waits for all of them. On two cores,
 # a TreeLSTM of 150 units trains faster with one thread for each op, and one of 300 units slower:
@@ -102,9 +102,10 @@ def choose(program: Program) -> ExecutionPlan:
                 "engine='scalar' runs every call, and with memo=True equal calls are one. Use "
                 "engine='waves' or 'compiled', or leave the choice to engine='auto'."
             )
-        order = "level by level" if program.schedule.is_by_level else "by queues"
+        in_queues = program.schedule.in_queues
+        order = "by queues" if in_queues else "level by level"
         reason = f"{order}, since memo=True makes equal calls one call"
-        if not graph.may_share_calls:
+        if not (in_queues or graph.may_share_calls):
             reason = "wave by wave: each call makes at most one call, so no calls can be equal"
         return in_waves("; ".join(filter(None, [reason, at_most])))
     if options.instances:
@@ -200,8 +201,7 @@ def _advice(program: Program) -> str:
     if host.has_gpu():
         faster = "on a GPU, engine='compiled' is faster once XLA has compiled it"
         return "" if _obstacles_of_compiled(program) else faster
-    has_rounds = any(len(rounds) > 1 for rounds in rounds_of(graph).values())
-    if has_rounds and not _obstacles_of_compiled(program):
+    if needs_queues(graph) and not _obstacles_of_compiled(program):
         return "for few tokens at once, engine='compiled' is faster once XLA has compiled it"
     is_chosen = tf.config.threading.get_intra_op_parallelism_threads() or _THREADS in os.environ
     if is_chosen or (os.cpu_count() or 1) == 1 or not 0 < _largest_weight(graph) <= _SMALL:

@@ -14,7 +14,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from kerasrec._src.graph.carried import Entry, Tag
+from kerasrec._src.graph.carried import Tag
 from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.graph.nodes import Call, Entrance, Result
 from kerasrec._src.graph.values import Node, Value
@@ -41,6 +41,7 @@ class EqualCalls:
                 for node, entrance in zip(linkage.calls, sweep.parameters, strict=False):
                     if node is not None and entrance is not None:
                         self._goals[node] = (index, entrance, len(linkage.calls))
+        self._never_equal = {name for name, body in graph.bodies.items() if not body.may_repeat}
         self._parameters = {name: body.parameters for name, body in graph.bodies.items()}
         self._arguments: dict[Tag, dict[Call, Any]] = defaultdict(dict)
         self._keys: dict[Tag, str] = {}
@@ -52,6 +53,9 @@ class EqualCalls:
 
     def passed(self, node: Call, tag: Tag, data: Any) -> SentTokens:
         """Yields the tokens to send when a CALL passes a value into the call with this tag."""
+        if node.callee in self._never_equal:
+            yield node.output(), tag, data
+            return
         sweep, entrance, count = self._goals[node]
         if sweep:
             held = self._held[self._runs_as[tag]]
@@ -74,7 +78,9 @@ class EqualCalls:
     def returned(self, node: Result, tag: Tag, data: Any) -> SentTokens:
         """Yields the tokens that equal calls return when this call returns."""
         self._results[tag].append((node.output(), data))
-        yield from ((node.output(), other, data) for other in self._equal[tag] if other != tag)
+        yield from (
+            (node.output(), other, data) for other in self._equal.get(tag, ()) if other != tag
+        )
 
     def released(self) -> tuple[Tag, dict[Entrance, Any]] | None:
         """Returns the tag and the cotangents of a call whose callers have all run, or None.
@@ -123,7 +129,7 @@ class EqualCalls:
         calls: dict[Tag, list[Tag]] = {tag: [] for tag in self._equal}
         for tag, first in self._runs_as.items():
             caller = tag[1:]
-            while caller and isinstance(caller[0], Entry):
+            while caller and caller not in calls:  # Entries of rows, and steps of loops.
                 caller = caller[1:]
             if caller:
                 calls[caller].append(first)

@@ -253,6 +253,15 @@ class Body:
         return present(self.sweeps[0].outputs)
 
     @property
+    def may_repeat(self) -> bool:
+        """Whether calls of it may be equal, with `memo`.
+
+        The calls of a loop that changes a float or a vector belong to the call that begins it.
+        """
+        types = [node.types[0] for node in self.parameters if not node.is_carried]
+        return all(kind.shape == () and not kind.is_differentiable for kind in types)
+
+    @property
     def collects(self) -> list[Collect]:
         """COLLECT nodes."""
         return [node for node in self.sweeps[0].sinks if isinstance(node, Collect)]

@@ -259,10 +259,10 @@ def one_call(graph: TaggedGraph, arguments: Mapping[str, Tensors]) -> tf.Tensor:
 
 
 def texts_of_calls(name: str, parameters: Sequence[Entrance], arguments: Tensors) -> tf.Tensor:
-    """Returns calls of a body as users write them, string `[calls]`."""
+    """Returns calls of a body as users write them, without vectors, string `[calls]`."""
     parts: list[tf.Tensor | str] = []
     for node, tensor in zip(parameters, arguments, strict=True):
-        if not node.is_carried:
+        if not node.is_carried and tensor.shape.rank == 1:
             text = tensor if tensor.dtype == tf.string else tf.strings.as_string(tensor)
             parts += [", " if parts else "", f"{node.name}=", text]
     texts = tf.strings.join([f"{name}(", *parts, ")"])

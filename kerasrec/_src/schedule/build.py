@@ -19,7 +19,7 @@ from kerasrec._src.schedule.loads_and_saves import with_loads_and_saves
 from kerasrec._src.schedule.places import BodyPlaces, in_queues
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import AllTokens, Direction, Loop, Section, Segment
-from kerasrec._src.schedule.stages import Rounds, Stage, find_stages, rounds_of
+from kerasrec._src.schedule.stages import Rounds, Stage, find_stages, needs_queues, rounds_of
 from kerasrec._src.schedule.translate import instructions_of, regions_of
 from kerasrec._src.trace.functions import random_op
 
@@ -32,7 +32,7 @@ def build(graph: TaggedGraph, by_queues: bool = False) -> Schedule:
         by_queues: Whether a program of one round also runs by queues, as those of several do.
     """
     rounds = rounds_of(graph)
-    if by_queues or any(len(own_rounds) > 1 for own_rounds in rounds.values()):
+    if by_queues or needs_queues(graph):
         schedule = _in_queues(graph, in_blocks=False)
     elif any(rounds.values()):
         schedule = hoisted(Schedule(graph, tuple(_with_calls(graph, rounds))))

@@ -37,6 +37,16 @@ def rounds_of(graph: TaggedGraph) -> dict[str, Rounds]:
     return rounds
 
 
+def needs_queues(graph: TaggedGraph) -> bool:
+    """Whether calls are known only as the program runs.
+
+    Some depend on what others return; or with `memo`, some belong to a loop and are never equal.
+    """
+    if graph.memo and not all(body.may_repeat for body in graph.bodies.values()):
+        return True
+    return any(len(rounds) > 1 for rounds in rounds_of(graph).values())
+
+
 def find_stages(
     stages: dict[Node, Stage],
     body: Body,

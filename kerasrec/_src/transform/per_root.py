@@ -1,11 +1,12 @@
 """With `memo=True`: arguments that are keys of calls, and arguments that all calls share.
 
 Calls of one root token are one call if their integers, bools and strings are equal; these arguments
-are their keys. Any other argument, such as a float or a vector, must come unchanged from the root.
-So it is not passed to the calls. Instead, it becomes a table with a row for each root token. All
-tokens share the table, and each token carries the number of its root. If a body takes an entry out
-of its row by `tf.gather(x, i, batch_dims=1)`, the entry is read from the table directly, and the
-row is not copied for each token.
+are their keys. Any other argument, such as a float or a vector, must come unchanged from the root,
+except in loops: a loop that changes one belongs to the call that begins it. So the argument is not
+passed to the calls. Instead, it becomes a table with a row for each root token. All tokens share
+the table, and each token carries the number of its root. If a body takes an entry out of its row by
+`tf.gather(x, i, batch_dims=1)`, the entry is read from the table directly, and the row is not
+copied for each token.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from kerasrec._src.graph.types import Kind, Type
 from kerasrec._src.graph.values import Node, Region, Source, Value
 from kerasrec._src.graph.writer import GraphWriter
 from kerasrec._src.ops.table import Is, has
+from kerasrec._src.trace.signature import check_shapes
 from kerasrec._src.trace.source import at
 from kerasrec._src.transform.primitives import PrimitiveWriter
 
@@ -43,7 +45,8 @@ def per_root_of(graphs: FunctionGraphs) -> PerRoot:
     """Returns the arguments, other than keys, that are the same for all calls of a root token.
 
     Raises:
-        TraceError: If an argument is neither a key nor the same for all calls.
+        TraceError: If an argument of a function is neither a key nor the same for all calls.
+        SignatureError: If that of a loop has an open shape.
     """
     places = {node: place for node, place in graphs.places.items() if not _tells_apart(node)}
     varies: dict[Parameter, Source | None] = {}
@@ -64,9 +67,11 @@ def per_root_of(graphs: FunctionGraphs) -> PerRoot:
                         varies.setdefault(node, call.source)
     for function in graphs:
         for node in function.parameters:
-            if node in varies:
+            if node in varies and function.is_loop:
+                check_shapes(function.name, [node.name], node.types)
+            elif node in varies:
                 raise _not_the_same(graphs.entry, function, node, varies[node])
-    return places
+    return {node: place for node, place in places.items() if place != _VARIES}
 
 
 def _tells_apart(node: Parameter) -> bool:
@@ -88,21 +93,12 @@ def _parameter_of(value: Value) -> Parameter | None:
 def _not_the_same(
     entry: str, function: FunctionGraph, node: Parameter, source: Source | None
 ) -> TraceError:
-    where = at(source)
-    what = f"{node.name!r} ({node.types[0]})"
-    if function.is_loop:
-        return TraceError(
-            f"A kerasrec.while_loop{where} changes {what}, and {entry} has memo=True, where a loop "
-            "counts as a function that calls itself: only integers, bools and strings may change "
-            "from turn to turn. Use tf.while_loop if the loop calls no recursive function; or "
-            "leave out memo=True."
-        )
     return TraceError(
-        f"{function.name} is called with another {what}{where} than it was given, and {entry} has "
-        "memo=True, which holds for all functions that it calls. There calls are told apart by "
-        "integers, bools and strings, one for each token; floats and vectors must be passed on "
-        "unchanged. Pass the whole tensor, and read what a call needs by an integer, as in "
-        "tf.gather(x, i, batch_dims=1); or leave out memo=True."
+        f"{function.name} is called with another {node.name!r} ({node.types[0]}){at(source)} than "
+        f"it was given, and {entry} has memo=True, which holds for all functions that it calls. "
+        "There calls are told apart by integers, bools and strings, one for each token; floats and "
+        "vectors must be passed on unchanged. Pass the whole tensor, and read what a call needs by "
+        "an integer, as in tf.gather(x, i, batch_dims=1); or leave out memo=True."
     )
 
 

@@ -3,7 +3,8 @@
 There, what calls return decides which calls are made, so the calls are not known before the run
 (see `memo/calls.py`). Instead, a call looks its key up when it is made. If an equal call has been
 made before, it makes no frame. It waits until that call has returned, which may be at once. So a
-frame may have several callers, and cotangents from all of them are added up.
+frame may have several callers, and cotangents from all of them are added up. A loop that changes
+floats belongs to the call that begins it, so its calls are not looked up.
 
 Calls that wait are in a list for each body that is called, with their callers and call sites. If
 nothing is ready, and calls still wait, then a call waits for itself.
@@ -74,9 +75,13 @@ class MemoStep(LiveStep):
     ) -> None:
         """Looks calls up, and appends frames for those that are new."""
         arguments = self.block.arguments(sends)
-        keys = self.table.keys(callee, arguments)
-        numbers, is_new = self.table.number(keys, self.counts[callee])
         sizes = [tf.size(own["depth"]) for own in frames]
+        if self.graph.bodies[callee].may_repeat:
+            keys = self.table.keys(callee, arguments)
+            numbers, is_new = self.table.number(keys, self.counts[callee])
+        else:
+            numbers = self.counts[callee] + tf.range(tf.add_n(sizes))
+            is_new = tf.ones_like(numbers, tf.bool)
         for send, called in zip(sends, tf.split(numbers, sizes), strict=True):
             rows = tf.reshape(called, [-1, len(send.sites)])
             self.block.write_own(self.layout.link(send.sites), rows, send.region)

@@ -20,7 +20,7 @@ from kerasrec._src.graph.values import Node, Value
 from kerasrec._src.ops.table import DTYPES, Is, Xla, has, op_named
 from kerasrec._src.ops.views import gathers_rows, static_value
 from kerasrec._src.schedule.instructions import Fire
-from kerasrec._src.schedule.stages import rounds_of
+from kerasrec._src.schedule.stages import needs_queues
 
 _DTYPES = DTYPES | {tf.float16, tf.bfloat16}
 
@@ -35,8 +35,8 @@ def obstacles(graph: TaggedGraph) -> list[str]:
     ]
     if graph.memo and any(map(has_entries, bodies)):
         found.insert(0, "it has memo=True, and computes on the entries of rows")
-    if graph.memo and any(len(rounds) > 1 for rounds in rounds_of(graph).values()):
-        found.insert(0, "it has memo=True, and results decide which calls there are")
+    if graph.memo and needs_queues(graph):
+        found.insert(0, "it has memo=True, and its calls are known only as it runs")
     return found
 
 
