@@ -55,7 +55,7 @@ def test_layers_say_what_they_are_called_with_and_what_they_return(layer):
     doc = inspect.getdoc(layer)
     assert sections(doc) >= {"Args", "Call arguments", "Output shape", "Example"}
     called = set(re.findall(r"^    (\w+): ", section(doc, "Call arguments"), re.MULTILINE))
-    accepted = set(inspect.signature(layer.call).parameters) - {"self", "mask"}
+    accepted = set(inspect.signature(layer.call).parameters) - {"self", "mask"} | called & {"mask"}
     optional = {"training"}
     if layer is layers.RecursiveCell:  # A subclass may take them.
         optional |= {"edges"}

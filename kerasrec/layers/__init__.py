@@ -5,6 +5,7 @@ from kerasrec._src.layers.child_sum import ChildSumTreeLSTM, ChildSumTreeLSTMCel
 from kerasrec._src.layers.choices import Choice, Choices
 from kerasrec._src.layers.growth import GrownTrees
 from kerasrec._src.layers.ordered import OrderedTreeRNN, OrderedTreeRNNCell
+from kerasrec._src.layers.pooling import AttentionPooling
 from kerasrec._src.layers.recursive import Recursive
 from kerasrec._src.layers.rntn import RNTN, RNTNCell
 from kerasrec._src.layers.schema_encoder import SchemaEncoder
@@ -25,6 +26,7 @@ from kerasrec._src.layers.wrappers import Bidirectional, NodeWise
 __all__ = [
     "HMM",
     "RNTN",
+    "AttentionPooling",
     "Bidirectional",
     "BracketedText",
     "ChildSumTreeLSTM",

@@ -66,6 +66,7 @@ MADE = {
         lambda: decoder(follows=[[0, 1], [0, 1], [0, 1]], growth=keras.layers.Dense(2)),
         (TOKENS, CHILDREN),
     ),
+    "AttentionPooling": (lambda: layers.AttentionPooling(3), (FEATURES,)),
     "NodeWise": (lambda: layers.NodeWise(keras.layers.Dense(2)), (FEATURES,)),
     "BracketedText": (lambda: layers.BracketedText(vocabulary=["a", "film"]), (TEXT,)),
     "TextTree": (lambda: layers.TextTree("left", vocabulary=["a", "film"]), (TEXT,)),
