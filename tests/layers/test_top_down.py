@@ -112,6 +112,32 @@ def test_values(reads, layers):
 
 
 @pytest.mark.many
+def test_the_root_may_read_its_input_too(layers):
+    """It is then a child in slot 0, so that this is as if its states were computed before."""
+    layer, x, children = some(2, reads="all", return_state=True)
+    other, _, _ = layers("node")
+    weights = layer.get_weights()
+    other.set_weights(weights)
+    x = tf.constant(x)
+
+    def run(of_root):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            found = of_root()
+            loss = tf.add_n([tf.reduce_sum(tf.sin(one)) for one in found])
+        return [*found, tape.gradient(loss, x)]
+
+    found = run(lambda: layer(x, children, initial_state=states()))
+    root = functools.partial(lstm, 0, weights=weights, sigmoid=tf.sigmoid, tanh=tf.tanh)
+    wanted = run(lambda: other(x, children, initial_state=root(x[:, 0], states())))
+    for mine, theirs in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-10, atol=1e-12)
+    assert np.abs(found[-1][:, 0]).max() > 1e-3
+    layer.return_sequences = False
+    np.testing.assert_array_equal(layer(x, children, initial_state=states())[0], found[1])
+
+
+@pytest.mark.many
 def test_states_of_the_roots_by_position(layers):
     layer, x, children = layers("node")
     begin = states()
@@ -285,7 +311,7 @@ def test_a_cell_of_ones_own():
 
 @pytest.mark.many
 def test_bad_use(layers):
-    with pytest.raises(ValueError, match=r"`reads` must be \"parent\" or \"node\", received 'me'"):
+    with pytest.raises(ValueError, match=r'`reads` must be "parent", "node" or "all"'):
         TopDownTreeLSTM(3, reads="me")
     with pytest.raises(ValueError, match="TreeLSTMCell goes up trees"):
         TopDown(TreeLSTM(3).cell)

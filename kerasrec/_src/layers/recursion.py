@@ -101,6 +101,8 @@ class Recursion:
     ) -> tuple[list[tf.Tensor], Any, tf.Tensor]:
         """Returns the roots' results, the outputs of all nodes, and which nodes are not padding.
 
+        The results of roots from which states go down are these states.
+
         Args:
             batch: The tensors of a batch, those of them that there are:
                 `x`: The inputs, `[batch, nodes, features]`, or words, int `[batch, nodes]`; ragged
@@ -218,10 +220,11 @@ class Recursion:
         options = dict(self._options)
         if options["engine"] == "compiled" and not use.training:
             options["recompute"] = True
-        drop, states = batch.get("drop"), batch.get("initial_states")
+        drop, states = batch.get("drop"), self._states_of_roots(use, batch, inputs, trees)
         visit = self._visitor(self._cell, inputs, trees, drop, table_size, use.training, options)
         arguments = [trees.roots] if states is None else [trees.roots, states]
         results, tables = visit.with_tables(*arguments)
+        results = results if states is None else states
         if in_xla():
             has_failed = ~(trees.are_right & same_sizes(x, children))
             results, tables = tf.nest.map_structure(
@@ -246,6 +249,18 @@ class Recursion:
                 else tf.reshape(sequence, [*tf.unstack(tf.shape(x)[:2]), size])
             )
         return results, sequence, trees.is_node
+
+    def _states_of_roots(
+        self, use: _Use, batch: dict[str, Any], inputs: NodeInputs, trees: NodeTables
+    ) -> list[tf.Tensor] | None:
+        """The states with which the recursion goes down; None if it goes up."""
+        states, cell = batch.get("initial_states"), self._cell
+        if states is None or cell.reads != "all":
+            return states
+        own, options = inputs.of(trees.roots), {}
+        if trees.edges is not None:  # None leads to a root.
+            options["edges"] = tf.zeros([tf.size(trees.roots), trees.edges.shape[-1]], own.dtype)
+        return call_cell(cell, cell.call, own, states, 0, training=use.training, **options)
 
     def _words_to_check(self, x: Any) -> tuple[Any, WordRules | None]:
         """The words and whether each is allowed; None for both if `x` contains no words.

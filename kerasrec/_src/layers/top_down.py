@@ -35,7 +35,9 @@ class TopDownCell(RecursiveCell):
             number.
         reads: What a node's state is made from. `"parent"`: the inputs of its ancestors alone, so
             that the node itself can be predicted from its state. `"node"`: its own inputs, too,
-            except at the root, whose states are given.
+            except at the root, whose states are given: its inputs are not read. `"all"`: the
+            same, and the root is computed from its inputs and the given states as a child in slot 0
+            is from its parent's.
         shares_weights: Whether all slots share the weights; then `call` gets slot 0 for all of
             them.
         dropout: The fraction of the input features to drop in training, separately for each tree
@@ -75,7 +77,7 @@ class TopDownCell(RecursiveCell):
         self,
         *,
         arity: int | None = None,
-        reads: Literal["parent", "node"] = "parent",
+        reads: Literal["parent", "node", "all"] = "parent",
         shares_weights: bool = False,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
@@ -91,8 +93,8 @@ class TopDownCell(RecursiveCell):
             seed=seed,
             **kwargs,
         )
-        if reads not in ("parent", "node"):
-            raise ValueError(f'`reads` must be "parent" or "node", received {reads!r}.')
+        if reads not in ("parent", "node", "all"):
+            raise ValueError(f'`reads` must be "parent", "node" or "all", received {reads!r}.')
         self.reads = reads
         self.shares_weights = shares_weights
 
@@ -126,7 +128,8 @@ class TopDown(Recursive):
     Args:
         cell: A `TopDownCell`.
         return_sequences: Whether to return the outputs of all tree nodes, not only those of roots.
-        return_state: Whether to return the root's states, as given, in addition to the output.
+        return_state: Whether to return the root's states in addition to the output: those given,
+            unless the cell has `reads="all"`.
         recompute: Whether the backward pass computes the values inside cells again instead of
             keeping them. That takes less memory and more time; gradients are the same.
         engine: The way to run the recursion: "waves", which "auto" chooses, or "compiled", in loops
@@ -144,7 +147,8 @@ class TopDown(Recursive):
         children: The indices of each tree node's children, int `[batch, nodes, arity]`, where
             `arity` is the number of slots; -1 for none. Node 0 is the root, and padding comes last.
         initial_state: A list of the root's states, `[batch, units]` each; by default those of the
-            cell's `get_initial_state`, which are zeros.
+            cell's `get_initial_state`, which are zeros. With `reads="all"` the states that the root
+            is computed from.
         edges: Features of the edges to children, float `[batch, nodes, arity, features]`, for a
             cell that reads them, ragged if `children` are. See `Recursive`.
         training: Whether dropout is on, a bool.
@@ -152,7 +156,7 @@ class TopDown(Recursive):
     Output shape:
         The first state of all tree nodes, `[batch, nodes, units]`, zero and masked for padding.
         Without `return_sequences` that of the root, `[batch, units]`. With `return_state` a list:
-        this, then each state of the root, `[batch, units]`, as given.
+        this, then each state of the root, `[batch, units]`.
 
     Raises:
         tf.errors.InvalidArgumentError: As for `Recursive`, and for an `initial_state` of another
@@ -229,7 +233,7 @@ class TopDown(Recursive):
         states = self.initial_states(initial_state, num_trees(x))
         if in_symbolic_scope():
             return self._zeros(x, children)
-        _, sequence = self._run(x, children, training, edges, *states)
+        states, sequence = self._run(x, children, training, edges, *states)
         outputs = sequence if self.return_sequences else states[0]
         return [outputs, *states] if self.return_state else outputs
 

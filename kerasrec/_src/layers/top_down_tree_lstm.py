@@ -63,7 +63,8 @@ class TopDownTreeLSTMCell(LSTMCell, TopDownCell):
             `children` with which the layer is built.
         reads: What a node's state is made from. `"parent"`: the inputs of its ancestors alone, so
             that the node itself can be predicted from its state. `"node"`: its own inputs, too,
-            except at the root.
+            except at the root, whose inputs are not read. `"all"`: the root is computed from its
+            inputs, too, as a child in slot 0 of a node with the states `initial_state`.
         shares_weights: Whether all slots share one LSTM; then `arity` is not needed.
         dropout: The fraction of the input features to drop in training, separately for each tree
             node.
@@ -110,7 +111,7 @@ class TopDownTreeLSTMCell(LSTMCell, TopDownCell):
         recurrent_constraint: Constraint = None,
         bias_constraint: Constraint = None,
         arity: int | None = None,
-        reads: Literal["parent", "node"] = "parent",
+        reads: Literal["parent", "node", "all"] = "parent",
         shares_weights: bool = False,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
@@ -167,14 +168,16 @@ class TopDownTreeLSTM(CellLayer, TopDown):
             `children` with which the layer is built.
         reads: What a node's state is made from. `"parent"`: the inputs of its ancestors alone, so
             that the node itself can be predicted from its state. `"node"`: its own inputs, too,
-            except at the root.
+            except at the root, whose inputs are not read. `"all"`: the root is computed from its
+            inputs, too, as a child in slot 0 of a node with the states `initial_state`.
         shares_weights: Whether all slots share one LSTM; then `arity` is not needed.
         dropout: The fraction of the input features to drop in training, separately for each tree
             node.
         recurrent_dropout: The fraction of h to drop in training where a child reads it.
         seed: The seed of the dropout, an int.
         return_sequences: Whether to return the outputs of all tree nodes, not only those of roots.
-        return_state: Whether to return the root's h and c, as given, in addition to the output.
+        return_state: Whether to return the root's h and c in addition to the output: those given,
+            unless the layer has `reads="all"`.
         recompute: Whether the backward pass computes the values inside cells again instead of
             keeping them. That takes less memory and more time; gradients are the same.
         engine: The way to run the recursion: "waves", which "auto" chooses, or "compiled", in loops
@@ -197,7 +200,7 @@ class TopDownTreeLSTM(CellLayer, TopDown):
     Output shape:
         The h of all tree nodes, `[batch, nodes, units]`, zero and masked for padding. Without
         `return_sequences` the root's h, `[batch, units]`. With `return_state` a list: this, then
-        the root's h and c, `[batch, units]` each, as given.
+        the root's h and c, `[batch, units]` each.
 
     Example:
 
@@ -227,7 +230,7 @@ class TopDownTreeLSTM(CellLayer, TopDown):
         recurrent_constraint: Constraint = None,
         bias_constraint: Constraint = None,
         arity: int | None = None,
-        reads: Literal["parent", "node"] = "parent",
+        reads: Literal["parent", "node", "all"] = "parent",
         shares_weights: bool = False,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,

@@ -41,9 +41,9 @@ class Bidirectional(TreeLayer):
     Args:
         layer: A `Recursive` layer such as `TreeLSTM(150)`. A copy of it passes states up, with the
             same `embedding` and the same options, except for those that say what it returns.
-        downward_layer: A `TopDown` layer whose cell has `reads="node"` and whose first state has as
-            many units as that of `layer`; it is copied, too. By default a `TopDownTreeLSTM`, which
-            shares its weights among all children if `layer` does so.
+        downward_layer: A `TopDown` layer whose cell has `reads="node"`, or `"all"`, and whose first
+            state has as many units as that of `layer`; it is copied, too. By default a
+            `TopDownTreeLSTM`, which shares its weights among all children if `layer` does so.
         merge_mode: The way to combine the two outputs: `"concat"` (default), `"sum"`, `"ave"`,
             `"mul"`, or None for a list of both.
         **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
@@ -112,7 +112,7 @@ class Bidirectional(TreeLayer):
         self.downward_layer = _copy(downward_layer, return_state=False)
 
     def _check_layers(self, layer: Recursive, down: Any) -> None:
-        if not isinstance(down, TopDown) or down.cell.reads != "node":
+        if not isinstance(down, TopDown) or down.cell.reads == "parent":
             raise ValueError(
                 "`downward_layer` must be a kerasrec.layers.TopDown layer whose cell has "
                 'reads="node", such as TopDownTreeLSTM(units, reads="node"), so that a tree node '
