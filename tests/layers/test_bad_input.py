@@ -326,7 +326,7 @@ def test_layers_of_keras_around_a_tree_layer_say_why_not():
         (lambda layer, x, c: layer(children=c), TypeError, "`x` is missing. Call layer"),
         (lambda layer, x, c: layer(x.tolist(), c), ValueError, "`x` of tree_rnn has type list"),
         (lambda layer, x, c: layer(x, c.tolist()), ValueError, r"Pass np.array\(children\)"),
-        (lambda layer, x, c: layer((x, c, c)), ValueError, "has type tuple; .*tree_batches"),
+        (lambda layer, x, c: layer((x, c, c, c)), ValueError, "has type tuple; .*tree_batches"),
         (lambda layer, x, c: layer([nltk.Tree("1", ["a"])] * 3), ValueError, "tree_batches"),
     ],
 )
