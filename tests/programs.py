@@ -7,8 +7,10 @@ with Python's own `if`. The two share nothing but the variables and tensors they
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Literal
 
 import keras
@@ -35,6 +37,7 @@ class Program:
         plain_tables: for one token, the tables that it collects.
         is_deep: too deep for one token at a time.
         num_rounds: how often a body calls in a row, each time with what the last call returned.
+        reads_made: whether it reads values of data types that it has made.
     """
 
     name: str
@@ -47,6 +50,7 @@ class Program:
     plain_tables: Callable[..., dict] | None = None
     is_deep: bool = False
     num_rounds: int = 1
+    reads_made: bool = False
 
     @property
     def flat_inputs(self) -> list[np.ndarray]:
@@ -2075,6 +2079,591 @@ smooth(
     f64(0.4, 0.7, -0.3, 1.2),
     sources=(SCALE,),
     num_rounds=2,
+)
+
+
+# What a run makes, it reads again.
+
+
+class Numbers(kerasrec.DataType):
+    pass
+
+
+class Empty(Numbers):
+    pass
+
+
+class Link(Numbers):
+    head: np.float64
+    tail: Numbers
+
+
+@kerasrec.recursive
+def upto(n, x):
+    link = lambda: Link(tf.sin(tf.cast(n, x.dtype) * x), upto(n - 1, x * SCALE))  # noqa: E731
+    return kerasrec.cond(n < 1, lambda: Empty(), link)
+
+
+def plain_upto(n, x):
+    return [] if n < 1 else [tf.sin(tf.cast(n, x.dtype) * x), *plain_upto(n - 1, x * SCALE)]
+
+
+@kerasrec.recursive
+def weighed(numbers, place):
+    """A sum in which places count, so that the order does."""
+    link = lambda link: link.head * place + weighed(link.tail, place + 1.0)  # noqa: E731
+    return kerasrec.match(numbers, {Empty: lambda _: 0.0 * place, Link: link})
+
+
+def plain_weighed(numbers):
+    return sum(
+        (number * place for place, number in enumerate(numbers, start=1)), tf.zeros([], tf.float64)
+    )
+
+
+@kerasrec.recursive
+def joined(one, other):
+    link = lambda link: Link(link.head, joined(link.tail, other))  # noqa: E731
+    return kerasrec.match(one, {Empty: lambda _: other, Link: link})
+
+
+@kerasrec.recursive
+def reversed_naively(numbers):
+    def link(link):
+        return joined(reversed_naively(link.tail), Link(link.head, Empty()))
+
+    return kerasrec.match(numbers, {Empty: lambda empty: empty, Link: link})
+
+
+@kerasrec.recursive
+def parted(numbers, pivot):
+    """The numbers below a pivot, and the others."""
+
+    def link(link):
+        below, others = parted(link.tail, pivot)
+        return kerasrec.cond(
+            link.head < pivot,
+            lambda: (Link(link.head, below), others),
+            lambda: (below, Link(link.head, others)),
+        )
+
+    return kerasrec.match(numbers, {Empty: lambda empty: (empty, empty), Link: link})
+
+
+@kerasrec.recursive
+def quicksorted(numbers):
+    def link(link):
+        below, others = parted(link.tail, link.head)
+        return joined(quicksorted(below), Link(link.head, quicksorted(others)))
+
+    return kerasrec.match(numbers, {Empty: lambda empty: empty, Link: link})
+
+
+@kerasrec.recursive
+def inserted(number, numbers):
+    def link(link):
+        return kerasrec.cond(
+            number < link.head,
+            lambda: Link(number, Link(link.head, link.tail)),
+            lambda: Link(link.head, inserted(number, link.tail)),
+        )
+
+    return kerasrec.match(numbers, {Empty: lambda empty: Link(number, empty), Link: link})
+
+
+@kerasrec.recursive
+def insertion_sorted(numbers):
+    link = lambda link: inserted(link.head, insertion_sorted(link.tail))  # noqa: E731
+    return kerasrec.match(numbers, {Empty: lambda empty: empty, Link: link})
+
+
+@kerasrec.recursive
+def halves(numbers):
+    """Every second number, and the others."""
+
+    def link(link):
+        others, own = halves(link.tail)
+        return Link(link.head, own), others
+
+    return kerasrec.match(numbers, {Empty: lambda empty: (empty, empty), Link: link})
+
+
+@kerasrec.recursive
+def merged(one, other):
+    def both(left, right):
+        return kerasrec.cond(
+            left.head < right.head,
+            lambda: Link(left.head, merged(left.tail, right)),
+            lambda: Link(right.head, merged(left, right.tail)),
+        )
+
+    def link(left):
+        right = lambda right: both(left, right)  # noqa: E731
+        return kerasrec.match(other, {Empty: lambda _: left, Link: right})
+
+    return kerasrec.match(one, {Empty: lambda _: other, Link: link})
+
+
+@kerasrec.recursive
+def merge_sorted(numbers):
+    def link(first):
+        def more(_):
+            left, right = halves(first)
+            return merged(merge_sorted(left), merge_sorted(right))
+
+        return kerasrec.match(first.tail, {Empty: lambda _: first, Link: more})
+
+    return kerasrec.match(numbers, {Empty: lambda empty: empty, Link: link})
+
+
+class Search(kerasrec.DataType):
+    pass
+
+
+class Nowhere(Search):
+    pass
+
+
+class Fork(Search):
+    left: Search
+    number: np.float64
+    right: Search
+
+
+@kerasrec.recursive
+def put_in(number, tree):
+    def fork(fork):
+        return kerasrec.cond(
+            number < fork.number,
+            lambda: Fork(put_in(number, fork.left), fork.number, fork.right),
+            lambda: Fork(fork.left, fork.number, put_in(number, fork.right)),
+        )
+
+    return kerasrec.match(tree, {Nowhere: lambda tree: Fork(tree, number, tree), Fork: fork})
+
+
+@kerasrec.recursive
+def all_put_in(numbers, tree):
+    link = lambda link: all_put_in(link.tail, put_in(link.head, tree))  # noqa: E731
+    return kerasrec.match(numbers, {Empty: lambda _: tree, Link: link})
+
+
+@kerasrec.recursive
+def in_order(tree, after):
+    """The numbers of a tree, and others after them."""
+    fork = lambda fork: in_order(fork.left, Link(fork.number, in_order(fork.right, after)))  # noqa: E731
+    return kerasrec.match(tree, {Nowhere: lambda _: after, Fork: fork})
+
+
+@kerasrec.recursive
+def mapped(function, numbers):
+    link = lambda link: Link(function(link.head), mapped(function, link.tail))  # noqa: E731
+    return kerasrec.match(numbers, {Empty: lambda empty: empty, Link: link})
+
+
+@kerasrec.recursive
+def folded(function, numbers, start):
+    link = lambda link: function(link.head, folded(function, link.tail, start))  # noqa: E731
+    return kerasrec.match(numbers, {Empty: lambda _: start, Link: link})
+
+
+@kerasrec.recursive
+def sum_upto(n, x):
+    return weighed(upto(n, x), tf.ones_like(x))
+
+
+def of_list(change, plain_change, name):
+    """Adds a program that makes a list, changes it, and weighs the result."""
+
+    @kerasrec.recursive
+    def program(n, x):
+        return weighed(change(upto(n, x)), tf.ones_like(x))
+
+    smooth(
+        program,
+        lambda n, x: plain_weighed(plain_change(plain_upto(n, x))),
+        i32(5, 0, 3, 4),
+        f64(0.8, 0.3, -0.6, 1.9),
+        sources=(SCALE,),
+        num_rounds=2,
+        reads_made=True,
+        name=name,
+    )
+
+
+def curve(x, other):
+    return tf.tanh(x + x * other)
+
+
+of_list(lambda numbers: numbers, list, "sum_upto")
+of_list(quicksorted, sorted, "quicksort")
+of_list(insertion_sorted, sorted, "insertion_sort")
+of_list(merge_sorted, sorted, "merge_sort")
+of_list(reversed_naively, lambda numbers: numbers[::-1], "naive_reverse")
+of_list(lambda numbers: in_order(all_put_in(numbers, Nowhere()), Empty()), sorted, "search_tree")
+of_list(
+    lambda numbers: Link(
+        folded(curve, mapped(tf.exp, numbers), tf.constant(0.5, tf.float64)), numbers
+    ),
+    lambda numbers: [
+        functools.reduce(
+            lambda found, x: curve(tf.exp(x), found), numbers[::-1], tf.constant(0.5, tf.float64)
+        ),
+        *numbers,
+    ],
+    "map_then_fold",
+)
+
+
+class Term(kerasrec.DataType):
+    pass
+
+
+class Constant(Term):
+    value: np.float64
+
+
+class Unknown(Term):
+    pass
+
+
+class Sum(Term):
+    left: Term
+    right: Term
+
+
+class Product(Term):
+    left: Term
+    right: Term
+
+
+@kerasrec.recursive
+def evaluated(term, x):
+    both = lambda term: (evaluated(term.left, x), evaluated(term.right, x))  # noqa: E731
+    return kerasrec.match(
+        term,
+        {
+            Constant: lambda term: term.value,
+            Unknown: lambda _: x,
+            Sum: lambda term: sum(both(term)),
+            Product: lambda term: tf.multiply(*both(term)),
+        },
+    )
+
+
+def plain_evaluated(term, x):
+    if isinstance(term, Constant):
+        return tf.constant(term.value, tf.float64)
+    if isinstance(term, Unknown):
+        return x
+    left, right = plain_evaluated(term.left, x), plain_evaluated(term.right, x)
+    return left + right if isinstance(term, Sum) else left * right
+
+
+class Words(kerasrec.DataType):
+    """The words of a term, operators first."""
+
+
+class End(Words):
+    pass
+
+
+class Word(Words):
+    word: Literal["number", "x", "+", "*"]
+    number: np.float64
+    rest: Words
+
+
+@kerasrec.recursive
+def parsed(words, scale):
+    """The term with which words begin, and the words after it."""
+
+    def word(word):
+        def both(kind):
+            left, rest = parsed(word.rest, scale)
+            right, rest = parsed(rest, scale)
+            return kind(left, right), rest
+
+        number, unknown = lambda: Constant(word.number * scale * SCALE), Unknown
+        return kerasrec.switch(
+            word.word,
+            [
+                lambda: (number(), word.rest),
+                lambda: (unknown(), word.rest),
+                lambda: both(Sum),
+                lambda: both(Product),
+            ],
+        )
+
+    return kerasrec.match(words, {End: lambda end: (Constant(0.0), end), Word: word})
+
+
+def plain_parsed(words, scale):
+    word, *rest = words
+    if word in ("+", "*"):
+        left, rest = plain_parsed(rest, scale)
+        right, rest = plain_parsed(rest, scale)
+        return (Sum if word == "+" else Product)(left, right), rest
+    return (Unknown() if word == "x" else Constant(word * scale * SCALE)), rest
+
+
+@kerasrec.recursive
+def parse_then_evaluate(words, x):
+    term, _ = parsed(words, x * x)
+    return evaluated(term, x)
+
+
+SENTENCES = ["+ * 2.0 x * x + x 0.5", "x", "* + x 1.5 + x -0.5", "0.25"]
+
+
+def words_of(sentence):
+    *_, first = accumulate(reversed(sentence.split()), following, initial=End())
+    return first
+
+
+def following(rest, word):
+    is_number = word not in ("x", "+", "*")
+    return Word("number" if is_number else word, float(word) if is_number else 0.0, rest)
+
+
+GIVEN_WORDS = kerasrec.Schema(Words).of([words_of(sentence) for sentence in SENTENCES])
+SENTENCE_OF_NODE = dict(zip(GIVEN_WORDS._node.numpy().tolist(), SENTENCES, strict=True))
+
+
+def plain_parse_then_evaluate(words, x):
+    words = SENTENCE_OF_NODE[int(words._node)].split()
+    words = [word if word in ("x", "+", "*") else float(word) for word in words]
+    return plain_evaluated(plain_parsed(words, x * x)[0], x)
+
+
+smooth(
+    parse_then_evaluate,
+    plain_parse_then_evaluate,
+    GIVEN_WORDS,
+    f64(0.4, 0.7, -0.3, 1.2),
+    sources=(SCALE,),
+    num_rounds=2,
+    reads_made=True,
+)
+
+
+@kerasrec.recursive
+def is_constant(term, value):
+    same = lambda term: term.value == tf.cast(value, tf.float64)  # noqa: E731
+    return kerasrec.match(term, {Constant: same, Term: lambda _: False})
+
+
+@kerasrec.recursive
+def simplified(term):
+    """A term without its outermost products with one or zero, and whether there were any."""
+
+    def both(kind):
+        def inside(term):
+            left, left_changed = simplified(term.left)
+            right, right_changed = simplified(term.right)
+            return kind(left, right), left_changed | right_changed
+
+        return inside
+
+    def product(term):
+        is_one, is_zero = is_constant(term.left, 1), is_constant(term.left, 0)
+        return kerasrec.cond(
+            is_one,
+            lambda: (term.right, True),
+            lambda: kerasrec.cond(
+                is_zero, lambda: (Constant(0.0), True), lambda: both(Product)(term)
+            ),
+        )
+
+    unchanged = lambda term: (term, False)  # noqa: E731
+    kinds = {Constant: unchanged, Unknown: unchanged, Sum: both(Sum), Product: product}
+    return kerasrec.match(term, kinds)
+
+
+@kerasrec.recursive
+def simplified_whole(term, x):
+    """A fixed point of `simplified`, and in how many steps it was found."""
+    found, has_changed = simplified(term)
+    again = lambda: simplified_whole(found, x + 0.125)  # noqa: E731
+    return kerasrec.cond(has_changed, again, lambda: (found, x))
+
+
+@kerasrec.recursive
+def simplify_then_evaluate(term, x):
+    found, steps = simplified_whole(term, x)
+    return evaluated(found, x) * steps * SCALE
+
+
+def plain_simplified(term):
+    if isinstance(term, Product) and isinstance(term.left, Constant) and term.left.value in (0, 1):
+        return (term.right if term.left.value else Constant(0.0)), True
+    if isinstance(term, Constant | Unknown):
+        return term, False
+    left, left_changed = plain_simplified(term.left)
+    right, right_changed = plain_simplified(term.right)
+    return type(term)(left, right), left_changed or right_changed
+
+
+def plain_simplify_then_evaluate(term, x):
+    steps, has_changed = x, True
+    while has_changed:
+        term, has_changed = plain_simplified(term)
+        steps = steps + 0.125 * has_changed
+    return plain_evaluated(term, x) * steps * SCALE
+
+
+ONE, ZERO, TWO = Constant(1.0), Constant(0.0), Constant(2.0)
+TERMS = [
+    Product(ONE, Product(ONE, Sum(Unknown(), Product(TWO, Product(ONE, Unknown()))))),
+    Unknown(),
+    Sum(Product(ONE, Product(ZERO, Unknown())), Product(Unknown(), Unknown())),
+    Product(TWO, Sum(Unknown(), Constant(0.5))),
+]
+TERM_VALUES = kerasrec.Schema(Term).of(TERMS)
+TERM_OF_NODE = dict(zip(TERM_VALUES._node.numpy().tolist(), TERMS, strict=True))
+
+smooth(
+    simplify_then_evaluate,
+    lambda term, x: plain_simplify_then_evaluate(TERM_OF_NODE[int(term._node)], x),
+    TERM_VALUES,
+    f64(0.4, 0.7, -0.3, 1.2),
+    sources=(SCALE,),
+    num_rounds=2,
+    reads_made=True,
+)
+
+
+class Rest(kerasrec.DataType):
+    """What is left to do with a result: a continuation."""
+
+
+class Nothing(Rest):
+    pass
+
+
+class Times(Rest):
+    factor: np.float64
+    rest: Rest
+
+
+class Other(Rest):
+    """Computes the second call, with `n`."""
+
+    n: int
+    rest: Rest
+
+
+class Plus(Rest):
+    number: np.float64
+    rest: Rest
+
+
+@kerasrec.recursive
+def resumed(rest, result, x):
+    return kerasrec.match(
+        rest,
+        {
+            Nothing: lambda _: result,
+            Times: lambda rest: resumed(rest.rest, result * rest.factor, x),
+            Other: lambda rest: passing_fib(rest.n, Plus(result, rest.rest), x),
+            Plus: lambda rest: resumed(rest.rest, tf.sin(rest.number + result), x),
+        },
+    )
+
+
+@kerasrec.recursive
+def passing_factorial(n, rest, x):
+    more = lambda: passing_factorial(n - 1, Times(tf.cast(n, x.dtype) * x, rest), x)  # noqa: E731
+    return kerasrec.cond(n < 1, lambda: resumed(rest, x, x), more)
+
+
+@kerasrec.recursive
+def passing_fib(n, rest, x):
+    more = lambda: passing_fib(n - 1, Other(n - 2, rest), x)  # noqa: E731
+    return kerasrec.cond(n < 2, lambda: resumed(rest, x * tf.cast(n + 1, x.dtype), x), more)
+
+
+@kerasrec.recursive
+def continuations(n, x):
+    """Both in continuation-passing style, defunctionalised (Reynolds 1972)."""
+    return passing_factorial(n, Nothing(), x) + passing_fib(n, Nothing(), x)
+
+
+def plain_continuations(n, x):
+    def fib(n):
+        return x * (n + 1) if n < 2 else tf.sin(fib(n - 1) + fib(n - 2))
+
+    return x * math.factorial(n) * x**n + fib(n)
+
+
+smooth(
+    continuations,
+    plain_continuations,
+    i32(5, 0, 3, 4),
+    f64(0.8, 0.3, -0.6, 1.1),
+    num_rounds=2,
+    reads_made=True,
+)
+
+
+class Bush(kerasrec.DataType):
+    size: np.float64
+    shoots: list[Bush]
+    lengths: list[np.float64]
+
+
+@kerasrec.recursive
+def grown(n, x):
+    lengths = [x, tf.sin(x)]
+    pair = lambda: Bush(x, [grown(n - 1, x * SCALE), grown(n - 2, tf.cos(x))], lengths)  # noqa: E731
+    return kerasrec.cond(n < 1, lambda: Bush(x, [], []), pair)
+
+
+def plain_grown(n, x):
+    if n < 1:
+        return x, [], []
+    return x, [plain_grown(n - 1, x * SCALE), plain_grown(n - 2, tf.cos(x))], [x, tf.sin(x)]
+
+
+@kerasrec.recursive
+def pruned(bush, least):
+    """Without small shoots, and with longer ones."""
+    shoots = kerasrec.filter_fn(lambda shoot: shoot.size > least, bush.shoots)
+    longer = kerasrec.map_fn(lambda length: length * bush.size, bush.lengths)
+    return Bush(bush.size, pruned(shoots, least), longer)
+
+
+def plain_pruned(bush, least):
+    size, shoots, lengths = bush
+    shoots = [plain_pruned(shoot, least) for shoot in shoots if shoot[0] > least]
+    return size, shoots, [length * size for length in lengths]
+
+
+@kerasrec.recursive
+def extent(bush):
+    own = tf.reduce_sum(bush.lengths, axis=1) + bush.size
+    return tf.sin(own + tf.reduce_sum(extent(bush.shoots), axis=1))
+
+
+def plain_extent(bush):
+    size, shoots, lengths = bush
+    return tf.sin(size + sum(lengths) + sum(map(plain_extent, shoots)))
+
+
+@kerasrec.recursive
+def grow_then_prune(n, x, least):
+    return extent(pruned(grown(n, x), least))
+
+
+smooth(
+    grow_then_prune,
+    lambda n, x, least: plain_extent(plain_pruned(plain_grown(n, x), least)),
+    i32(4, 0, 3, 1),
+    f64(0.8, 0.3, -0.6, 1.1),
+    f64(0.55, 0.0, -1.0, 0.2),
+    sources=(SCALE,),
+    num_rounds=2,
+    reads_made=True,
 )
 
 

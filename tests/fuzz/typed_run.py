@@ -110,7 +110,8 @@ class Results:
     """What a program gave.
 
     Args:
-        values: of `value`, and of `value` of what `change` made, `[tokens]` each.
+        values: of `value`, and of `value` of what `change` made, in a second run and in the same
+          one, `[tokens]` each.
         slopes: of a sum of the same, into a direction of the numbers of the batch, of the second
             argument and of the weight.
         made: what `change` made, in plain lists.
@@ -170,7 +171,8 @@ class Check:
         found = [value(*item) for item in zip(items, xs, strict=True)]
         made = [change(*item) for item in zip(items, xs, strict=True)]
         of_made = [value(*item) for item in zip(made, self.y, strict=True)]
-        return [np.array(found), np.array(of_made)], [as_lists(item) for item in made]
+        values = [np.array(item) for item in (found, of_made, of_made)]
+        return values, [as_lists(item) for item in made]
 
     def _moved(self, size: float) -> dict[str, Any]:
         moved = {
@@ -189,11 +191,16 @@ class Check:
         exec(self.typed.source, space)
         value, change = space["value"], space["change"]
 
+        def change_then_value(item: Any, x: Any, y: Any) -> Any:
+            return value(change(item, x), y)
+
+        at_once = _recursive(change_then_value, **options)
+
         def run(x: tf.Tensor, batch: dict[str, tf.RaggedTensor]) -> tuple:
             flat = [batch[name].flat_values for name in self.moved]
             items = self.schema.values(batch)
             made = change(items, x)
-            found = [value(items, x), value(made, self.y)]
+            found = [value(items, x), value(made, self.y), at_once(items, x, self.y)]
             totals = [tf.reduce_sum(item * self.cotangents) for item in found]
             return (
                 found,
@@ -235,8 +242,8 @@ class Check:
 
 
 def _recursive(function: Callable, engine: Engine = "auto", **options: Any) -> Any:
-    """`kerasrec.recursive`; only waves run `change`, which makes values of data types."""
-    engine = "auto" if function.__name__ == "change" else engine
+    """`kerasrec.recursive`; only waves run what makes values of data types."""
+    engine = engine if function.__name__.startswith("value") else "auto"
     return kerasrec.recursive(function, engine=engine, **options)
 
 

@@ -16,7 +16,7 @@ from tests.engine.helpers import TOLERANCE, run_plain
 from tests.fuzz.draw import draw_program
 from tests.fuzz.engines import Options, Run, arguments_of
 from tests.graph.eduction import TextRun, evaluate
-from tests.programs import each, fib
+from tests.programs import PROGRAMS, each, fib
 
 NUM_RANDOM = 6
 
@@ -25,8 +25,12 @@ def evaluated(program):
     return evaluate(program.function.function_graphs(*program.inputs), program.flat_inputs)
 
 
+def has_text(program):
+    return not (program.is_deep or program.reads_made)
+
+
 @each(
-    lambda program: not program.is_deep,
+    has_text,
     few=["fib", "power", "ackermann", "is_even", "tree_sum", "tree_rnn"],
     many=["nested", "child_sum", "loops_in_a_loop", "passes_a_lazy_value", "filters_rows"],
 )
@@ -34,6 +38,14 @@ def test_it_gives_what_plain_python_gives(program):
     for found, wanted in zip(evaluated(program).outputs, run_plain(program).outputs, strict=True):
         tolerance = TOLERANCE.get(wanted.dtype.name, 0)
         np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance)
+
+
+def test_a_program_that_reads_what_it_makes_has_no_text():
+    (program,) = [item for item in PROGRAMS if item.name == "sum_upto"]
+    with pytest.raises(
+        kerasrec.TraceError, match=r"weighed reads .* at programs.py:\d+ .* no text"
+    ):
+        program.function.intensional_program(*program.inputs)
 
 
 def test_a_function_without_arguments_runs_once():
@@ -49,7 +61,7 @@ def test_a_function_without_arguments_runs_once():
 
 
 @each(
-    lambda program: not program.is_deep,
+    has_text,
     few=["fib", "ackermann", "is_even", "tree_sum"],
     many=["nested", "child_sum", "loops_in_a_loop", "rows_in_rounds"],
 )

@@ -30,7 +30,7 @@ GRADIENT_OF_CALLS = {nodes.Call, nodes.Return, nodes.Entrance, nodes.Result}
 GRADIENT_OF_CALLS |= {nodes.LoopEnter, nodes.LoopNext, nodes.LoopExit}
 GRADIENT_OF_GROUPS = {nodes.Recomputed}
 # They pass no value on, or one that depends on no float.
-NO_GRADIENT = {nodes.Check, nodes.Effect, nodes.Rows}
+NO_GRADIENT = {nodes.Check, nodes.Effect, nodes.New, nodes.Rows}
 
 
 weight = tf.Variable(2.0)
@@ -38,7 +38,7 @@ weight = tf.Variable(2.0)
 
 @kerasrec.recursive
 def shows(x, n):
-    """With `forest` of the list of programs, all kinds of nodes."""
+    """With two of the list of programs, all kinds of nodes."""
     tf.print(x)
     tf.debugging.assert_less(x, 100.0)
     _, y = tf.while_loop(lambda step, _: step < 2, lambda step, y: (step + 1, y * x), (0, x))
@@ -48,6 +48,7 @@ def shows(x, n):
 
 
 (FOREST,) = [program for program in PROGRAMS if program.name == "forest"]
+(MADE,) = [program for program in PROGRAMS if program.name == "sum_upto"]
 
 
 @kerasrec.recursive(memo=True)
@@ -61,7 +62,8 @@ def by_kind():
     """For each kind, a node and the nodes of its graph."""
     found = {}
     arguments = np.float32([1]), np.int32([1])
-    calls = [(shows, arguments), (shares, arguments), (FOREST.function, FOREST.inputs)]
+    calls = [(shows, arguments), (shares, arguments)]
+    calls += [(program.function, program.inputs) for program in (FOREST, MADE)]
     for function, inputs in calls:
         for graph in (function.extended_graph(*inputs), *function.function_graphs(*inputs)):
             found.update({type(node): (node, graph.nodes) for node in graph.nodes})

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import kerasrec
 from kerasrec import cond, recursive
-from kerasrec._src.graph.nodes import Check, Collect, Effect
+from kerasrec._src.graph.nodes import Check, Collect, Effect, Put
 from kerasrec._src.graph.types import Kind
 from tests import golden_programs, programs
 from tests.programs import FEW, MORE, PROGRAMS, each
@@ -54,7 +54,7 @@ def test_nothing_is_there_that_nobody_needs(program):
         collects = [node for node in function.nodes if isinstance(node, Collect)]
         used |= {node.size.node for node in collects if node.size}
         kept = {*function.parameters, *function.call_sites, *collects}
-        kept |= {node for node in function.nodes if isinstance(node, Check | Effect)}
+        kept |= {node for node in function.nodes if isinstance(node, Check | Effect | Put)}
         assert set(function.nodes) <= used | kept
 
 

@@ -7,7 +7,8 @@ the value until the run ends. Then the values become rows of tables, behind thos
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,29 +17,18 @@ import tensorflow as tf
 from kerasrec._src.datatypes.data_type import DataType, family_of, is_object, kinds_of
 from kerasrec._src.datatypes.field import Choice, Field, Reference, described
 from kerasrec._src.datatypes.kinds import Kind, Kinds
+from kerasrec._src.datatypes.made_rows import COUNT, FIRST, PREFIX, name_of_table
 from kerasrec._src.datatypes.values import Tables, Value, checked, map_values, tables_in
 from kerasrec._src.errors import SignatureError, TraceError
 from kerasrec._src.graph.carried import FIRST_KEY
 from kerasrec._src.graph.types import Type
-from kerasrec._src.trace import collect
+from kerasrec._src.trace.made import keep, new_key
 from kerasrec._src.trace.ragged import map_fn
-from kerasrec._src.trace.source import current_source, here
+from kerasrec._src.trace.source import here
 from kerasrec._src.trace.tracer import Tracer
 
-# Names of tables of the values that are made.
-PREFIX = "kerasrec/made"
 # For the entries of lists: the keys of the values that contain them, and their places in the list.
 OWNER, PLACE = "owner", "place"
-
-
-def name_of_table(tables: Tables, *keys: str) -> str:
-    """The name under which a field of new values is collected.
-
-    Args:
-        tables: The tables of the values.
-        keys: The keys of the field in a batch; or the name of a kind, for the keys of its values.
-    """
-    return "/".join([PREFIX, str(tables.number), *keys])
 
 
 def make(tracer: Tracer, instance: DataType, schema_of: Callable[[type[DataType]], Kinds]) -> Value:
@@ -67,63 +57,115 @@ def make(tracer: Tracer, instance: DataType, schema_of: Callable[[type[DataType]
 
 def _made(tracer: Tracer, instance: DataType, tables: Tables) -> Value:
     (number,) = tables.schema.numbers(type(instance))
-    kind = tables.schema.kinds[number]
-    maker = _Maker(tracer, kind, tables, tracer.key())
-    maker.keep(maker.key, kind.name)
-    for field in kind.fields:
-        maker.field(field, vars(instance)[field.name])
-    return Value(maker.key, tables, (number,), _is_made=True)
+    maker = _Maker(tracer, tables.schema.kinds[number], tables)
+    lists: list[_Entries] = []
+    content: dict[str, tf.Tensor] = {}
+    for field in maker.kind.fields:
+        value = vars(instance)[field.name]
+        if field.is_list:
+            lists.append(maker.entries(field, value))
+        else:
+            content |= maker.content(field, value)
+    of_lists = [tensor for entries in lists for tensor in (entries.first, entries.count)]
+    rows = name_of_table(tables, maker.kind.name)
+    key = new_key(tracer, rows, number, [*content.values(), *of_lists])
+    for name, tensor in {maker.kind.name: key, **content}.items():
+        maker.keep(tensor, key, name)
+    for entries in lists:
+        maker.keep(entries.first, key, entries.name, FIRST, is_result=False)
+        maker.keep(entries.count, key, entries.name, COUNT, is_result=False)
+        entries.keep_owner(key)
+    return Value(key, tables, (number,), _is_made=True)
+
+
+@dataclass(frozen=True, eq=False)
+class _Entries:
+    """The entries of a list, which are kept.
+
+    Args:
+        name: The key of the list in a batch.
+        first: The key of the first entry, int64 `[tokens]`.
+        count: The number of entries, int32 `[tokens]`.
+        keep_owner: Keeps, for each entry, the key of the value that contains the list.
+    """
+
+    name: str
+    first: tf.Tensor
+    count: tf.Tensor
+    keep_owner: Callable[[tf.Tensor], Any]
 
 
 class _Maker:
     """One place of the program that makes values of a kind."""
 
-    def __init__(self, tracer: Tracer, kind: Kind, tables: Tables, key: tf.Tensor):
+    def __init__(self, tracer: Tracer, kind: Kind, tables: Tables):
         self.tracer = tracer
         self.kind = kind
         self.tables = tables
-        self.key = key
 
-    def keep(self, tensor: tf.Tensor, *keys: str, key: tf.Tensor | None = None) -> None:
-        """Collects a tensor under the keys of the values, or of the entries of a list."""
-        name = name_of_table(self.tables, *keys)
-        tensor = self.tracer.tensor(tensor, None, name)
-        key = self.key if key is None else key
-        collect.keep(self.tracer, name, tensor, key, None, current_source())
+    def keep(
+        self, tensor: tf.Tensor, key: tf.Tensor, *keys: str, rows: str = "", is_result: bool = True
+    ) -> None:
+        """Keeps a tensor under the keys of the values, or of the entries of a list."""
+        name, rows = (name_of_table(self.tables, *of) for of in (keys, [rows or self.kind.name]))
+        keep(self.tracer, name, rows, tensor, key, is_result)
 
-    def field(self, field: Field, value: Any) -> None:
-        """Collects the content of a field."""
-        if field.is_list:
-            self._list(field, value)
-            return
-        self.keep(self._tensor(field, value), self.kind.key(field))
+    def content(self, field: Field, value: Any) -> dict[str, tf.Tensor]:
+        """Returns what is kept of a field that is not a list, by key in a batch."""
+        content = {self.kind.key(field): self._tensor(field, value)}
         if field.needs_presence:
-            self.keep(tf.constant(value is not None), self.kind.presence_key(field))
+            content[self.kind.presence_key(field)] = tf.constant(value is not None)
+        return content
 
-    def _list(self, field: Field, value: Any) -> None:
-        """Collects the entries of a list, under keys of their own."""
+    def entries(self, field: Field, value: Any) -> _Entries:
+        """Keeps the entries of a list."""
+        name = self.kind.key(field)
         if isinstance(value, list | tuple | np.ndarray):
-            for place, entry in enumerate(value):
-                self._entry(field, self._tensor(field, entry), self.key, tf.constant(place))
-            return
+            content = [self._tensor(field, entry) for entry in value]
+            first = self._new_entries(name, content)
+            keys = [first + place for place in range(len(content))]
+            for entry, key in zip(content, keys, strict=True):
+                self.keep(entry, key, name, rows=name)
+
+            def keep_owner(owner: tf.Tensor) -> None:
+                for place, key in enumerate(keys):
+                    self._keep_owner(name, key, owner, tf.constant(place))
+
+            return _Entries(name, first, tf.constant(len(content)), keep_owner)
         rows = self._node_of(field, value) if isinstance(value, Value) else value
         if not isinstance(rows, tf.RaggedTensor):
             raise self._error(field, f"is {_shown(value)}")
-        places = self.tracer.rows_of(rows).places()
+        places = rows.with_values(self.tracer.rows_of(rows).places())
 
-        def each(pair: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
-            entry, place = pair
-            self._check(field, entry)
-            self._entry(field, entry, self.key, place)
-            return place
+        def kept(entry: tf.Tensor) -> tf.Tensor:
+            entry = self._checked(field, entry)
+            key = self._new_entries(name, [entry])
+            self.keep(entry, key, name, rows=name)
+            return key
 
-        map_fn(each, (rows, rows.with_values(places)))
+        keys_of_rows = map_fn(kept, rows)
 
-    def _entry(self, field: Field, entry: tf.Tensor, owner: tf.Tensor, place: tf.Tensor) -> None:
-        name, key = self.kind.key(field), self.tracer.key()
-        self.keep(entry, name, key=key)
-        self.keep(owner, name, OWNER, key=key)
-        self.keep(place, name, PLACE, key=key)
+        def keep_owners(owner: tf.Tensor) -> None:
+            def each(pair: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
+                key, place = pair
+                self._keep_owner(name, key, owner, place)
+                return place
+
+            map_fn(each, (keys_of_rows, places))
+
+        count = tf.reduce_sum(tf.ones_like(places), axis=1)
+        return _Entries(name, tf.reduce_min(keys_of_rows, axis=1), count, keep_owners)
+
+    def _new_entries(self, name: str, content: Sequence[tf.Tensor]) -> tf.Tensor:
+        """The key of the first of some entries, which have keys one after another."""
+        if not content:
+            return tf.constant(FIRST_KEY, tf.int64)
+        rows = name_of_table(self.tables, name)
+        return new_key(self.tracer, rows, 0, content, width=len(content))
+
+    def _keep_owner(self, name: str, key: tf.Tensor, owner: tf.Tensor, place: tf.Tensor) -> None:
+        self.keep(owner, key, name, OWNER, rows=name)
+        self.keep(place, key, name, PLACE, rows=name)
 
     def _tensor(self, field: Field, value: Any) -> tf.Tensor:
         """The content of a field, or an entry of its list: one value for each token, or for all."""
@@ -144,8 +186,7 @@ class _Maker:
                 raise self._error(field, str(error).partition("; expected")[0]) from error
         if isinstance(value, tf.RaggedTensor):
             raise self._error(field, "is a row of values for each token")
-        self._check(field, value)
-        return value
+        return self._checked(field, value)
 
     def _node_of(self, field: Field, value: Value) -> Any:
         """The numbers of a value, once the field is known to allow it."""
@@ -160,8 +201,8 @@ class _Maker:
             raise self._error(field, f"is a value that may be {' or '.join(names)}")
         return value._node
 
-    def _check(self, field: Field, tensor: tf.Tensor) -> None:
-        """Raises SignatureError if a tensor does not have the type of a field's content."""
+    def _checked(self, field: Field, tensor: tf.Tensor) -> tf.Tensor:
+        """A tensor of the graph; raises SignatureError if a field's content has another type."""
         if isinstance(field.content, Choice) and field.content.taken_for_another:
             value, number = field.content.taken_for_another
             raise self._error(
@@ -181,6 +222,10 @@ class _Maker:
                 f"is {token_type.dtype.name} of shape {list(token_type.shape or [])} per token",
                 f"{dtype.name} of shape {shape}{hint}",
             )
+        if not token_type.is_static and tensor.shape.rank is not None:
+            before = tensor.shape[: tensor.shape.rank - len(field.content.shape)]
+            tensor = tf.ensure_shape(tensor, [*before, *field.content.shape])
+        return tensor
 
     def _what(self, field: Field) -> str:
         return f"{self.kind.name}.{field.name}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -10,6 +11,7 @@ import tensorflow as tf
 
 from kerasrec._src.autograph import not_converted
 from kerasrec._src.datatypes.data_type import DataType
+from kerasrec._src.datatypes.made_rows import number_by_kind
 from kerasrec._src.datatypes.values import Value
 from kerasrec._src.errors import TraceError
 from kerasrec._src.trace.conditional import as_int32, choose
@@ -52,7 +54,6 @@ def match(value: Any, branches: Mapping[type | None, Callable[..., Any]]) -> Any
             f"kerasrec.match got {value!r}; expected a value of a data type, as an argument of a "
             "recursive function is that was called with one, or a field of such a value."
         )
-    value._check_is_given("A match")
     schema, left = value._tables.schema, list(value._kinds)
     chosen: dict[str, Callable[..., Any]] = {}
     places = [len(branches)] * len(schema.kinds)
@@ -88,22 +89,27 @@ def match(value: Any, branches: Mapping[type | None, Callable[..., Any]]) -> Any
     if not value._is_optional and len(chosen) == 1:
         (branch,) = chosen.values()
         return branch()
-    # A table of all tree nodes, computed once for all tokens; the last row is for None.
-    kinds = value._tables.kinds
-    table = tf.concat([tf.gather(tf.constant(places), kinds), [len(chosen)]], 0)
-    node = value._node
+    node, tables, of_none = value._node, value._tables, len(chosen)
     if value._is_optional:
-        node = tf.where(node < 0, tf.size(kinds, tf.int64), node)
         name = "the branch for None"
         chosen[name] = partial(_called, name, branches[None])
-    index = tf.gather(table, node)
+    if value._is_made:
+        index = number_by_kind(tables, node, places, of_none)
+    else:
+        # A table of all tree nodes, computed once for all tokens; the last row is for None.
+        table = tf.concat([tf.gather(tf.constant(places), tables.kinds), [of_none]], 0)
+        if value._is_optional:
+            node = tf.where(node < 0, tf.size(tables.kinds, tf.int64), node)
+        index = tf.gather(table, node)
     return choose(tracer, as_int32(index), chosen)
 
 
 def _branch(name: str, branch: Callable[..., Any], value: Value, kinds: tuple[int, ...]) -> Any:
     """The result of a branch for a value of these kinds."""
-    row = tf.gather(value._tables.rows, value._node) if len(kinds) == 1 else None
-    return _called(name, branch, Value(value._node, value._tables, kinds, _row=row))
+    is_known = len(kinds) == 1 and not value._is_made
+    row = tf.gather(value._tables.rows, value._node) if is_known else None
+    chosen = dataclasses.replace(value, _kinds=kinds, _is_optional=False, _row=row)
+    return _called(name, branch, chosen)
 
 
 def _called(name: str, branch: Callable[..., Any], *arguments: Value) -> Any:

@@ -13,11 +13,14 @@ import tensorflow as tf
 from kerasrec._src.datatypes.data_type import DataType, family_of
 from kerasrec._src.datatypes.field import Choice, Field, Reference
 from kerasrec._src.datatypes.kinds import Kind, Kinds
+from kerasrec._src.datatypes.made_rows import content_of, read, read_list, with_kinds_checked
 from kerasrec._src.errors import SignatureError, TraceError
+from kerasrec._src.graph.types import Type
 from kerasrec._src.trace.source import at_this_line
-from kerasrec._src.trace.tracer import active_tracer
+from kerasrec._src.trace.tracer import active_tracer, tracer_for
 
 _numbers = itertools.count(1)
+_READS = "A field of a value that was made in the same run"
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,8 +102,8 @@ class Value:
     optional field has a value, bool `[tokens]`. A field that is a list has a row of values for each
     token; `one + other` joins two such rows.
 
-    A value that may have been made in the same run is known only by a key; it has fields after the
-    run.
+    A value that may have been made in the same run has a key in place of the number of a tree node
+    (see `made_rows.py`).
     """
 
     # Numbers in the function do not take their dtype from the numbers that stand for values.
@@ -134,8 +137,8 @@ class Value:
         if not field.is_optional:
             raise TraceError(f"{kind.name}.{name} always has a value; it is not declared `| None`.")
         if field.is_reference:
-            return tf.gather(self._tables.fields[kind.key(field)], self._rows()) >= 0
-        return tf.gather(self._tables.fields[kind.presence_key(field)], self._rows())
+            return self._rows_of(kind, kind.key(field), content_of(field)) >= 0
+        return self._rows_of(kind, kind.presence_key(field), Type(tf.bool, ()))
 
     def lookup(self, table: Any) -> Any:
         """Returns the value's row of a table computed from the fields of all values of its kind.
@@ -148,6 +151,12 @@ class Value:
             The rows, `[tokens, ...]`.
         """
         self._kind("A row of a table")
+        if self._is_made:
+            raise TraceError(
+                "A row of a table was asked of a value that may have been made in the same run; "
+                "the table has rows for given values only. Call a second function on the result: "
+                f"`second(first(x))`, outside of both.{at_this_line()}"
+            )
         return tf.gather(table, self._rows())
 
     def __add__(self, other: Any) -> Value:
@@ -180,14 +189,27 @@ class Value:
         kind, field = self._field(name)
         if isinstance(field.content, Choice) and field.content.taken_for_another:
             raise _taken_for_another(kind, field, *field.content.taken_for_another)
-        entries = tf.gather(self._tables.fields[kind.key(field)], self._rows())
+        if self._is_made and field.is_list:
+            entries = read_list(tracer_for(_READS), self._tables, kind, field, self._node)
+        else:
+            entries = self._rows_of(kind, kind.key(field), content_of(field))
         tracer = active_tracer()
         if tracer is not None and isinstance(entries, tf.RaggedTensor):
             tracer.rows_of(entries)  # So that they may be reduced.
         if not isinstance(field.content, Reference):
             return entries
-        kinds = self._tables.schema.numbers(field.content.family)
-        return Value(entries, self._tables, kinds, field.is_optional)
+        schema, family = self._tables.schema, field.content.family
+        kinds = schema.numbers(family)
+        if self._is_made and kinds != schema.numbers(family_of(family)):
+            message = f"{kind.name}.{name} was made with a value of another kind; expected {field}."
+            entries = with_kinds_checked(self._tables, entries, kinds, message)
+        return Value(entries, self._tables, kinds, field.is_optional, self._is_made)
+
+    def _rows_of(self, kind: Kind, key: str, content: Type) -> Any:
+        """What a field holds: a row for each token, or of a list a ragged row."""
+        if self._is_made:
+            return read(tracer_for(_READS), self._tables, kind, key, content, self._node)
+        return tf.gather(self._tables.fields[key], self._rows())
 
     def _field(self, name: str) -> tuple[Kind, Field]:
         kind = self._kind(f"The field {name}")
@@ -203,7 +225,6 @@ class Value:
     def _kind(self, what: str) -> Kind:
         """The only kind that the value may be."""
         kinds = [self._tables.schema.kinds[number] for number in self._kinds]
-        self._check_is_given(what)
         if len(kinds) > 1 or self._is_optional:
             if isinstance(self._node, tf.RaggedTensor):
                 self._refuse_python(what)
@@ -240,7 +261,6 @@ class Value:
 
     def _refuse_python(self, what: str) -> NoReturn:
         """Says how a recursive function asks what Python cannot know."""
-        self._check_is_given(what)
         name, kind = self._type.__name__, self._tables.schema.kinds[self._kinds[0]].name
         if active_tracer() is None:
             reason = (
@@ -284,15 +304,6 @@ class Value:
 
     def _or_none(self) -> Value:
         return dataclasses.replace(self, _is_optional=True)
-
-    def _check_is_given(self, what: str) -> None:
-        """Raises TraceError if the value may have been made in this run."""
-        if self._is_made:
-            raise TraceError(
-                f"{what} was asked of a value that may have been made in the same run, of which "
-                "nothing is known until the run ends. Call a second function on the result: "
-                f"`second(first(x))`, outside of both.{at_this_line()}"
-            )
 
     def _rows(self) -> tf.Tensor:
         return tf.gather(self._tables.rows, self._node) if self._row is None else self._row

@@ -17,11 +17,13 @@ import tensorflow as tf
 
 from kerasrec._src.errors import GraphError
 from kerasrec._src.graph.graph import CallSite, present
+from kerasrec._src.graph.nodes import New
 from kerasrec._src.graph.types import Type
 from kerasrec._src.graph.values import Each, Node, Region, Value, each_of
 from kerasrec._src.half_precision import wide
 from kerasrec._src.schedule.instructions import (
     HandOn,
+    InTable,
     Item,
     OfKind,
     Save,
@@ -210,11 +212,16 @@ class Layout:
         results = (self.results(name) for name in self.graph.bodies)
         return list(dict.fromkeys([*self.graph.bodies, *results, *entries]))
 
+    @property
+    def spaces_of_rows(self) -> list[Hashable]:
+        """The spaces of what the run makes; with a bound they are not forgotten with the frames."""
+        return list(dict.fromkeys(("rows", row.node.rows) for _, row in self._all(InTable)))
+
     def buffer_specs(self, sweep: int) -> Specs:
         """Returns the specs of the buffers that the queues of a sweep fill.
 
-        With `memo`, buffers that sum the cotangents from several callers are float32 in half
-        precision.
+        Buffers that sum the cotangents from several callers, with `memo`, or from all that read
+        what was made, are float32 in half precision.
         """
         specs: Specs = {}
         for name, body in self.graph.bodies.items():
@@ -229,6 +236,14 @@ class Layout:
         for segment, save in self._all(Save, sweep):
             if save.by_frame and isinstance(save.item, Value):
                 specs[("value", save.item)] = self.buffer_spec(save.item, segment.body)
+        for _, row in self._all(InTable, sweep):
+            if not isinstance(row.node, New):
+                key = "table", row.node.name
+                specs[key] = _spec(
+                    ("rows", row.node.rows), (*row.outputs, *row.node.inputs)[0].type
+                )
+                if sweep:
+                    specs[key] = replace(specs[key], dtype=wide(specs[key].dtype))
         return specs if sweep else {**specs, **self._specs_of_calls()}
 
     def buffer_spec(self, value: Value, body: str) -> BufferSpec:

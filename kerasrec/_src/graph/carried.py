@@ -74,6 +74,8 @@ FOR_ERRORS = {"root": Type(tf.int32, ()), "tag": Type(tf.int32, (_NUM_CARRIED,))
 FOR_KEYS = {"key": Type(tf.int64, ())}
 # Keys of values that tokens make begin here; numbers of a batch's tree nodes are smaller.
 FIRST_KEY = 2**62
+# A key of a row has a number, such as that of a kind, above these bits, and the row in them.
+_ROW_BITS = 40
 # The factors are odd, so that different keys stay different. The steps for labels are far apart,
 # since the keys of roots may be close together.
 _FACTOR = 0xBF58476D1CE4E5B9 - 2**64
@@ -167,6 +169,26 @@ def key_of_made(number: int, key: tf.Tensor) -> tf.Tensor:
     """
     made = tf.bitwise.bitwise_and(_mixed(key + _step(-1 - number)), FIRST_KEY - 1)
     return tf.bitwise.bitwise_or(made, FIRST_KEY)
+
+
+def key_of_row(number: int, row: tf.Tensor) -> tf.Tensor:
+    """Returns the keys of rows, int64 `[tokens]`, in a run that reads what it makes.
+
+    Args:
+        number: A number that the keys hold, such as that of a kind.
+        row: The rows, int32 `[tokens]`.
+    """
+    return FIRST_KEY + (number << _ROW_BITS) + tf.cast(row, tf.int64)
+
+
+def row_of_key(key: tf.Tensor) -> tf.Tensor:
+    """Returns the rows of keys, int32 `[tokens]`."""
+    return tf.cast(tf.bitwise.bitwise_and(key, (1 << _ROW_BITS) - 1), tf.int32)
+
+
+def number_of_key(key: tf.Tensor) -> tf.Tensor:
+    """Returns the numbers that keys of rows hold, int32 `[tokens]`."""
+    return tf.cast(tf.bitwise.right_shift(key - FIRST_KEY, _ROW_BITS), tf.int32)
 
 
 def _step(number: int) -> int:

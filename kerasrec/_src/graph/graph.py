@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -16,7 +17,9 @@ from kerasrec._src.graph.nodes import (
     CallOf,
     Collect,
     Entrance,
+    Get,
     Parameter,
+    Put,
     Result,
     Return,
 )
@@ -376,6 +379,23 @@ class TaggedGraph(Drawable):
     def collects(self) -> list[Collect]:
         """COLLECT nodes of all bodies."""
         return [node for body in self.bodies.values() for node in body.collects]
+
+    @property
+    def reads_made(self) -> bool:
+        """Whether the program reads what it has made in the same run."""
+        return any(isinstance(node, Get) for node in self.nodes)
+
+    def sources(self) -> Callable[[Node], list[Value]]:
+        """Returns what finds the values that a node reads: for a GET, also what PUTs put there."""
+        put: dict[str, list[Value]] = defaultdict(list)
+        for node in self.nodes:
+            if isinstance(node, Put):
+                put[node.name].append(node.inputs[0])
+
+        def sources_of(node: Node) -> list[Value]:
+            return [*node.inputs, *(put[node.name] if isinstance(node, Get) else ())]
+
+        return sources_of
 
     @property
     def table_types(self) -> dict[str, Type]:

@@ -21,6 +21,8 @@ The rules (Kostopoulou et al., sections 2.2, 3 and 5.2.1; Vasilakopoulos 2024, s
 * With `memo`, calls of a function whose integers, bools and strings are equal run once, under the
   tag of the first call. The others return what it returns, and the cotangents of all are added up
   (see `equal_calls.py`).
+* NEW makes a row of tables, PUT adds a value to a table in the row of a key, and GET finds what is
+  there. In a gradient, GET waits for all PUTs (see `made_rows.py`).
 * SHARED values exist under every tag. ACCUMULATE and COLLECT sum over all tags.
 """
 
@@ -52,6 +54,7 @@ from kerasrec._src.graph.carried import (
 from kerasrec._src.graph.equal_calls import EqualCalls
 from kerasrec._src.graph.fire import branch_chosen, fire, read_shared, show
 from kerasrec._src.graph.graph import TaggedGraph, order_of, present
+from kerasrec._src.graph.made_rows import MadeRows
 from kerasrec._src.graph.values import Node, Value
 from kerasrec._src.half_precision import wide
 
@@ -164,6 +167,8 @@ def interpret(
         sums: Cotangents of values that were summed over all tokens. The key is the order of the
           derivative with the name of a table, or with the shared value whose gradient was summed.
     """
+    if graph.memo and graph.reads_made and cotangents:
+        raise NotImplementedError("Gradients of calls and of rows would wait for each other.")
     arguments = or_one_token(arguments)
     rows = rows_of_roots(graph, [tf.constant(array) for array in arguments])
     run = _Run(graph, sums, rows)
@@ -228,6 +233,7 @@ class _Run:
             self._share(node)
         self.done = Interpretation([])
         self.keys: dict[str, np.ndarray] = {}
+        self.made = MadeRows(graph)
         for node in graph.collects:
             kind = node.inputs[0].type
             if kind.is_static:
@@ -274,6 +280,9 @@ class _Run:
             tag, cotangents = held
             for entrance, data in cotangents.items():
                 self.queue.append((entrance, 0, tag, data))
+            self._run_all()
+        while found := self.made.released():
+            self._found(*found)
             self._run_all()
         missing = [node for node in root.returns if self.found[node] is None]
         if missing and self.equal:
@@ -416,6 +425,25 @@ class _Run:
             rows = [entries[entry] for entry in sorted(entries)]
             self._send(node.output(), tag, tf.concat([none, *rows], 0))
 
+    def _new(self, node: nodes.New, tag: Tag, inputs: list[Any]) -> list[Any]:
+        return [self.made.new(node, self.root_token, tag)]
+
+    def _put(self, node: nodes.Put, tag: Tag, inputs: list[Any]) -> list[Any]:
+        value, key = inputs
+        self.made.put(node, value, int(key[0]))
+        return []
+
+    def _get(self, node: nodes.Get, place: int, tag: Tag, data: Any) -> None:
+        if data is DEAD:
+            self.done.dead[node] += 1
+            self._send(node.output(), tag, DEAD)
+        elif not self.made.waits(node, tag, int(data[0])):
+            self._found(node, tag, int(data[0]))
+
+    def _found(self, node: nodes.Get, tag: Tag, key: int) -> None:
+        self._count(node, tag)
+        self._send(node.output(), tag, self.made.get(node, key))
+
     def _count(self, node: Node, tag: Tag) -> None:
         self.done.fired[node] += 1
         self.done.tokens[node].append((self.root_token, tag))
@@ -478,6 +506,7 @@ ARRIVING: dict[type[Node], Callable[..., None]] = {
     nodes.LoopNext: _Run._call,
     nodes.LoopExit: _Run._return,
     nodes.Leave: _Run._leave,
+    nodes.Get: _Run._get,
 }
 # Rules of nodes that send tokens to the entries of a row when all their inputs have arrived.
 ENTERING: dict[type[Node], Callable[..., None]] = {
@@ -492,6 +521,8 @@ FIRING: dict[type[Node], Callable[..., list[Any]]] = {
     nodes.Result: _Run._result,
     nodes.Collect: _Run._collect,
     nodes.Accumulate: _Run._accumulate,
+    nodes.New: _Run._new,
+    nodes.Put: _Run._put,
     nodes.Check: _Run._check,
     nodes.Effect: _Run._effect,
     nodes.Primitive: lambda run, node, tag, inputs: run._compute(node, inputs),

@@ -177,6 +177,48 @@ class Collect(Named):
         return f"({value})" + (f" at {index[0]}{of_size}" if index else "")
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
+class _OfMade(Named):
+    """A node of the tables in which a run finds what it has made.
+
+    Args:
+        name: The name of the table; of NEW, that of the rows.
+        rows: The name of the rows, which several tables have.
+    """
+
+    rows: str
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class New(_OfMade):
+    """NEW values...: new rows, once the values are there; the key stands for what is made of them.
+
+    Args:
+        number: A number that keys hold besides the row: that of the kind of value.
+        width: How many rows it makes; the key is that of the first.
+    """
+
+    number: int
+    width: int
+
+
+class Put(_OfMade):
+    """PUT value, key: adds a value to a table, in the row of a key."""
+
+    def rest(self, name: Callable[[Value], str]) -> str:
+        value, key = map(name, self.inputs)
+        return f"({value}) at {key}"
+
+
+class Get(_OfMade):
+    """GET key: what the table holds in the row of a key, once all of it is there."""
+
+
+def makes_value(node: Node) -> bool:
+    """Whether a node makes a value of a data type."""
+    return isinstance(node, New) or (isinstance(node, Collect) and node.has_keys)
+
+
 def keys_of(name: str) -> str:
     """Returns the name of the table that holds the keys of the rows of another table."""
     return f"keys of {name}"

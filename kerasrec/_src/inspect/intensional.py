@@ -44,6 +44,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from kerasrec._src.errors import TraceError
 from kerasrec._src.graph import nodes
 from kerasrec._src.graph.fire import read_shared
 from kerasrec._src.graph.graph import FunctionGraph, FunctionGraphs
@@ -175,6 +176,12 @@ class _Writer:
         if isinstance(node, nodes.CallOf):
             number = self._numbers[node]
             return [self._call(number, node.callee, value.index) for value in needed]
+        if isinstance(node, nodes.Get):
+            raise TraceError(
+                f"{local} reads a value at {node.source} that may have been made in the same run. "
+                "Such a program has no text, since a value has no tag there; its function graphs "
+                "can be printed: function_graphs(...)."
+            )
         whole, length = self._expression(node), len(node.types)
         if length > 1:
             whole = self._variable(local, whole)

@@ -27,6 +27,7 @@ from kerasrec._src.schedule.instructions import (
     Fire,
     HandOn,
     Instruction,
+    InTable,
     Observe,
     Pass,
     Receive,
@@ -225,7 +226,7 @@ def _nodes(instruction: Instruction) -> list[_Fired]:
     if isinstance(instruction, Return | HandOn):
         return [(node, instruction.region) for node in instruction.passing]
     nodes: list[Node] = []
-    if isinstance(instruction, Fire | Observe | Reduce):
+    if isinstance(instruction, Fire | Observe | InTable | Reduce):
         nodes = [instruction.node]
     elif isinstance(instruction, Send):
         nodes = [node for site in instruction.sites for node in site.calls]

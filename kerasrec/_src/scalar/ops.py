@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kerasrec._src.graph.graph import Body, TaggedGraph
-from kerasrec._src.graph.nodes import Check, Computed, Effect, operations
+from kerasrec._src.graph.nodes import Check, Collect, Computed, Effect, makes_value, operations
 from kerasrec._src.graph.values import Each, Node
 from kerasrec._src.ops.table import DTYPES, Is, Xla, has, op_named
 from kerasrec._src.ops.views import gathers_rows
@@ -24,9 +24,11 @@ def _obstacles_of(body: Body) -> Iterator[str]:
     for what, kind in [*kinds, *(("a result", node.types[0]) for node in body.outputs)]:
         if kind.shape != () or kind.dtype not in DTYPES:
             yield f"has {what} of type {kind}, which is not a plain number"
-    for collect in body.collects:
-        what = "makes a value of a data type" if collect.has_keys else "collects values"
-        yield f"{what} at {collect.source}"
+    for node in body.sweeps[0].nodes:
+        if makes_value(node):
+            yield f"makes a value of a data type at {node.source}"
+        elif isinstance(node, Collect):
+            yield f"collects values at {node.source}"
     for node in body.sweeps[0].nodes:
         if isinstance(node, Computed | Effect) and node.device:
             yield f"is to run {node.op} on {node.device} at {node.source}"

@@ -14,7 +14,15 @@ from kerasrec._src.graph.types import Kind, Type
 from kerasrec._src.graph.values import Node, Value
 from kerasrec._src.ops.table import is_constant
 from kerasrec._src.schedule.hoist import hoisted
-from kerasrec._src.schedule.instructions import Fire, Instruction, Item, Observe, Reduce, Save
+from kerasrec._src.schedule.instructions import (
+    Fire,
+    Instruction,
+    InTable,
+    Item,
+    Observe,
+    Reduce,
+    Save,
+)
 from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import Section, Segment
 from kerasrec._src.trace.functions import unrepeatable_op
@@ -63,7 +71,7 @@ def can_repeat(fire: Fire) -> bool:
 
 def gives_no_floats(instruction: Instruction) -> bool:
     """Whether an instruction computes no floats, and may run elsewhere or again."""
-    if isinstance(instruction, Observe | Reduce):
+    if isinstance(instruction, Observe | InTable | Reduce):
         return False
     if isinstance(instruction, Fire) and not can_repeat(instruction):
         return False

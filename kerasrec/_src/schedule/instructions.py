@@ -27,6 +27,7 @@ values, which are the same for all tokens.
     Pass        a value under another name: ENTER_ROWS, LEAVE_ROWS
     Fire        an op of TensorFlow
     Observe     CHECK, EFFECT
+    InTable     a row of what the run has made: NEW, PUT, GET
     Interleave  the first row of several values, then the second row of each, and so on
     Separate    undoes Interleave
     Reshape     interleaves or separates pieces of one row, without a copy
@@ -59,8 +60,11 @@ from kerasrec._src.graph.nodes import (
     Collect,
     Computed,
     Effect,
+    Get,
     Named,
+    New,
     Primitive,
+    Put,
     Shared,
     name_of,
 )
@@ -627,6 +631,31 @@ class Observe(_OfNode):
 
     def text(self, names: ItemNames) -> str:
         return f"{self.node.title}({names.all(self.node.inputs)})"
+
+
+@dataclass(frozen=True, eq=False)
+class InTable(_OfNode, writes="outputs"):
+    """Makes, writes or reads rows of tables in which a run finds what it has made, in this order.
+
+    Args:
+        node: The NEW, PUT or GET.
+        outputs: The outputs of the node.
+        tokens: The number of tokens of its region.
+    """
+
+    node: New | Put | Get
+    outputs: tuple[Value, ...]
+    tokens: TokenCount
+
+    def _inputs(self) -> Iterable[Item]:
+        return [*self.node.inputs, self.tokens]
+
+    def text(self, names: ItemNames) -> str:
+        if isinstance(self.node, New):
+            return f"new rows of {self.node.name}"
+        *value, key = map(names.of, self.node.inputs)
+        does = f"put {value[0]} into" if value else "get from"
+        return f"{does} the table {self.node.name} at {key}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,6 +17,7 @@ from kerasrec._src.schedule.instructions import (
     Frames,
     HandOn,
     Instruction,
+    InTable,
     Item,
     Load,
     Measure,
@@ -37,7 +38,7 @@ from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import AllTokens, Loop, Segment
 
 # Instructions that a loop waits for, and all that must run, in a loop or elsewhere.
-WAITED_FOR = (Receive, Returned, Send, Return, HandOn, Wait, Observe)
+WAITED_FOR = (Receive, Returned, Send, Return, HandOn, Wait, Observe, InTable)
 ROOTS = (*WAITED_FOR, Reduce)
 # A segment: the number of its section, and its own number in the section.
 _Spot = tuple[int, int]

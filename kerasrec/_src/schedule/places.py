@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from kerasrec._src.graph import nodes
 from kerasrec._src.graph.graph import Body, CallSite, TaggedGraph, present
-from kerasrec._src.graph.nodes import Call, Check, Effect, Entrance, Result
+from kerasrec._src.graph.nodes import Call, Check, Effect, Entrance, Get, New, Put, Result
 from kerasrec._src.graph.values import Node, Value, reached
 from kerasrec._src.schedule.instructions import (
     HandOn,
@@ -42,7 +42,7 @@ from kerasrec._src.schedule.stages import Rounds, Stage, find_stages
 from kerasrec._src.schedule.tails import Tail, readers_of, results_of, tail_of
 from kerasrec._src.schedule.translate import instructions_of, regions_of
 
-_WAITED_FOR = (Entrance, Call, nodes.Return, Result, Check, Effect)
+_WAITED_FOR = (Entrance, Call, nodes.Return, Result, Check, Effect, New, Put, Get)
 
 
 @dataclass(eq=False)
@@ -80,7 +80,7 @@ class BodyPlaces:
         self.tail = tail_of(body, callees, readers_of(body))
         self._stages: dict[Node, Stage] = {}
         for index in range(len(body.sweeps)):
-            earliest = self._earliest_of_gradient if index % 2 else lambda _: 0
+            earliest = self._earliest_of_gradient if index % 2 else self._earliest_again
             find_stages(self._stages, body, self.rounds, len(self.rounds), index, earliest)
             # Calls of later sweeps are at the same places, so frames are done there, too.
             while not index and not self._end_tails():
@@ -136,8 +136,21 @@ class BodyPlaces:
         """Returns the first stage of a node: frames begin at the place where they were done."""
         if any(instruction.at_use for instruction in self._made[node]):
             return 0
+        if isinstance(node, Get):
+            # What is made has its cotangent when all that read it have run.
+            return len(self.rounds) - self._place_of_key(node)
         ends = [leaf.place for leaf in self.tail.around(node.region).leaves]
         return len(self.rounds) - min(ends)
+
+    def _earliest_again(self, node: Node) -> int:
+        """Returns the first stage of a node in a sweep that goes through the places in order."""
+        if not isinstance(node, Get) or node.inputs[0].node not in self._stages:
+            return 0
+        return self._place_of_key(node)
+
+    def _place_of_key(self, node: Get) -> int:
+        """Returns the place at which the key of a row is known: for what is made, where it is."""
+        return self._place(node.inputs[0].node)
 
     def _end_tails(self) -> bool:
         """Sets where the frames of each tail region are done; False if it gave up a tail call."""

@@ -38,10 +38,13 @@ def rounds_of(graph: TaggedGraph) -> dict[str, Rounds]:
 
 
 def needs_queues(graph: TaggedGraph) -> bool:
-    """Whether calls are known only as the program runs.
+    """Whether calls are known only as the program runs, or their order counts.
 
     Some depend on what others return; or with `memo`, some belong to a loop and are never equal.
+    What calls make is read by others that run later.
     """
+    if graph.reads_made:
+        return True
     if graph.memo and not all(body.may_repeat for body in graph.bodies.values()):
         return True
     return any(len(rounds) > 1 for rounds in rounds_of(graph).values())

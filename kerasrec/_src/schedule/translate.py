@@ -28,6 +28,7 @@ from kerasrec._src.schedule.instructions import (
     Fire,
     Gather,
     Instruction,
+    InTable,
     Observe,
     Pass,
     Reduce,
@@ -66,6 +67,8 @@ def instructions_of(body: str, node: Node) -> list[Instruction]:
             return [Reduce(node)]
         case Check() | nodes.Effect():
             return [Observe(node, TokenCount(body, region))]
+        case nodes.New() | nodes.Put() | nodes.Get():
+            return [InTable(node, outputs, TokenCount(body, region))]
         case Computed() if counts_tokens(node):
             return [Count(outputs[0], (TokenCount(body, inputs[0].region),), at_use=True)]
         case Computed():

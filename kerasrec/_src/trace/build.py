@@ -40,6 +40,7 @@ from kerasrec._src.trace.function_state import FunctionState
 from kerasrec._src.trace.functions import inlined, is_call
 from kerasrec._src.trace.loop import Loop
 from kerasrec._src.trace.op_nodes import FreeTensor, OpNodes, ProgramFacts
+from kerasrec._src.trace.same_nest import may_be_made
 from kerasrec._src.trace.source import source_of
 from kerasrec._src.trace.tracer import is_traced
 
@@ -51,16 +52,20 @@ def build(states: Sequence[FunctionState], for_blocks: bool) -> dict[str, Functi
         states: The states of all functions, beginning with the one called first.
         for_blocks: Whether the program is for the engine "compiled"; see `ProgramFacts`.
     """
-    makes_values = any(state.tracer.makes_values for state in states)
     # With `memo`, equal calls are one call, which has the keys of several tokens.
     is_memo = getattr(states[0].function, "memo", False)
     draws = not is_memo and any(map(_draws, states))
     carried: dict[str, Type] = {}
     if any(asserts_something(state.tracer.graph.get_operations()) for state in states):
         carried |= FOR_ERRORS
-    if makes_values or draws:
+    reads = frozenset().union(*(state.tracer.reads for state in states))
+    returns_made = may_be_made(states[0].tracer.returns.structure)
+    is_kept = returns_made or bool(reads)
+    makes_values = is_kept and any(state.tracer.makes_values for state in states)
+    if (makes_values and not reads) or draws:
         carried |= FOR_KEYS
-    facts = ProgramFacts(for_blocks, makes_values, draws, carried, _free_tensors(states))
+    given = makes_values, reads, returns_made, draws, carried, _free_tensors(states)
+    facts = ProgramFacts(for_blocks, *given)
     for state in states:
         facts.owners[state.tracer.graph] = _Builder(state, facts).run()
     return {graph.name: graph for graph in facts.owners.values()}
@@ -129,7 +134,8 @@ class _Builder:
             entrance = ops.made(self.tracer.parameters[0].op, lambda: tf.zeros([]))
             values.append(ops.tokens(entrance, None))
         roots = [*ops.parameters, *ops.assignments, *(value.node for value in values)]
-        roots += [node for node in ops.nodes if isinstance(node, nodes.CallOf | nodes.Collect)]
+        kinds = nodes.CallOf | nodes.Collect | nodes.Put
+        roots += [node for node in ops.nodes if isinstance(node, kinds)]
         self._show_unread(needed(roots, ops.nodes))
         roots += [node for node in ops.nodes if isinstance(node, nodes.Check | nodes.Effect)]
         kept = needed(roots, ops.nodes)

@@ -9,11 +9,10 @@ import tensorflow as tf
 from kerasrec._src.autograph import not_converted
 from kerasrec._src.errors import SignatureError, TraceError
 from kerasrec._src.graph.nodes import Collect
-from kerasrec._src.graph.values import Source
 from kerasrec._src.trace.conditional import as_int32
 from kerasrec._src.trace.op_nodes import OpNodes
 from kerasrec._src.trace.source import at, current_source
-from kerasrec._src.trace.tracer import Tracer, tracer_for
+from kerasrec._src.trace.tracer import tracer_for
 
 
 @not_converted
@@ -71,27 +70,12 @@ def collect(name: str, value: Any, index: Any = None, size: Any = None) -> None:
                 f"kerasrec.collect{place}: `index` must be one int per token; it is {found}."
             )
         count = as_int32(tracer.tensor(size, None, "`size` of kerasrec.collect"))
-    keep(tracer, name, values, rows, count, source)
-
-
-def keep(
-    tracer: Tracer,
-    name: str,
-    value: tf.Tensor,
-    index: tf.Tensor | None,
-    size: tf.Tensor | None,
-    source: Source | None,
-) -> None:
-    """Records a value to be kept in a table, at an index if there is one.
-
-    Without a size, the index is a key.
-    """
     anchor = tf.no_op("collect")
 
     def add_nodes(ops: OpNodes) -> None:
         region = ops.region_of(anchor)
-        inputs = [ops.tokens(tensor, region) for tensor in (value, index) if tensor is not None]
-        num_rows = None if size is None else ops.value(size)
+        inputs = [ops.tokens(tensor, region) for tensor in (values, rows) if tensor is not None]
+        num_rows = None if count is None else ops.value(count)
         if num_rows and not num_rows.is_shared:
             raise SignatureError(
                 f"`size` of kerasrec.collect at {source} depends on the tokens, but a "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -50,7 +50,9 @@ class ProgramFacts:
         for_blocks: Whether the program is for the engine "compiled". Then calls of a `tf.function`
             are replaced by its ops, not only if it has effects, and some ops take another form
             (`for_blocks.py`).
-        makes_values: Whether a function of the program makes values of data types.
+        makes_values: Whether a function of the program makes values of data types that are kept.
+        reads: The tables of what is made that the program reads in the same run.
+        returns_made: Whether it returns a value that it may have made.
         draws: Whether random numbers are drawn by keys of tokens.
         carried: The types of the values that tokens carry, by name.
         free: For each function, the tensors that it takes in addition to its own arguments.
@@ -62,6 +64,8 @@ class ProgramFacts:
 
     for_blocks: bool
     makes_values: bool
+    reads: Collection[str]
+    returns_made: bool
     draws: bool
     carried: Mapping[str, Type]
     free: Mapping[str, Sequence[FreeTensor]]

@@ -32,6 +32,15 @@ def covers(one: Any, other: Any) -> bool:
     return all(found)
 
 
+def may_be_made(structure: Any) -> bool:
+    """Whether a structure has a value that may have been made in the run."""
+    if isinstance(structure, dict):
+        structure = list(structure.values())
+    if isinstance(structure, list | tuple):
+        return any(map(may_be_made, structure))
+    return bool(getattr(structure, "_is_made", False))
+
+
 def _mapped(function: Callable[[Any, Any], Any], one: Any, other: Any) -> Any:
     """Applies a function to each pair of values; takes everything else from the first structure."""
     if isinstance(one, dict):

@@ -160,6 +160,8 @@ class Tracer:
         # stands for. It is called with the `OpNodes` of the function.
         self.add_nodes: dict[str, Callable[[Any], None]] = {}
         self.makes_values = False
+        # The tables of what is made that it reads.
+        self.reads: set[str] = set()
         self.outputs: list[tf.Tensor] = []
         self.returns = Returns(None, [])
         self.unknown: ReturnTypeUnknownError | None = None
@@ -371,12 +373,6 @@ class Tracer:
         if add_nodes:
             self.add_nodes[results[0].op.name] = add_nodes
         return results
-
-    def key(self) -> tf.Tensor:
-        """Makes a placeholder for keys that no other tokens of the run have, int64 `[tokens]`."""
-        (key,) = self.placeholders([Type(tf.int64, ())], lambda ops: ops.make_key(key))
-        self.makes_values = True
-        return key
 
     def call(self, function: Any, arguments: tuple[Any, ...], source: Source | None = None) -> Any:
         """Records a call of another function, or of this one again.

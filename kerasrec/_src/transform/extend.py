@@ -5,7 +5,8 @@ outputs becomes one of n + m arguments and m + n outputs. The m new arguments ar
 its outputs, and the n new outputs are the cotangents of its arguments. A call and the call of its
 gradient share one label, so gradient nodes find forward values under the same tag, and nothing is
 computed twice. SWITCH and MERGE are each other's gradients. So are CALL and RETURN, ENTER_ROWS and
-LEAVE_ROWS, and REPEAT and the sum over a row's entries.
+LEAVE_ROWS, REPEAT and the sum over a row's entries, and PUT and GET: what reads a row adds to the
+row's cotangent, and what made the row finds all of it there, since it runs after all that read it.
 
 An extended graph can be extended again, for second derivatives. Its bodies already have two sweeps,
 the values and the gradient. Each sweep gets a separate gradient, the last sweep first: of S
@@ -53,7 +54,7 @@ Totals = dict[Value, Value]
 
 _ROW_IDS = Type(tf.int32, (None,), Kind.WAVE)
 # Nodes through which values enter or leave a body.
-_ENDS = (nodes.Call, nodes.Return, nodes.Entrance, nodes.Result, nodes.Accumulate)
+_ENDS = (nodes.Call, nodes.Return, nodes.Entrance, nodes.Result, nodes.Accumulate, nodes.Put)
 
 
 def extend(graph: TaggedGraph) -> TaggedGraph:
@@ -110,11 +111,13 @@ def extend(graph: TaggedGraph) -> TaggedGraph:
 
 
 def _collecting(graph: TaggedGraph, wanted: set[Value]) -> set[str]:
-    """The names of functions that collect values with a gradient, themselves or through calls."""
+    """The names of functions that collect or make values with a gradient, also through calls."""
     names = {
         body.name
         for body in graph.bodies.values()
-        if any(node.inputs[0] in wanted for node in body.collects if node.has_gradient)
+        for node in body.sweeps[0].nodes
+        if isinstance(node, nodes.Put) or (isinstance(node, nodes.Collect) and node.has_gradient)
+        if node.inputs[0] in wanted
     }
     calls = [(site.caller, site.callee) for site in graph.call_sites.values() if site.caller]
     return grown(names, lambda names: {caller for caller, callee in calls if callee in names})
@@ -165,6 +168,7 @@ class _BodyGradient:
         self.every_result = frozenset().union(*(results.get(value, ()) for value in self.wanted))
         self.num_sweeps = graph.num_sweeps // 2
         self.order = order_of(self.num_sweeps)
+        self.sources = graph.sources()
         self.writer = GraphWriter([])
         self.writer.reuse(body.nodes)
         keys = [] if graph.memo else [node.output() for node in body.parameters if node.is_key]
@@ -224,7 +228,7 @@ class _BodyGradient:
             self._call(self.graph.call_sites[self.linkages[node]])
         elif type(node) in RULES:
             totals = self._totals(node.outputs)
-            if not node.types or (totals and not self.wanted.isdisjoint(node.inputs)):
+            if not node.types or (totals and not self.wanted.isdisjoint(self.sources(node))):
                 RULES[type(node)](self, node, totals)
 
     def _primitive(self, node: nodes.Primitive, totals: Totals) -> None:
@@ -410,6 +414,26 @@ class _BodyGradient:
         looked_up = self.primitives.apply(tf.gather, [table, *index], node.region, node.source)
         self._add(value, looked_up)
 
+    def _put(self, node: nodes.Put, _: Totals) -> None:
+        value, key = node.inputs
+        if value in self.wanted:
+            self._add(value, self._in_table(nodes.Get, node, [key], value.type).output())
+
+    def _get(self, node: nodes.Get, totals: Totals) -> None:
+        self._in_table(nodes.Put, node, [totals[node.output()], *node.inputs])
+
+    def _in_table(
+        self,
+        kind: type[nodes.Put | nodes.Get],
+        of: nodes.Put | nodes.Get,
+        inputs: list[Value],
+        *types: Type,
+    ) -> Node:
+        """Adds a PUT or a GET in the table of the cotangents of another one's table."""
+        name = f"d{self.order if self.order > 1 else ''}_{of.name}"
+        node = kind(inputs, [*types], of.region, of.source, name=name, rows=of.rows)
+        return self.writer.add(node)
+
     def _accumulate(self, node: nodes.Accumulate, _: Totals) -> None:
         if order_of(self.index) < self.order - 1:
             return  # The sum is a result of an earlier derivative.
@@ -519,9 +543,11 @@ RULES: dict[type[Node], Callable[..., None]] = {
     nodes.Broadcast: _BodyGradient._broadcast,
     nodes.Collect: _BodyGradient._collect,
     nodes.Enter: _BodyGradient._rows,
+    nodes.Get: _BodyGradient._get,
     nodes.Leave: _BodyGradient._rows,
     nodes.Merge: _BodyGradient._merge,
     nodes.Primitive: _BodyGradient._primitive,
+    nodes.Put: _BodyGradient._put,
     nodes.Repeat: _BodyGradient._rows,
     nodes.Switch: _BodyGradient._switch,
 }

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from kerasrec._src.graph.graph import FunctionGraph, FunctionGraphs, Traced, needed
-from kerasrec._src.graph.nodes import CallOf, Check, Collect, Effect, Parameter, Primitive
+from kerasrec._src.graph.nodes import CallOf, Check, Collect, Effect, Parameter, Primitive, Put
 from kerasrec._src.graph.values import Node, Value
 from kerasrec._src.trace.effects import stays_unread
 from kerasrec._src.transform.reads import grown
@@ -55,7 +55,7 @@ def _is_effect(node: Node) -> bool:
     """Whether a node does more than compute outputs, so that it stays if these are not read."""
     if isinstance(node, Primitive):
         return stays_unread(node)
-    return isinstance(node, Check | Effect | Collect)
+    return isinstance(node, Check | Effect | Collect | Put)
 
 
 def _is_assignment(node: Node) -> bool:
@@ -64,7 +64,8 @@ def _is_assignment(node: Node) -> bool:
 
 
 def _collects_with_gradient(node: Node) -> bool:
-    return isinstance(node, Collect) and node.has_gradient and node.inputs[0].type.is_differentiable
+    has_gradient = isinstance(node, Put) or (isinstance(node, Collect) and node.has_gradient)
+    return has_gradient and node.inputs[0].type.is_differentiable
 
 
 class _Demand:

@@ -28,6 +28,7 @@ from kerasrec._src.graph.nodes import (
     Call,
     Computed,
     Entrance,
+    Put,
     RowsOfRoots,
     Shared,
     SumCotangent,
@@ -42,7 +43,8 @@ from kerasrec._src.transform.recompute import Group, in_groups
 Output = tuple[str, int]
 """An output of a body: the body's name and the output's place."""
 Readers = frozenset[Output | None]
-"""The outputs of a body that depend on a value; None means a table, which every call keeps."""
+"""The outputs of a body that depend on a value; None means a table, which every call keeps, or what
+is made, which any call may read."""
 
 _BOOL = Type(tf.bool, ())
 
@@ -71,10 +73,11 @@ def connected_results(graph: TaggedGraph) -> dict[Value, frozenset[str]]:
         if collect.has_gradient:  # Rows without an index have no gradient.
             ends[table_result(collect.name)].append(collect.inputs[0])
     dependents: dict[Value, set[str]] = defaultdict(set)
+    sources = graph.sources()
     for result, values in ends.items():
         for value in reached(
             filter(passes_cotangents, values),
-            lambda value: filter(passes_cotangents, value.node.inputs),
+            lambda value: filter(passes_cotangents, sources(value.node)),
         ):
             dependents[value].add(result)
     return {value: frozenset(results) for value, results in dependents.items()}
@@ -92,13 +95,13 @@ def wanted_values(graph: TaggedGraph) -> set[Value]:
     Constants, values computed from integers alone, and `tf.stop_gradient` need no cotangent.
     """
     wanted: set[Value] = set()
-    nodes = graph.nodes
+    nodes, sources = graph.nodes, graph.sources()
     size = -1
     while size != len(wanted):
         size = len(wanted)
         for node in nodes:
             is_source = isinstance(node, Shared | RowsOfRoots | SumCotangent | Argument)
-            if is_source or any(value in wanted for value in node.inputs):
+            if is_source or any(value in wanted for value in sources(node)):
                 wanted.update(filter(passes_cotangents, node.outputs))
     return {value for value in wanted if value.type.is_differentiable}
 
@@ -179,6 +182,8 @@ def _readers(graph: TaggedGraph) -> dict[Value, Readers]:
     for collect in graph.collects:
         if collect.has_gradient:  # Rows without an index have no gradient.
             waiting.append((collect.inputs[0], None))
+    # What is made may be read anywhere.
+    waiting += [(node.inputs[0], None) for node in graph.nodes if isinstance(node, Put)]
     while waiting:
         value, reader = waiting.pop()
         if value.is_shared or reader in readers_of[value] or not passes_cotangents(value):

@@ -13,9 +13,11 @@ from kerasrec._src.errors import GraphError
 from kerasrec._src.frames.block import Block
 from kerasrec._src.frames.layout import Column
 from kerasrec._src.frames.rows_tf.buffers import Buffers, LiveStore, empty
+from kerasrec._src.graph.carried import key_of_row, row_of_key
 from kerasrec._src.graph.graph import CallSite
+from kerasrec._src.graph.nodes import New
 from kerasrec._src.graph.values import Branch, Each, Region, Value
-from kerasrec._src.schedule.instructions import Fetch, Return, Save, Select, Send
+from kerasrec._src.schedule.instructions import Fetch, InTable, Return, Save, Select, Send
 
 Arrays = dict[Value, tf.TensorArray]
 
@@ -83,6 +85,25 @@ class LiveBlock(Block):
                 found = tf.gather(first - starts, rows) + tf.range(tf.size(rows))
             self._numbers[region] = found
         return self._numbers[region]
+
+    def _run_intable(self, row: InTable) -> None:
+        """Makes, writes or reads rows of tables; later sweeps add cotangents up in them."""
+        if isinstance(row.node, New):
+            assert self.counts is not None
+            space, width = ("rows", row.node.rows), row.node.width
+            rows = self.counts[space] + width * tf.range(self.get(row.tokens))
+            self.counts[space] += width * self.get(row.tokens)
+            self.buffers.reserve(space, self.counts[space])
+            self._set(row, [key_of_row(row.node.number, rows)])
+            return
+        *value, key = self.all(row.node.inputs)
+        table, rows = ("table", row.node.name), row_of_key(key)
+        if not value:
+            self._set(row, [tf.cast(self.read(table, rows), row.node.types[0].dtype)])
+        elif self.counts is None:
+            self.buffers.add(table, rows, *value)
+        else:
+            self.buffers.write(table, rows, *value)
 
     def _run_select(self, select: Select) -> None:
         super()._run_select(select)

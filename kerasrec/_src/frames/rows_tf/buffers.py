@@ -50,13 +50,19 @@ class Buffers:
         """Replaces rows of a buffer: `rows` int32 `[n]`, `values` `[n, ...]`."""
         self._change(tf.raw_ops.InplaceUpdate, key, rows, values)
 
-    def add(self, key: Hashable, rows: tf.Tensor, values: tf.Tensor) -> None:
-        """Adds to rows of a buffer; to a row that is named several times, each value."""
-        self._change(tf.raw_ops.InplaceAdd, key, rows, tf.cast(values, self.specs[key].dtype))
-
     def subtract(self, key: Hashable, rows: tf.Tensor, values: tf.Tensor) -> None:
         """Subtracts from rows of a buffer; from a row that is named several times, each value."""
         self._change(tf.raw_ops.InplaceSub, key, rows, values)
+
+    def add(self, key: Hashable, rows: tf.Tensor, values: tf.Tensor) -> None:
+        """Adds to rows of a buffer; to a row that is named several times, each value.
+
+        On a GPU, the op would add only some of the values to such a row.
+        """
+        each, place = tf.unique(rows)
+        values = tf.cast(values, self.specs[key].dtype)
+        sums = tf.math.unsorted_segment_sum(values, place, tf.size(each))
+        self._change(tf.raw_ops.InplaceAdd, key, each, sums)
 
     def reserve(self, space: Hashable, size: tf.Tensor) -> None:
         """Makes room for `size` rows in all buffers of a space."""

@@ -101,7 +101,8 @@ class LiveStep(Step):
         start = tf.maximum(first, end - bound)
         left = tf.concat([[body, first, start], row[3:]], 0)[tf.newaxis]
         self._state["stack"] = tf.concat([stack[:-1], left[: tf.minimum(start - first, 1)]], 0)
-        self.counts = dict(zip(self.counts, tf.unstack(row[3:], len(self.counts)), strict=True))
+        spaces = self.layout.spaces
+        self.counts.update(zip(spaces, tf.unstack(row[3:], len(spaces)), strict=True))
         return tf.range(start, end)
 
     def note(self) -> None:
@@ -187,7 +188,7 @@ class LiveStep(Step):
 
     def _push(self) -> None:
         """Pushes the calls of this step onto the stack."""
-        counts = list(self.counts.values())
+        counts = [self.counts[space] for space in self.layout.spaces]
         for callee in self.called:
             start, end = self._before[callee], self.counts[callee]
             row = tf.stack([self.names.index(callee), start, end, *counts])[tf.newaxis]

@@ -43,7 +43,8 @@ def first_state(
     """
     graph, specs = layout.graph, layout.buffer_specs(0)
     names, num_roots, zero = list(graph.bodies), num_rows(roots[0]), tf.constant(0)
-    sizes: dict[Hashable, Any] = dict.fromkeys(layout.spaces, tf.constant(_FRAMES))
+    spaces = [*layout.spaces, *layout.spaces_of_rows]
+    sizes: dict[Hashable, Any] = dict.fromkeys(spaces, tf.constant(_FRAMES))
     of_roots = (graph.entry, layout.results(graph.entry))
     sizes.update(dict.fromkeys(of_roots, tf.maximum(_FRAMES, _FRAMES_OF_ROOT * num_roots)))
     buffers = Buffers(specs, {key: empty(spec, sizes[spec.space]) for key, spec in specs.items()})
@@ -53,7 +54,7 @@ def first_state(
     buffers.write(("frame", graph.entry), numbers, table)
     for number, tensor in enumerate(roots if graph.memo else ()):
         buffers.write(("argument", graph.entry, number), numbers, tensor)
-    counts = {space: num_roots if space in of_roots else zero for space in layout.spaces}
+    counts = {space: num_roots if space in of_roots else zero for space in spaces}
     state: State = {
         "buffers": buffers.tensors,
         "counts": counts,
@@ -75,7 +76,8 @@ def first_state(
         if recorded:
             state["record"] = array_of(tf.TensorSpec([2 + len(recorded)], tf.int32))
     else:
-        row = tf.stack([names.index(graph.entry), zero, num_roots, *counts.values()])
+        numbers_of_frames = [counts[space] for space in layout.spaces]
+        row = tf.stack([names.index(graph.entry), zero, num_roots, *numbers_of_frames])
         state["stack"] = row[tf.newaxis][: tf.minimum(num_roots, 1)]
         state["collected"] = [
             [array_of(value.type.tensor_spec()) for value in node.inputs] for node in graph.collects
@@ -109,7 +111,8 @@ def _num_new(state: State, layout: Layout, name: str) -> tf.Tensor:
         return state["counts"][name] - state["heads"][name]
     row = tf.unstack(tf.reduce_sum(state["stack"][-1:], 0), 3 + len(layout.spaces))
     # To take these frames forgets all frames that were called after them, so those must be done.
-    is_newest = tf.reduce_all(tf.equal(row[3:], list(state["counts"].values())))
+    now = [state["counts"][space] for space in layout.spaces]
+    is_newest = tf.reduce_all(tf.equal(row[3:], now))
     num_ready = tf.add_n([tf.size(numbers) for numbers in state["ready"].values()] or [0])
     is_next = tf.equal(row[0], list(layout.graph.bodies).index(name)) & (
         is_newest | tf.equal(num_ready, 0)

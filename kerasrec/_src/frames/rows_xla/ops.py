@@ -14,7 +14,7 @@ from kerasrec._src.frames.rows_xla.entries import (
     refusal,
 )
 from kerasrec._src.graph.graph import Body, TaggedGraph
-from kerasrec._src.graph.nodes import Check, Collect, Computed, Effect, Primitive
+from kerasrec._src.graph.nodes import Check, Computed, Effect, Primitive, makes_value
 from kerasrec._src.graph.types import Kind
 from kerasrec._src.graph.values import Node, Value
 from kerasrec._src.ops.table import DTYPES, Is, Xla, has, op_named
@@ -47,7 +47,7 @@ def _obstacles_of(body: Body) -> Iterator[tuple[Node, str]]:
     for node in body.nodes:
         if isinstance(node, Check | Effect):
             yield node, f"{'asserts' if isinstance(node, Check) else 'shows'} something"
-        elif isinstance(node, Collect) and node.has_keys:
+        elif makes_value(node):
             yield node, "makes a value of a data type"
         elif isinstance(node, Computed) and node.device:
             yield node, f"is to run {node.op} on {node.device}"
