@@ -2537,7 +2537,7 @@ class Rest(kerasrec.DataType):
     """What is left to do with a result: a continuation."""
 
 
-class Nothing(Rest):
+class Finished(Rest):
     pass
 
 
@@ -2563,7 +2563,7 @@ def resumed(rest, result, x):
     return kerasrec.match(
         rest,
         {
-            Nothing: lambda _: result,
+            Finished: lambda _: result,
             Times: lambda rest: resumed(rest.rest, result * rest.factor, x),
             Other: lambda rest: passing_fib(rest.n, Plus(result, rest.rest), x),
             Plus: lambda rest: resumed(rest.rest, tf.sin(rest.number + result), x),
@@ -2586,7 +2586,7 @@ def passing_fib(n, rest, x):
 @kerasrec.recursive
 def continuations(n, x):
     """Both in continuation-passing style, defunctionalised (Reynolds 1972)."""
-    return passing_factorial(n, Nothing(), x) + passing_fib(n, Nothing(), x)
+    return passing_factorial(n, Finished(), x) + passing_fib(n, Finished(), x)
 
 
 def plain_continuations(n, x):

@@ -27,6 +27,7 @@ pytestmark = pytest.mark.usefixtures("optimized")
 # Each has what no other of them has; the programs with data types and with functions as arguments,
 # which trace for seconds, are run in tests of their own.
 BY_WAVES = {
+    "sum_upto",
     "call_in_argument",
     "nested_in_branch",
     "ragged_in_branch",

@@ -33,7 +33,7 @@ def test_values_of_the_tagged_graph(program):
 @each(
     lambda program: program.has_gradient and not program.is_deep,
     few=FEW,
-    many=["call_in_argument", "only_empty_rows"],
+    many=["call_in_argument", "only_empty_rows", "sum_upto"],
 )
 def test_gradient_of_the_extended_graph(program):
     """Nothing is computed twice: forward nodes fire as often with the gradient as without.
