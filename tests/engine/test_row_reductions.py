@@ -120,12 +120,15 @@ REDUCTIONS = {
         rows.value_rowids(),
     ),
     "padded": lambda rows: tf.reduce_max(rows.to_tensor(-np.inf), axis=1),
+    "largest of padded": lambda rows: tf.math.top_k(
+        tf.pad(rows.to_tensor(-np.inf), [[0, 0], [0, 1]], constant_values=-np.inf), 1
+    )[0][:, 0],
     "padded to one length": lambda rows: tf.linalg.matvec(
         rows.to_tensor(shape=[None, 4]), tf.constant([1.0, 2.0, 3.0, 4.0], tf.float64)
     ),
 }
 NOT_IN_XLA = {"reduce_join", "map_fn", "map_fn of a range", "cumsum", "repeat", "padded"}
-NOT_IN_XLA |= {"padded to one length"}
+NOT_IN_XLA |= {"padded to one length", "largest of padded"}
 WITHOUT_SECOND = {"map_fn", "map_fn of a range"}
 # The norm of an empty row has no derivative: it is the root of zero.
 NOT_SMOOTH = {"keras norm"}

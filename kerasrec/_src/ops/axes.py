@@ -85,8 +85,13 @@ def along_first(operation: tf.Operation, axes: Axes) -> Place:
     return None if axes[0] is None and not any(axes) else MIXED
 
 
-def last(count: int) -> Rule:
-    """Works along the last axes of each input."""
+def last(count: int, is_choice: bool = False) -> Rule:
+    """Works along the last axes of each input.
+
+    Args:
+        count: How many axes.
+        is_choice: Whether it takes the largest entries, which are the same however long padding is.
+    """
 
     def is_along(axis: int | None, rank: int | None) -> bool:
         return bool(axis) if axis is None or rank is None else axis >= rank - count
@@ -95,7 +100,8 @@ def last(count: int) -> Rule:
         ranks = [source.shape.rank for source in operation.inputs]
         if any(map(is_along, axes, ranks)):
             return MIXED
-        if axes[0] == 0 and count == 1 and ranks[0] and operation.inputs[0].shape[-1] is None:
+        is_open = bool(ranks[0]) and operation.inputs[0].shape[-1] is None
+        if axes[0] == 0 and count == 1 and is_open and not is_choice:
             return MIXED  # Rows that are padded to the longest of all tokens.
         is_one = len({axis for axis in axes if axis is not None}) == 1
         return axes[0] if is_one and axes[0] is not None else _unless_moved(axes)

@@ -332,7 +332,7 @@ _ROWS: dict[str, Op] = {
     "DenseBincount": Op(axes.last(1), ragged=Ragged.COUNTS_INTEGERS),
     """FFT IFFT IRFFT IsotonicRegression LowerBound MatrixDiag MatrixDiagV2
     MatrixDiagV3 RFFT UpperBound""": Op(axes.last(1)),
-    "TopKV2": Op(axes.last(1), xla=_BLOCKS),
+    "TopKV2": Op(axes.last(1, is_choice=True), xla=_BLOCKS),
     """Cholesky Eig FFT2D IFFT2D IRFFT2D LogMatrixDeterminant Lu MatrixBandPart MatrixDeterminant
     MatrixDiagPart MatrixDiagPartV2 MatrixDiagPartV3 MatrixExponential MatrixInverse MatrixLogarithm
     MatrixSetDiag MatrixSetDiagV2 MatrixSetDiagV3 MatrixSolve MatrixSolveLs MatrixSquareRoot
