@@ -13,6 +13,7 @@ from kerasrec._src.layers.schema_trees import SchemaTrees
 from kerasrec._src.layers.structured.linear_chain import HMM, LinearChainCRF
 from kerasrec._src.layers.structured.semirings import Semiring
 from kerasrec._src.layers.structured.structured_layer import StructuredLoss
+from kerasrec._src.layers.structured.tree_crf import TreeCRF
 from kerasrec._src.layers.text_layers import BracketedText, TextTree
 from kerasrec._src.layers.top_down import TopDown, TopDownCell
 from kerasrec._src.layers.top_down_decoder import TopDownDecoder
@@ -51,6 +52,7 @@ __all__ = [
     "TopDownDecoder",
     "TopDownTreeLSTM",
     "TopDownTreeLSTMCell",
+    "TreeCRF",
     "TreeDecoder",
     "TreeGRU",
     "TreeGRUCell",

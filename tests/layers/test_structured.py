@@ -1,17 +1,44 @@
 """Layers that score structures, against enumerations of all structures."""
 
 import itertools
+from collections.abc import Callable
+from typing import NamedTuple
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from kerasrec.layers import HMM, LinearChainCRF, Semiring, StructuredLoss
+from kerasrec.layers import HMM, LinearChainCRF, Semiring, StructuredLoss, TreeCRF
 
 _MASK = np.array([[1, 1, 1], [1, 0, 1], [0, 1, 0], [0, 0, 0]], bool)
 _WORDS = np.array([[3, 1, 4], [3, 0, 1], [0, 2, 0], [0, 0, 0]])
 _TAGS = 3
+
+
+class Case(NamedTuple):
+    """A layer, its scores, and the mask; all structures of an example, with their scores.
+
+    Args:
+        layer: The layer.
+        scores: Its outputs.
+        plain: Takes the layer, and the scores and the mask of an example.
+        known: Labels, all known.
+        partly: Labels that do not tell all, with a function of them and of structures that says
+            which structures they may stand for.
+    """
+
+    layer: keras.layers.Layer
+    scores: tf.Tensor
+    plain: Callable
+    known: list
+    partly: list
+    may_be: Callable
+
+    def structures(self):
+        """For each example, arrays of its structures, and their scores."""
+        found = [self.plain(self.layer, *row) for row in zip(self.scores, _MASK, strict=True)]
+        return [(np.array(keys), tf.stack(scores)) for keys, scores in found]
 
 
 def _with_random_weights(layer):
@@ -25,7 +52,7 @@ def _crf():
     layer = LinearChainCRF(_TAGS, dtype="float64")
     layer.build([None, None, _TAGS])
     scores = np.random.default_rng(1).normal(size=[4, 3, _TAGS])
-    return _with_random_weights(layer), tf.constant(scores)
+    return _chain(_with_random_weights(layer), tf.constant(scores))
 
 
 def _hmm():
@@ -34,122 +61,160 @@ def _hmm():
     scores = _with_random_weights(layer)(_WORDS)
     emissions = keras.ops.softmax(layer.emissions, 1).numpy()
     np.testing.assert_allclose(scores, np.log(emissions.T[_WORDS]))
-    return layer, scores
+    return _chain(layer, scores)
 
 
-def _plain(layer, scores, mask):
-    """The score of each sequence of tags, by the tags; TensorFlow only adds."""
+def _chain(layer, scores):
+    known = [[0, 2, 1], [1, 7, 2], [-1, 2, 0], [-1, -1, -1]]
+    partly = [[0, -1, 1], [-1, 5, 2], [5, -1, 1], [0, 0, 0]]
+    return Case(layer, scores, _sequences, known, partly, _agrees)
+
+
+def _agrees(labels, structure, mask):
+    return np.all((labels < 0) | (structure == labels) | ~mask)
+
+
+def _sequences(layer, scores, mask):
+    """All sequences of tags."""
     first, last = layer.ends
-    found = {}
-    rows = tf.boolean_mask(scores, mask)
-    for tags in itertools.product(range(_TAGS), repeat=len(rows)):
-        score = tf.add_n([tf.zeros([], scores.dtype), *(rows[i, t] for i, t in enumerate(tags))])
+    found = []
+    places = np.flatnonzero(mask)
+    for tags in itertools.product(range(_TAGS), repeat=len(places)):
+        score = tf.zeros([], scores.dtype)
+        score += sum(scores[place, tag] for place, tag in zip(places, tags, strict=True))
         if tags:
             score += first[tags[0]] + last[tags[-1]]
-        found[tags] = score + sum(layer.moves[pair] for pair in itertools.pairwise(tags))
-    return found
+        score += sum(layer.moves[pair] for pair in itertools.pairwise(tags))
+        structure = np.full(mask.shape, -1)
+        structure[places] = tags
+        found.append((structure, score))
+    return zip(*found, strict=True)
 
 
-def _log_sum(scores):
-    return tf.reduce_logsumexp(tf.stack(list(scores)))
+def _trees():
+    layer = TreeCRF(2, dtype="float64")
+    scores = tf.constant(np.random.default_rng(1).normal(size=[4, 3, 3, 2]))
+    known = np.full([4, 3, 3], -1)
+    known[0, [0, 1, 2, 1, 0], [0, 1, 2, 2, 2]] = [0, 1, 1, 0, 1]
+    known[1, [0, 2, 0, 1], [0, 2, 2, 1]] = [0, 1, 0, 1]  # Word 1 is masked.
+    known[2] = 0
+    partly = np.full([4, 3, 3], -1)
+    partly[0, 0, 1] = 1
+    partly[1, 0, 2] = 1
+    return Case(layer, scores, _binary_trees, known, partly, _has_phrases)
 
 
-def _spread(tags, mask):
-    """Tags at their places; -1 where masked."""
-    row = np.full(mask.shape, -1)
-    row[mask] = tags
-    return row.tolist()
+def _has_phrases(labels, structure, mask):
+    is_there = mask[:, np.newaxis] & mask & np.triu(np.ones(labels.shape, bool))
+    return _agrees(labels, structure, is_there)
 
 
-@pytest.fixture(scope="module", params=[_crf, pytest.param(_hmm, marks=pytest.mark.many)])
-def chain(request):
-    layer, scores = request.param()
-    return layer, scores, [_plain(layer, *row) for row in zip(scores, _MASK, strict=True)]
+def _phrases(words):
+    """The phrases of each binary tree over words."""
+    if len(words) < 2:
+        yield [(words[0], words[0])]
+    for place in range(1, len(words)):
+        for left, right in itertools.product(_phrases(words[:place]), _phrases(words[place:])):
+            yield [*left, *right, (words[0], words[-1])]
 
 
-def test_sums_and_their_gradients(chain):
-    layer, scores, _ = chain
-    variables = [scores, *layer.trainable_variables]
-    tags = [[0, 2, 1], [1, 7, 2], [-1, 2, 0], [-1, -1, -1]]
+def _binary_trees(layer, scores, mask):
+    found = []
+    words = np.flatnonzero(mask)
+    for phrases in _phrases(words) if len(words) else [[]]:
+        for labels in itertools.product(range(2), repeat=len(phrases)):
+            structure = np.full([3, 3], -1)
+            score = tf.zeros([], scores.dtype)
+            for (i, j), label in zip(phrases, labels, strict=True):
+                structure[i, j] = label
+                score += scores[i, j, label]
+            found.append((structure, score))
+    return zip(*found, strict=True)
+
+
+_MANY = [pytest.param(make, marks=pytest.mark.many) for make in (_hmm, _trees)]
+
+
+@pytest.fixture(scope="module", params=[_crf, *_MANY])
+def case(request):
+    return request.param()
+
+
+def test_sums_and_their_gradients(case):
+    layer, scores = case.layer, case.scores
     with tf.GradientTape(persistent=True) as tape:
         tape.watch(scores)
-        # Traced anew, so that the gradient reaches the weights.
-        plain = [_plain(layer, *row) for row in zip(scores, _MASK, strict=True)]
-        totals = [_log_sum(each.values()) for each in plain]
-        known = [
-            each[tuple(np.array(row)[mask])]
-            for each, row, mask in zip(plain, tags, _MASK, strict=True)
+        known, totals, entropies = [], [], []
+        for (keys, plain), labels, mask in zip(
+            case.structures(), np.array(case.known), _MASK, strict=True
+        ):
+            fits = [bool(case.may_be(labels, key, mask)) for key in keys]
+            assert sum(fits) == 1
+            totals.append(tf.reduce_logsumexp(plain))
+            logs = plain - totals[-1]
+            known.append(logs[fits.index(True)])
+            entropies.append(-tf.reduce_sum(tf.exp(logs) * logs))
+        pairs = [
+            (layer.log_prob(case.known, scores, _MASK), tf.stack(known)),
+            (layer.entropy(scores, _MASK), tf.stack(entropies)),
         ]
-        expected = tf.stack([one - total for one, total in zip(known, totals, strict=True)])
-        found = layer.log_prob(tags, scores, _MASK)
-        entropies, expected_entropies = layer.entropy(scores, _MASK), []
-        for each, total in zip(plain, totals, strict=True):
-            logs = tf.stack(list(each.values())) - total
-            expected_entropies.append(-tf.reduce_sum(tf.exp(logs) * logs))
-        expected_entropies = tf.stack(expected_entropies)
-    np.testing.assert_allclose(layer.log_partition(scores, _MASK), totals)
-    np.testing.assert_allclose(found, expected)
-    np.testing.assert_allclose(entropies, expected_entropies, atol=1e-12)
-    for one, other in [(found, expected), (entropies, expected_entropies)]:
-        for variable in variables:
-            slope, wanted = (tape.gradient(value, variable) for value in (one, other))
-            if wanted is not None:
-                slope, wanted = tf.convert_to_tensor(slope), tf.convert_to_tensor(wanted)
-                np.testing.assert_allclose(slope, wanted, atol=1e-10)
+    np.testing.assert_allclose(layer.log_partition(scores, _MASK), totals, atol=1e-12)
+    for found, expected in pairs:
+        np.testing.assert_allclose(found, expected, atol=1e-12)
+        for variable in [scores, *layer.trainable_variables]:
+            slopes = [tape.gradient(value, variable) for value in (found, expected)]
+            if slopes[1] is not None:
+                np.testing.assert_allclose(*map(tf.convert_to_tensor, slopes), atol=1e-10)
 
 
-def test_unknown_tags_are_added_up(chain):
-    layer, scores, plain = chain
-    tags = [[0, -1, 1], [-1, 5, 2], [5, -1, 1], [0, 0, 0]]
+def test_what_labels_do_not_tell_is_added_up(case):
     expected = []
-    for each, row, mask in zip(plain, tags, _MASK, strict=True):
-        row = np.array(row)[mask]
-        fits = [score for key, score in each.items() if np.all((row < 0) | (row == key))]
-        expected.append(_log_sum(fits))
-    np.testing.assert_allclose(layer.log_weight(tags, scores, _MASK), expected)
+    for (keys, plain), labels, mask in zip(
+        case.structures(), np.array(case.partly), _MASK, strict=True
+    ):
+        fits = [bool(case.may_be(labels, key, mask)) for key in keys]
+        expected.append(tf.reduce_logsumexp(plain[np.array(fits)]))
+    found = case.layer.log_weight(case.partly, case.scores, _MASK)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
-def test_marginals_and_counts(chain):
-    layer, scores, plain = chain
-    expected = np.zeros(scores.shape)
-    for row, each, mask in zip(expected, plain, _MASK, strict=True):
-        total = _log_sum(each.values())
-        for tags, score in each.items():
-            row[np.flatnonzero(mask), list(tags)] += np.exp(score - total)
-    np.testing.assert_allclose(layer.marginals(scores, _MASK), expected, atol=1e-12)
-    impossible = tf.tensor_scatter_nd_update(scores, [[0, 1, 2]], [-np.float64(1e6)])
-    assert layer.count(scores, _MASK).numpy().tolist() == [27, 9, 3, 1]
-    assert layer.count(impossible, _MASK).numpy().tolist() == [18, 9, 3, 1]
-
-
-@pytest.mark.many
-def test_the_best(chain):
-    layer, scores, plain = chain
-    ranked = [sorted(each, key=each.get, reverse=True) for each in plain]
-    found = layer.best(scores, _MASK).numpy().tolist()
-    assert found == [_spread(r[0], mask) for r, mask in zip(ranked, _MASK, strict=True)]
-    several = layer.k_best(scores, 10, _MASK).numpy().tolist()
-    values = layer.total(scores, Semiring.of_k_best(10), _MASK).numpy()
-    for row, value, rank, each, mask in zip(several, values, ranked, plain, _MASK, strict=True):
-        missing = 10 - len(rank[:10])
-        assert row == [_spread(r, mask) for r in rank[:10]] + [[-1] * 3] * missing
-        np.testing.assert_allclose(value[: 10 - missing], [each[r] for r in rank[:10]])
-        assert (value[10 - missing :] < -5e5).all()
+def test_marginals_and_counts(case):
+    expected = np.zeros(case.scores.shape)
+    structures = case.structures()
+    for row, (keys, plain) in zip(expected, structures, strict=True):
+        chances = tf.nn.softmax(plain).numpy()
+        for key, chance in zip(keys, chances, strict=True):
+            row[(*np.nonzero(key >= 0), key[key >= 0])] += chance
+    found = case.layer.marginals(case.scores, _MASK)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    assert case.layer.count(case.scores, _MASK).numpy().tolist() == [len(k) for k, _ in structures]
 
 
 @pytest.mark.many
-def test_samples(chain):
-    layer, scores, plain = chain
+def test_the_best(case):
+    k = 10
+    best = case.layer.best(case.scores, _MASK)
+    several = case.layer.k_best(case.scores, k, _MASK).numpy()
+    values = case.layer.total(case.scores, Semiring.of_k_best(k), _MASK).numpy()
+    for row, (keys, plain) in enumerate(case.structures()):
+        ranked = np.argsort(-plain.numpy())[:k]
+        number = len(ranked)
+        np.testing.assert_array_equal(best[row], keys[ranked[0]])
+        np.testing.assert_array_equal(several[row, :number], keys[ranked])
+        np.testing.assert_allclose(values[row, :number], plain.numpy()[ranked])
+        assert (several[row, number:] == -1).all() and (values[row, number:] < -5e5).all()
+
+
+@pytest.mark.many
+def test_samples(case):
     keras.utils.set_random_seed(0)
-    drawn = layer.sample(scores, 4000, _MASK).numpy()
-    assert drawn.shape == (4, 4000, 3)
-    for rows, each, mask in zip(drawn, plain, _MASK, strict=True):
-        assert (rows[:, ~mask] == -1).all()
-        total = _log_sum(each.values())
-        for tags, score in each.items():
-            chance = float(np.exp(score - total))
-            share = np.mean((rows[:, mask] == np.array(tags, int)).all(1))
-            assert abs(share - chance) < 5 * np.sqrt(chance * (1 - chance) / 4000) + 1e-9
+    drawn = case.layer.sample(case.scores, 4000, _MASK).numpy()
+    for rows, (keys, plain) in zip(drawn, case.structures(), strict=True):
+        rows, places = rows.reshape([4000, -1]), keys.reshape([len(keys), -1])
+        shares = np.mean((rows[:, np.newaxis] == places).all(2), 0)
+        assert shares.sum() == pytest.approx(1)
+        chances = tf.nn.softmax(plain).numpy()
+        assert (np.abs(shares - chances) < 5 * np.sqrt(chances / 4000) + 1e-9).all()
 
 
 @pytest.mark.many
@@ -214,6 +279,37 @@ def test_fit_save_and_load(tmp_path):
     np.testing.assert_array_equal(served.serve(tf.cast(words, tf.int32)), found)
 
 
+@pytest.mark.many
+def test_fit_of_trees(tmp_path):
+    """Words are brackets: 1 begins a phrase of 2 words, 2 ends it. Others stand alone."""
+    keras.utils.set_random_seed(0)
+    words = keras.Input([None], dtype="int32")
+    vectors = keras.layers.Embedding(4, 8)(words)
+    first, last = (keras.layers.Dense(8)(vectors) for _ in range(2))
+    pairs = keras.ops.expand_dims(first, 2) + keras.ops.expand_dims(last, 1)
+    layer = TreeCRF(1)
+    scores = keras.layers.Dense(1)(keras.layers.ReLU()(pairs))
+    there = keras.ops.not_equal(words, 0)
+    model = keras.Model(words, layer(scores, mask=there))
+    parser = keras.Model(words, layer(scores, mask=there, output="best"))
+    model.compile(keras.optimizers.Adam(0.05), StructuredLoss())
+    x = np.array([[3, 1, 2, 0, 0], [1, 2, 3, 1, 2], [1, 2, 3, 3, 0]])
+    y = np.full([3, 5, 5], -1)
+    y[[0, 1, 1, 2], [1, 0, 3, 0], [2, 1, 4, 1]] = 0
+    losses = model.fit(x, y, epochs=60, verbose=0).history["loss"]
+    assert losses[-1] < 0.5 * losses[0]
+    model.fit(x[:, :3], y[:, :3, :3], verbose=0)  # Another length.
+    found = parser.predict(x, verbose=0)
+    assert (found[y == 0] == 0).all()
+    assert [np.sum(tree == 0) for tree in found] == [5, 9, 7]
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    loss = model.evaluate(x, y, verbose=0)
+    assert again.evaluate(x, y, verbose=0) == pytest.approx(loss)
+    log_probs = layer.log_prob(y, model.predict(x, verbose=0), x != 0)
+    assert loss == pytest.approx(-np.mean(log_probs), rel=1e-4)
+
+
 @pytest.mark.slow
 def test_a_hidden_markov_model_learns_without_labels():
     keras.utils.set_random_seed(0)
@@ -226,7 +322,9 @@ def test_a_hidden_markov_model_learns_without_labels():
     assert losses[-1] < 0.8 * losses[0]
 
 
-@pytest.mark.parametrize("layer", [LinearChainCRF(3, use_boundary=False, name="a"), HMM(2, 4)])
+@pytest.mark.parametrize(
+    "layer", [LinearChainCRF(3, use_boundary=False, name="a"), HMM(2, 4), TreeCRF(2)]
+)
 def test_configurations(layer):
     config = layer.get_config()
     again = type(layer).from_config(config)
@@ -249,6 +347,8 @@ def test_half_precision_around_it():
 def test_mistakes():
     with pytest.raises(ValueError, match=r"num_tags=3, and its scores must have the shape"):
         LinearChainCRF(3)(np.zeros([1, 2, 4]))
+    with pytest.raises(ValueError, match=r"num_labels=2, and its scores must have the shape"):
+        TreeCRF(2)(np.zeros([1, 2, 2]))
     with pytest.raises(ValueError, match="Let that layer be the model's last"):
         StructuredLoss()(tf.zeros([1, 2]), tf.zeros([1, 2, 3]))
     with pytest.raises(ValueError, match="`output` must be one of scores, best"):

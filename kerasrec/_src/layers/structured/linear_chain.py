@@ -8,7 +8,12 @@ import keras
 import tensorflow as tf
 
 from kerasrec._src.layers.structured.semirings import NEVER, Semiring
-from kerasrec._src.layers.structured.structured_layer import StructuredLayer, mask_or_own
+from kerasrec._src.layers.structured.structured_layer import (
+    StructuredLayer,
+    mask_or_own,
+    present_first,
+    unless_empty,
+)
 from kerasrec._src.public import cond, recursive
 
 
@@ -62,19 +67,21 @@ class LinearChain(StructuredLayer):
 
     def total_of(self, scores: tf.Tensor, semiring: Semiring, mask: Any) -> tf.Tensor:
         """See `StructuredLayer`."""
-        scores, _, lengths = self._in_order(scores, None, mask)
+        order, lengths = present_first(scores, mask)
+        if order is not None:
+            scores = tf.gather(scores, order, batch_dims=1)
         values = self.forward(semiring, scores, tf.maximum(lengths - 1, 0))
         last = semiring.of(self.ends[1][tf.newaxis])
         found = semiring.plus(semiring.times(values, last), -1)
-        empty = semiring.of(tf.zeros(tf.shape(scores)[:1], scores.dtype))
-        is_empty = tf.reshape(lengths < 1, [-1, *[1] * (found.shape.rank - 1)])
-        return tf.where(is_empty, empty, found)
+        return unless_empty(found, lengths, semiring)
 
     def log_weight(self, structures: Any, scores: Any, mask: Any = None) -> tf.Tensor:
         """See `StructuredLayer`; tags that are -1 may be any, and all of these are added up."""
         tags, mask = tf.cast(structures, tf.int32), mask_or_own(scores, mask)
         scores = tf.convert_to_tensor(scores, self.compute_dtype)
-        scores, tags, lengths = self._in_order(scores, tags, mask)
+        order, lengths = present_first(scores, mask)
+        if order is not None:
+            scores, tags = (tf.gather(item, order, batch_dims=1) for item in (scores, tags))
         is_word = tf.sequence_mask(lengths, tf.shape(tags)[1])
 
         def of_known() -> tf.Tensor:
@@ -96,26 +103,6 @@ class LinearChain(StructuredLayer):
         is_known = tf.reduce_all((tags >= 0) | ~is_word)
         tags = tf.where(is_word, tags, tf.zeros_like(tags))
         return tf.cond(is_known, of_known, of_unknown)
-
-    def structures_of(self, parts: tf.Tensor) -> tf.Tensor:
-        """See `StructuredLayer`."""
-        is_there = tf.reduce_max(parts, -1) > 0.5
-        return tf.where(is_there, tf.argmax(parts, -1, tf.int32), -1)
-
-    def shape_of_structures(self, shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        """See `StructuredLayer`."""
-        return shape[:-1]
-
-    def _in_order(
-        self, scores: tf.Tensor, tags: tf.Tensor | None, mask: Any
-    ) -> tuple[tf.Tensor, Any, tf.Tensor]:
-        """Moves what is masked behind the rest; also returns the numbers of words, `[batch]`."""
-        if mask is None:
-            return scores, tags, tf.fill(tf.shape(scores)[:1], tf.shape(scores)[1])
-        is_out = 1 - tf.cast(mask, tf.int32)
-        order = tf.argsort(is_out, 1, stable=True)
-        tags = None if tags is None else tf.gather(tags, order, batch_dims=1)
-        return tf.gather(scores, order, batch_dims=1), tags, tf.reduce_sum(1 - is_out, 1)
 
 
 @keras.saving.register_keras_serializable("kerasrec")

@@ -20,9 +20,11 @@ class StructuredLayer(SavedByArguments):
     """Base class of layers that score structures by their parts.
 
     A structure's probability is in proportion to the exponential of its score, which is the sum of
-    the scores of its parts. A subclass implements the methods that raise an error here; all
-    else follows. Which parts a sum, a maximum or a sample is made of is its gradient (Eisner 2016,
-    "Inside-outside and forward-backward algorithms are just backprop").
+    the scores of its parts. The last axis of `scores` is that of choices, such as tags. A structure
+    has the index of a choice at each of the other places, -1 for none. A subclass implements
+    `total_of` and `log_weight`; all else follows. Which parts a sum, a maximum or a sample is made
+    of is its gradient (Eisner 2016, "Inside-outside and forward-backward algorithms are just
+    backprop").
 
     Args:
         **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`. By default,
@@ -51,7 +53,7 @@ class StructuredLayer(SavedByArguments):
         if output in ("log_partition", "entropy"):
             return keras.KerasTensor(scores.shape[:1], self.compute_dtype)
         if output == "best":
-            return keras.KerasTensor(self.shape_of_structures(scores.shape), "int32")
+            return keras.KerasTensor(scores.shape[:-1], "int32")
         return keras.KerasTensor(scores.shape, self.compute_dtype)
 
     def total_of(self, scores: tf.Tensor, semiring: Semiring, mask: Any) -> tf.Tensor:
@@ -60,14 +62,6 @@ class StructuredLayer(SavedByArguments):
 
     def log_weight(self, structures: Any, scores: Any, mask: Any = None) -> tf.Tensor:
         """Returns the score of a structure of each example, `[batch]`."""
-        raise NotImplementedError
-
-    def structures_of(self, parts: tf.Tensor) -> tf.Tensor:
-        """Returns structures, int32, from their parts: 1 in the shape of `scores`, else 0."""
-        raise NotImplementedError
-
-    def shape_of_structures(self, shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        """Returns the shape of structures from that of scores."""
         raise NotImplementedError
 
     def total(self, scores: Any, semiring: Semiring, mask: Any = None) -> tf.Tensor:
@@ -96,7 +90,7 @@ class StructuredLayer(SavedByArguments):
 
     def best(self, scores: Any, mask: Any = None) -> tf.Tensor:
         """Returns the best structure of each example, int32 `[batch, ...]`."""
-        return self.structures_of(self._parts(scores, Semiring.of_best(), mask))
+        return structures_of(self._parts(scores, Semiring.of_best(), mask))
 
     def k_best(self, scores: Any, k: int, mask: Any = None) -> tf.Tensor:
         """Returns the best `k` structures of each example, best first, int32 `[batch, k, ...]`.
@@ -126,7 +120,7 @@ class StructuredLayer(SavedByArguments):
         mask = mask_or_own(scores, mask)
         copies = tf.repeat(tf.convert_to_tensor(scores, self.compute_dtype), number, 0)
         masks = None if mask is None else tf.repeat(mask, number, 0)
-        found = self.structures_of(self._parts(copies, semiring, masks, number))
+        found = structures_of(self._parts(copies, semiring, masks, number))
         return tf.reshape(found, tf.concat([[-1, number], tf.shape(found)[1:]], 0))
 
     def _parts(self, scores: Any, semiring: Semiring, mask: Any, number: int = 1) -> tf.Tensor:
@@ -161,6 +155,34 @@ class StructuredLayer(SavedByArguments):
         return tf.convert_to_tensor(tape.gradient(total, scores))
 
 
+def structures_of(parts: tf.Tensor) -> tf.Tensor:
+    """Structures, int32 `[batch, ...]`, from `[batch, ..., choices]`, which is 1 for each part."""
+    return tf.where(tf.reduce_max(parts, -1) > 0.5, tf.argmax(parts, -1, tf.int32), -1)
+
+
+def present_first(scores: tf.Tensor, mask: Any) -> tuple[tf.Tensor | None, tf.Tensor]:
+    """The order of words that puts masked ones last, and the number of others.
+
+    Args:
+        scores: The scores, `[batch, words, ...]`.
+        mask: Which words there are, bool `[batch, words]`, or None.
+
+    Returns:
+        The order, int32 `[batch, words]`, or None if there is no mask; and int32 `[batch]`.
+    """
+    if mask is None:
+        return None, tf.fill(tf.shape(scores)[:1], tf.shape(scores)[1])
+    is_out = 1 - tf.cast(mask, tf.int32)
+    return tf.argsort(is_out, 1, stable=True), tf.reduce_sum(1 - is_out, 1)
+
+
+def unless_empty(found: tf.Tensor, lengths: tf.Tensor, semiring: Semiring) -> tf.Tensor:
+    """The values of all structures `[batch, ...]`; where there are no words, that of nothing."""
+    nothing = tf.cast(semiring.of(tf.zeros(tf.shape(lengths))), found.dtype)
+    is_empty = tf.reshape(lengths < 1, [-1, *[1] * (found.shape.rank - 1)])
+    return tf.where(is_empty, nothing, found)
+
+
 def mask_or_own(scores: Any, mask: Any) -> Any:
     """A mask, or if it is None the one that Keras passes along with scores."""
     return mask_of(scores) if mask is None else mask
@@ -170,8 +192,8 @@ def mask_or_own(scores: Any, mask: Any) -> Any:
 class StructuredLoss(keras.losses.Loss):
     """The negative log-likelihood of structures, for models whose last layer scores them.
 
-    That layer may be `LinearChainCRF` or `HMM`. The loss asks it for the likelihood, since it
-    depends on the layer's weights, and on the mask of its inputs.
+    That layer may be `LinearChainCRF`, `HMM` or `TreeCRF`. The loss asks it for the likelihood,
+    since it depends on the layer's weights, and on the mask of its inputs.
 
     Args:
         reduction: As in other losses of Keras.

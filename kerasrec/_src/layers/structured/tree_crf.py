@@ -1,0 +1,143 @@
+"""A layer that scores binary trees over words by their phrases."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from kerasrec._src.layers.structured.semirings import NEVER, Semiring
+from kerasrec._src.layers.structured.structured_layer import (
+    StructuredLayer,
+    mask_or_own,
+    present_first,
+    unless_empty,
+)
+from kerasrec._src.private import set_mask
+from kerasrec._src.public import cond, map_fn, recursive
+
+
+@recursive(memo=True)
+def inside(semiring: Semiring, spans: tf.Tensor, i: tf.Tensor, j: tf.Tensor) -> tf.Tensor:
+    """Returns the value of all trees over words i to j - 1.
+
+    Args:
+        semiring: The semiring.
+        spans: The scores of phrases, `[tokens, words, words, labels]`, by first and last word.
+        i: The first word, int32 `[tokens]`.
+        j: The word after the last, int32 `[tokens]`.
+
+    Returns:
+        The values, `[tokens]`, or with several numbers `[tokens, numbers]`.
+    """
+    none = semiring.of(tf.constant([NEVER], spans.dtype))[0]
+
+    def both(k: tf.Tensor) -> tf.Tensor:
+        return semiring.times(inside(semiring, spans, i, k), inside(semiring, spans, k, j))
+
+    def split() -> tf.Tensor:
+        rows = map_fn(both, tf.ragged.range(i + 1, j)).to_tensor(none)
+        last = tf.transpose(rows, [0, *range(2, rows.shape.rank), 1])
+        return semiring.plus(last, -1)
+
+    one = semiring.of(tf.zeros([1], spans.dtype))[0]
+    here = tf.gather(tf.gather(spans, i, batch_dims=1), j - 1, batch_dims=1)
+    labels = semiring.plus(semiring.of(here), -1)
+    return semiring.times(cond(j - i < 2, lambda: one, split), labels)
+
+
+@keras.saving.register_keras_serializable("kerasrec")
+class TreeCRF(StructuredLayer):
+    """A conditional random field over binary trees with labeled phrases (Finkel et al. 2008).
+
+    The score of a tree is the sum of the scores of its phrases, those of one word among them. The
+    layer has no weights: it sums over the trees of a sentence with the algorithm of Cocke, Younger
+    and Kasami. Train with `StructuredLoss`, and use the methods of `LinearChainCRF`, which are
+    here, too. A tree has the label of the phrase from word i to word j at `[i, j]`, and -1
+    elsewhere. What labels leave out is not known: the loss adds up all binary trees with the
+    phrases that are given, so trees with more than two children can be learned from.
+
+    Args:
+        num_labels: The number of labels.
+        **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`. By default,
+            `dtype` is Keras' default float, whatever the policy for other layers.
+
+    Call arguments:
+        scores: The scores of phrases, `[batch, words, words, labels]`, by first and last word.
+            Those whose last word comes before the first are not read.
+        mask: Which words there are, bool `[batch, words]`.
+        output: What to return; as for `LinearChainCRF`.
+
+    Output shape:
+        The scores, as they are. With `"best"` the labels of phrases, int32 `[batch, words, words]`;
+        with `"marginals"` the probabilities of phrases, in the shape of the scores; otherwise
+        `[batch]`.
+
+    Example:
+
+    >>> layer = kerasrec.layers.TreeCRF(1)
+    >>> scores = layer(np.zeros([1, 4, 4, 1], np.float32))
+    >>> print(layer.count(scores).numpy(), layer.marginals(scores)[0, 0, :, 0].numpy().round(1))
+    [5.] [1.  0.4 0.4 1. ]
+    """
+
+    def __init__(self, num_labels: int, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.num_labels = num_labels
+
+    def build(self, input_shape: Any) -> None:
+        """Checks the shape of the scores."""
+        if len(input_shape) != 4 or input_shape[-1] != self.num_labels:
+            raise ValueError(
+                f"{self.name} has num_labels={self.num_labels}, and its scores must have the shape "
+                f"[batch, words, words, {self.num_labels}]; received {tuple(input_shape)}."
+            )
+
+    def call(self, scores: Any, mask: Any = None, output: str = "scores") -> tf.Tensor:
+        """Returns what `output` names; see the class."""
+        found = super().call(scores, mask, output)
+        if output == "scores":
+            set_mask(found, mask)
+        return found
+
+    def total_of(self, scores: tf.Tensor, semiring: Semiring, mask: Any) -> tf.Tensor:
+        """See `StructuredLayer`."""
+        order, lengths = present_first(scores, mask)
+        if order is not None:
+            scores = tf.gather(tf.gather(scores, order, batch_dims=1), order, axis=2, batch_dims=1)
+        found = inside(semiring, scores, tf.zeros_like(lengths), tf.maximum(lengths, 1))
+        return unless_empty(found, lengths, semiring)
+
+    def log_weight(self, structures: Any, scores: Any, mask: Any = None) -> tf.Tensor:
+        """See `StructuredLayer`; adds up all trees that have the phrases that are given."""
+        labels, mask = tf.cast(structures, tf.int32), mask_or_own(scores, mask)
+        scores = tf.convert_to_tensor(scores, self.compute_dtype)
+        words = tf.range(tf.shape(labels)[1])
+        is_phrase = words[:, tf.newaxis] <= words
+        if mask is not None:
+            mask = tf.cast(mask, tf.bool)
+            is_phrase &= mask[:, tf.newaxis] & mask[:, :, tf.newaxis]
+        labels = tf.where(is_phrase, labels, -1)
+        fits = tf.one_hot(labels, self.num_labels, True, False) | (labels < 0)[..., tf.newaxis]
+        fits &= ~_crosses(labels >= 0)[..., tf.newaxis]
+        scores = tf.where(fits, scores, tf.constant(NEVER, scores.dtype))
+        return self.total(scores, Semiring.of_sums(), mask)
+
+
+def _crosses(is_given: tf.Tensor) -> tf.Tensor:
+    """Whether phrases, by first and last word, overlap a given one without one inside the other.
+
+    If no phrase of a binary tree does, the tree has all of the given ones.
+    """
+    given = tf.cast(is_given, tf.int32)
+    words = tf.range(tf.shape(given)[1])
+    is_phrase = words[:, tf.newaxis] <= words
+    # One that begins before word i and ends at word b, or begins at word a and ends behind word j.
+    begins_before = tf.cumsum(given, 1, exclusive=True) > 0
+    ends_behind = tf.cumsum(given, 2, exclusive=True, reverse=True) > 0
+    first = tf.cast(begins_before & is_phrase, tf.int32)
+    last = tf.cast(ends_behind & is_phrase, tf.int32)
+    ends_inside = tf.cumsum(first, 2, exclusive=True) > 0
+    begins_inside = tf.cumsum(last, 1, exclusive=True, reverse=True) > 0
+    return ends_inside | begins_inside
