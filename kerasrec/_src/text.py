@@ -1,4 +1,4 @@
-"""Text as readers, data types and layers all take it: UTF-8, lower case, and labels of brackets."""
+"""Text as readers, data types and layers all take it: UTF-8, lower case, labels, columns."""
 
 from __future__ import annotations
 
@@ -39,6 +39,21 @@ KNOWN_LABEL = (
     "[0-9]|[.,:$#\"]|''|``|-LRB-|-RRB-|-LCB-|-RCB-|-LSB-|-RSB-|-NONE-|-DFL-"
 )
 
+
+# The columns of CoNLL-U, by their names in a `DependencyTree`; "id" has none there.
+CONLLU_COLUMNS = (
+    "id",
+    "words",
+    "lemmas",
+    "upos",
+    "xpos",
+    "feats",
+    "heads",
+    "relations",
+    "deps",
+    "misc",
+)
+UNKNOWN_VALUE = "_"  # of a column
 
 # What is wrong with a text that is not `is_utf8`, for an error, after the text.
 NOT_UTF8 = (

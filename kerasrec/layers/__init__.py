@@ -14,7 +14,7 @@ from kerasrec._src.layers.structured.linear_chain import HMM, LinearChainCRF
 from kerasrec._src.layers.structured.semirings import Semiring
 from kerasrec._src.layers.structured.structured_layer import StructuredLoss
 from kerasrec._src.layers.structured.tree_crf import TreeCRF
-from kerasrec._src.layers.text_layers import BracketedText, TextTree
+from kerasrec._src.layers.text_layers import BracketedText, ConlluText, TextTree
 from kerasrec._src.layers.top_down import TopDown, TopDownCell
 from kerasrec._src.layers.top_down_decoder import TopDownDecoder
 from kerasrec._src.layers.top_down_tree_lstm import TopDownTreeLSTM, TopDownTreeLSTMCell
@@ -34,6 +34,7 @@ __all__ = [
     "ChildSumTreeLSTMCell",
     "Choice",
     "Choices",
+    "ConlluText",
     "GrownTrees",
     "LinearChainCRF",
     "NodeWise",

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 import kerasrec
 from kerasrec import layers
+from kerasrec.datasets import Vocabulary
 from tests.layers.helpers import with_random_weights
 from tests.layers.own_cell import GatedCell
 from tests.parameters import few_of
@@ -19,6 +20,7 @@ CHILDREN = np.array([[[1, 2], [-1, -1], [-1, -1]], [[1, -1], [-1, -1], [-1, -1]]
 FEATURES = np.random.default_rng(0).normal(size=(2, 3, 4)).astype("float32")
 TOKENS = np.array([[3, 4, 5], [1, 2, 0]], np.int32)
 TEXT = tf.constant(["(3 (2 a) (4 film))", "(1 (2 plot) (3 film))"])
+CONLLU = tf.constant([f"1\tFilm\t_\t{tag}\t_\t_\t0\t_\tx\t_" for tag in ("NOUN", "VERB")])
 DOCUMENTS = [{"size": 1.5, "parts": [{"name": "a"}, {"name": "b"}]}, {"size": 2.5}]
 SCHEMA = kerasrec.Schema.infer(DOCUMENTS)
 BATCH = SCHEMA.encode(DOCUMENTS)
@@ -69,6 +71,12 @@ MADE = {
     "AttentionPooling": (lambda: layers.AttentionPooling(3), (FEATURES,)),
     "NodeWise": (lambda: layers.NodeWise(keras.layers.Dense(2)), (FEATURES,)),
     "BracketedText": (lambda: layers.BracketedText(vocabulary=["a", "film"]), (TEXT,)),
+    "ConlluText": (
+        lambda: layers.ConlluText(
+            vocabulary=["a", "film"], features={"upos": Vocabulary(["NOUN"]), "deps": None}
+        ),
+        (CONLLU,),
+    ),
     "TextTree": (lambda: layers.TextTree("left", vocabulary=["a", "film"]), (TEXT,)),
     "SchemaEncoder": (
         lambda: layers.SchemaEncoder(SCHEMA, 3, pooling=["max", "attention"]),

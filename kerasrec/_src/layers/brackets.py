@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from kerasrec._src.errors import WITHOUT_FRAMES
+from kerasrec._src.layers.text_nodes import at_nodes, children_of, fail, first_in_group
 from kerasrec._src.text import CASED_LABEL, KNOWN_LABEL, SURE_LABEL
 
 _SPACE = "[ \t\r\n]+"
@@ -227,18 +227,6 @@ def _fail_at(tokens: _Tokens, place: tf.Tensor, reason: tf.Tensor) -> tf.Tensor:
     )
 
 
-def fail(*parts: tf.Tensor | str) -> tf.Tensor:
-    """Raises InvalidArgumentError when the graph runs.
-
-    Args:
-        *parts: The parts of the message, as strings.
-    """
-    message = tf.strings.join(parts)
-    failure = tf.raw_ops.Assert(condition=False, data=[message], name=WITHOUT_FRAMES)
-    with tf.control_dependencies([] if failure is None else [failure]):
-        return tf.constant(False)
-
-
 @dataclass(frozen=True)
 class _Nodes:
     """The tree nodes of a batch of texts, in preorder, one text after another.
@@ -325,10 +313,7 @@ def _nodes(
     parents = tf.where(
         tf.gather(levels, places) == 1, tf.cast(-1, tf.int64), last_until(keys - size)
     )
-    sorted_parents = tf.gather(parents, order)
-    is_eldest = tf.concat([[True], sorted_parents[1:] != sorted_parents[:-1]], 0)[: tf.size(order)]
-    eldest = tf.boolean_mask(everyone, is_eldest)
-    slots = everyone - tf.gather(eldest, tf.cumsum(tf.cast(is_eldest, tf.int64)) - 1)
+    slots = everyone - first_in_group(tf.gather(parents, order))
     slots = tf.scatter_nd(order[:, tf.newaxis], slots, tf.shape(order, tf.int64))
     word_places = tf.boolean_mask(tokens.places, has_word)
     of_words = last_until(tf.gather(levels, word_places) * size + word_places)
@@ -390,24 +375,10 @@ def _may_be_words(tokens: _Tokens, nodes: _Nodes, num_trees: tf.Tensor) -> tf.Te
 
 def _arrays(tokens: _Tokens, nodes: _Nodes, arity: int | None) -> tuple[tf.Tensor, tf.Tensor]:
     batch = tf.size(tokens.texts, tf.int64)
-    num_nodes = tf.reduce_max(tf.concat([[1], nodes.numbers + 1], 0))
-    child = tf.boolean_mask(tf.range(tf.size(nodes.places, tf.int64)), nodes.parents >= 0)
-    parent, slots = tf.gather(nodes.parents, child), tf.gather(nodes.slots, child)
-    num_slots = tf.reduce_max(tf.concat([[1], slots + 1], 0)) if arity is None else arity
-    where = [tf.gather(nodes.rows, child), tf.gather(nodes.numbers, parent)]
-    children = tf.tensor_scatter_nd_update(
-        tf.fill(tf.stack([batch, num_nodes, num_slots]), -1),
-        tf.stack([*where, slots], 1),
-        tf.cast(tf.gather(nodes.numbers, child), tf.int32),
-    )
+    size = batch, tf.reduce_max(tf.concat([[1], nodes.numbers + 1], 0))
+    children = children_of(nodes.rows, nodes.numbers, nodes.parents, nodes.slots, size, arity)
     words = tf.boolean_mask(tokens.pieces, nodes.has_word)
     for escape, character in (("\\\\/", "/"), ("\\\\\\*", "*")):
         words = tf.strings.regex_replace(words, escape, character)
-    of_words = nodes.of_words
-    where = [tf.gather(nodes.rows, of_words), tf.gather(nodes.numbers, of_words)]
-    numbers = tf.scatter_nd(
-        tf.stack(where, 1),
-        tf.range(1, tf.size(of_words) + 1),
-        tf.stack([batch, num_nodes]),
-    )
-    return tf.gather(tf.concat([[""], words], 0), numbers), children
+    rows, numbers = (tf.gather(of, nodes.of_words) for of in (nodes.rows, nodes.numbers))
+    return at_nodes(words, rows, numbers, size), children

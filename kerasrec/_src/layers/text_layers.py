@@ -1,8 +1,11 @@
-"""Layers from text to trees: `BracketedText` reads trees, `TextTree` puts words into one."""
+"""Layers from text to trees.
+
+`BracketedText` and `ConlluText` read trees, `TextTree` puts words into one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, Protocol, get_args
 
 import keras
@@ -10,10 +13,12 @@ import numpy as np
 import tensorflow as tf
 
 from kerasrec._src.errors import SentenceFirst
-from kerasrec._src.layers.brackets import fail, parse_brackets, words_of
+from kerasrec._src.layers.brackets import parse_brackets, words_of
+from kerasrec._src.layers.conllu import parse_conllu
 from kerasrec._src.layers.shared_sublayers import plain
+from kerasrec._src.layers.text_nodes import fail
 from kerasrec._src.private import in_symbolic_scope
-from kerasrec._src.text import checked_has_labels, is_utf8, lower_case
+from kerasrec._src.text import CONLLU_COLUMNS, checked_has_labels, is_utf8, lower_case
 
 Shape = Literal["balanced", "left", "right"]
 
@@ -25,56 +30,90 @@ class KnownWords(Protocol):
     lowercase: bool
 
 
-class TextLayer(keras.layers.Layer):
-    """Base class of the layers from text to trees.
+class _Column(tf.Module):
+    """Turns the texts of a column into numbers, if there is a vocabulary for it.
 
     Args:
-        vocabulary: The argument of `BracketedText`.
-        lowercase: The argument of `BracketedText`.
-        **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
+        argument: The argument that has the vocabulary, for errors.
+        vocabulary: A `kerasrec.datasets.Vocabulary`, or a list of words; None if texts stay text.
+        lowercase: Whether texts are lowercased.
     """
 
-    # The number of slots for children; None if it differs between batches.
-    arity: int | None
-
     def __init__(
-        self,
-        vocabulary: KnownWords | Iterable[str] | None = None,
-        lowercase: bool | None = None,
-        **kwargs: Any,
-    ):
-        super().__init__(**kwargs)
-        of_vocabulary = getattr(vocabulary, "lowercase", True)
-        self.lowercase = bool(of_vocabulary if lowercase is None else lowercase)
+        self, argument: str, vocabulary: KnownWords | Iterable[str] | None, lowercase: bool
+    ) -> None:
+        super().__init__()
         known = getattr(vocabulary, "words", None)
         words = vocabulary if known is None else known[2:]
         if isinstance(words, str) or not isinstance(words, Iterable | None):
             raise ValueError(
-                f"`vocabulary` of {self.name} must be a kerasrec.datasets.Vocabulary, or a list of "
-                f"words, received {vocabulary!r}."
+                f"{argument} must be a kerasrec.datasets.Vocabulary, or a list of words, received "
+                f"{vocabulary!r}."
             )
-        self.vocabulary = None if words is None else self._listed(words)
-        self.supports_jit = False  # XLA takes no text.
-        self._table = None if self.vocabulary is None else _table(self.vocabulary)
+        self.lowercase = lowercase
+        self.words = None if words is None else self._listed(argument, words)
+        self._table = None if self.words is None else _table(self.words)
 
-    def _listed(self, vocabulary: Iterable[Any]) -> list[str]:
+    def _listed(self, argument: str, vocabulary: Iterable[Any]) -> list[str]:
         words = [str(word) if isinstance(word, np.str_) else word for word in vocabulary]
         wrong = [word for word in words if not (isinstance(word, str) and word and is_utf8(word))]
         if wrong:
             raise ValueError(
-                f"`vocabulary` of {self.name} holds {wrong[0]!r}; expected words, text that is not "
-                "empty and contains no unpaired surrogate. The numbers 0, of no word, and 1, of "
-                "unknown words, are added to it."
+                f"{argument} holds {wrong[0]!r}; expected words, text that is not empty and "
+                "contains no unpaired surrogate. The numbers 0, of no word, and 1, of unknown "
+                "words, are added to it."
             )
         if self.lowercase:
             words = [word.lower() for word in words]
         if len(set(words)) < len(words):
             twice = next(word for word in words if words.count(word) > 1)
             raise ValueError(
-                f"`vocabulary` of {self.name} holds {twice!r} twice (lowercase={self.lowercase}). "
-                "Pass each word once."
+                f"{argument} holds {twice!r} twice (lowercase={self.lowercase}). Pass each word "
+                "once."
             )
         return words
+
+    @property
+    def dtype(self) -> str:
+        """The dtype of the results."""
+        return "string" if self._table is None else "int32"
+
+    def __call__(self, texts: tf.Tensor) -> tf.Tensor:
+        """Returns texts, or their numbers."""
+        texts = lower_case(texts) if self.lowercase else texts
+        return texts if self._table is None else self._table.lookup(texts)
+
+
+class TextLayer(keras.layers.Layer):
+    """Base class of the layers from text to trees.
+
+    Args:
+        vocabulary: The argument of `BracketedText`.
+        lowercase: The argument of `BracketedText`.
+        arity: The largest number of children of a tree node; None for as many as a batch has.
+        **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
+    """
+
+    def __init__(
+        self,
+        vocabulary: KnownWords | Iterable[str] | None = None,
+        lowercase: bool | None = None,
+        arity: int | None = 2,
+        **kwargs: Any,
+    ):
+        super().__init__(**kwargs)
+        is_number = isinstance(arity, int) and not isinstance(arity, bool) and arity > 0
+        if not (arity is None or is_number):
+            raise ValueError(
+                f"`arity` of {self.name} must be an integer from 1, or None, received {arity!r}."
+            )
+        self.arity = arity
+        of_vocabulary = getattr(vocabulary, "lowercase", True)
+        self.lowercase = bool(of_vocabulary if lowercase is None else lowercase)
+        words = _Column(f"`vocabulary` of {self.name}", vocabulary, self.lowercase)
+        self.vocabulary = plain(words.words)
+        self.supports_jit = False  # XLA takes no text.
+        self._columns = [words]
 
     def __call__(self, text: Any, *args: Any, **kwargs: Any) -> Any:
         """Calls the layer: `layer(text)`."""
@@ -88,7 +127,7 @@ class TextLayer(keras.layers.Layer):
         with SentenceFirst():
             return super().__call__(text, *args, **kwargs)
 
-    def call(self, text: Any) -> tuple[Any, Any]:
+    def call(self, text: Any) -> tuple[Any, ...]:
         """Reads texts; see the class."""
         if in_symbolic_scope() and text.dtype != tf.string:
             text = tf.as_string(text)  # As Keras builds a model of one's own, to load it.
@@ -99,15 +138,15 @@ class TextLayer(keras.layers.Layer):
             decoded = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
             checked = _check_texts(decoded != text, "has bytes that are not UTF-8.")
             with tf.control_dependencies([checked]):
-                words, children = self.trees_of(tf.identity(text))
-        words.set_shape([text.shape[0], None])
+                *texts, children = self.trees_of(tf.identity(text))
+        for column in texts:
+            column.set_shape([text.shape[0], None])
         children.set_shape([text.shape[0], None, self.arity])
-        if self.lowercase:
-            words = lower_case(words)
-        return words if self._table is None else self._table.lookup(words), children
+        pairs = zip(self._columns, texts, strict=True)
+        return (*(column(read) for column, read in pairs), children)
 
-    def trees_of(self, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns words, string `[batch, nodes]`, and children, int32 `[batch, nodes, arity]`.
+    def trees_of(self, text: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        """Returns columns, string `[batch, nodes]`, and children, int32 `[batch, nodes, arity]`.
 
         Args:
             text: The texts, string `[batch]`, in UTF-8.
@@ -125,14 +164,15 @@ class TextLayer(keras.layers.Layer):
 
     def compute_output_shape(self, text_shape: Any) -> Any:
         """Returns the shapes of words and children."""
-        return (text_shape[0], None), (text_shape[0], None, self.arity)
+        columns = [(text_shape[0], None)] * len(self._columns)
+        return (*columns, (text_shape[0], None, self.arity))
 
     def compute_output_spec(self, text: Any) -> Any:
         """Returns symbolic words and children."""
         self._check(text)
-        words, children = self.compute_output_shape(text.shape)
-        dtype = "string" if self._table is None else "int32"
-        return keras.KerasTensor(words, dtype), keras.KerasTensor(children, "int32")
+        dtypes = [*(column.dtype for column in self._columns), "int32"]
+        shapes = self.compute_output_shape(text.shape)
+        return tuple(map(keras.KerasTensor, shapes, dtypes))
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor arguments, as Keras saves them."""
@@ -205,22 +245,100 @@ class BracketedText(TextLayer):
         has_labels: bool | None = None,
         **kwargs: Any,
     ):
-        super().__init__(vocabulary, lowercase, **kwargs)
-        is_number = isinstance(arity, int) and not isinstance(arity, bool) and arity > 0
-        if not (arity is None or is_number):
-            raise ValueError(
-                f"`arity` of {self.name} must be an integer from 1, or None, received {arity!r}."
-            )
-        self.arity = arity
+        super().__init__(vocabulary, lowercase, arity, **kwargs)
         self.has_labels = checked_has_labels(has_labels, self.name)
 
-    def trees_of(self, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def trees_of(self, text: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """Returns the words and children of each text."""
         return parse_brackets(text, self.arity, self.has_labels)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor arguments, as Keras saves them."""
         return {**super().get_config(), "arity": self.arity, "has_labels": self.has_labels}
+
+
+@keras.saving.register_keras_serializable("kerasrec")
+class ConlluText(TextLayer):
+    r"""Reads dependency trees in CoNLL-U, so that a model can take the output of a parser.
+
+    The layer gives the words and children that `kerasrec.datasets.parse_conllu` and
+    `encode_dependencies` give: a word is a tree node, its dependents are its children, and the root
+    is node 0. It uses stock TensorFlow ops and reads all texts of a batch at once, so an exported
+    model needs neither Python nor kerasrec to read text. Multiword tokens, empty nodes and comments
+    are left out.
+
+    Args:
+        arity: The largest number of dependents of a word, an int: the arity of the tree layer. None
+            for as many as a batch has, which `ChildSumTreeLSTM` accepts.
+        vocabulary: A `kerasrec.datasets.Vocabulary`, or a list of words, which get the numbers 2,
+            3, ...; 0 is no word and 1 an unknown word. By default words stay text.
+        lowercase: Whether to lowercase words; by default as in the `Vocabulary`, and True without
+            one.
+        features: Further columns to return, each with its vocabulary, such as `{"upos":
+            Vocabulary.from_trees(trees, column="upos")}`: those of `encode_dependencies`. A list of
+            values is taken as it is, without lowercasing; with None the column stays text.
+        **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
+
+    Call arguments:
+        text: The texts, string `[batch]` or `[batch, 1]`, one sentence each: a line of ten columns
+            for each word. A blank line may follow.
+
+    Output shape:
+        The words, string `[batch, nodes]`, `""` for none; with a `vocabulary` int32, 0 for none.
+        Then each column of `features`, in the same way; words without a value have none. Last the
+        children, int32 `[batch, nodes, arity]`, -1 for none.
+
+    Raises:
+        ValueError: If `text` is not text or has another shape, if `vocabulary` contains a word
+            twice, or if `features` has another column.
+        tf.errors.InvalidArgumentError: When called with a text that is not one sentence as
+            `kerasrec.datasets.parse_conllu` takes it, with a word that has more than `arity`
+            dependents, or with bytes that are not UTF-8. The message names the text by its place in
+            the batch, from 0, the line, from 1, and the reason.
+
+    Example:
+
+    >>> lines = ["1 It _ PRON _ _ 2 nsubj _ _", "2 works _ VERB _ _ 0 root _ _"]
+    >>> layer = kerasrec.layers.ConlluText(features={"upos": ["PRON", "VERB"]})
+    >>> words, tags, children = layer(["\n".join(lines).replace(" ", "\t")])
+    >>> print(words.numpy(), tags.numpy(), children.numpy().tolist())
+    [[b'works' b'it']] [[3 2]] [[[1], [-1]]]
+    """
+
+    def __init__(
+        self,
+        arity: int | None = None,
+        *,
+        vocabulary: KnownWords | Iterable[str] | None = None,
+        lowercase: bool | None = None,
+        features: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ):
+        super().__init__(vocabulary, lowercase, arity, **kwargs)
+        known = [name for name in CONLLU_COLUMNS if name not in ("id", "words", "heads")]
+        if not isinstance(features, Mapping | None) or set(features or ()) - set(known):
+            raise ValueError(
+                f"`features` of {self.name} must be a dict of vocabularies of the columns "
+                f"{', '.join(known)}, received {features!r}."
+            )
+        self._names = list(features or ())
+        for name, values in (features or {}).items():
+            saved: Mapping[str, Any] = values  # as `get_config` returns it
+            if not isinstance(values, Mapping):
+                saved = {"vocabulary": values, "lowercase": getattr(values, "lowercase", False)}
+            self._columns.append(_Column(f"`features[{name!r}]` of {self.name}", **saved))
+
+    def trees_of(self, text: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        """Returns the words, other columns and children of each text."""
+        return parse_conllu(text, ["words", *self._names], self.arity)
+
+    def get_config(self) -> dict[str, Any]:
+        """Returns the constructor arguments, as Keras saves them."""
+        features = {
+            name: {"vocabulary": plain(column.words), "lowercase": column.lowercase}
+            for name, column in zip(self._names, self._columns[1:], strict=True)
+        }
+        return {**super().get_config(), "arity": self.arity, "features": features}
 
 
 @keras.saving.register_keras_serializable("kerasrec")
@@ -261,8 +379,6 @@ class TextTree(TextLayer):
     [[[1, 2], [-1, -1], [3, 4], [-1, -1], [-1, -1]]]
     """
 
-    arity = 2
-
     def __init__(
         self,
         shape: Shape = "balanced",
@@ -279,7 +395,7 @@ class TextTree(TextLayer):
             )
         self.shape = shape
 
-    def trees_of(self, text: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    def trees_of(self, text: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """Returns the words and children of each text."""
         words = words_of(text)
         lengths = words.row_lengths()

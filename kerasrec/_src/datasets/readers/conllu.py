@@ -25,10 +25,8 @@ from kerasrec._src.datasets.trees.dependency import (
     DependencyTree,
     problem_of_heads,
 )
+from kerasrec._src.text import CONLLU_COLUMNS, UNKNOWN_VALUE
 
-# The attribute of a DependencyTree for each column; "id" has none.
-COLUMNS = ("id", "words", "lemmas", "upos", "xpos", "feats", "heads", "relations", "deps", "misc")
-UNKNOWN = "_"
 BYTE_ORDER_MARK = "\ufeff"
 NumberedLine = tuple[int, bytes]
 
@@ -191,7 +189,7 @@ def _read_sentence(
         problems.append(Problem(lines[0][0], "comments without a sentence"))
     if problems:
         return problems
-    columns = {name: [word.columns[name] for word in words] for name in COLUMNS}
+    columns = {name: [word.columns[name] for word in words] for name in CONLLU_COLUMNS}
     forms, heads = columns["words"], [int(head) - 1 for head in columns["heads"]]
     problem = problem_of_heads(forms, heads, first=1)
     if problem:
@@ -204,7 +202,7 @@ def _read_sentence(
 def _known(column: Sequence[str], forms: Sequence[str], name: str) -> list[str]:
     """The values of a column; a word `_` may have itself as its lemma."""
     values = [
-        "" if value == UNKNOWN and (name, form) != ("lemmas", UNKNOWN) else value
+        "" if value == UNKNOWN_VALUE and (name, form) != ("lemmas", UNKNOWN_VALUE) else value
         for value, form in zip(column, forms, strict=True)
     ]
     return values if any(values) else []
@@ -229,11 +227,11 @@ def _read_line(
         covered: The last word of the last multiword token, 0 for none.
     """
     parts = text.split("\t")
-    if len(parts) != len(COLUMNS):
+    if len(parts) != len(CONLLU_COLUMNS):
         raise ValueError(
-            f"{len(parts)} column(s) where {len(COLUMNS)}, separated by tabs, are expected"
+            f"{len(parts)} column(s) where {len(CONLLU_COLUMNS)}, separated by tabs, are expected"
         )
-    columns = dict(zip(COLUMNS, parts, strict=True))
+    columns = dict(zip(CONLLU_COLUMNS, parts, strict=True))
     word_id, head = columns["id"], columns["heads"]
     if not columns["words"]:
         raise ValueError("column 2, the word, is empty")
