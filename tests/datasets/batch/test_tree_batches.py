@@ -97,6 +97,34 @@ def test_predictions_are_in_the_order_of_the_trees_or_brought_back():
     assert_row_of_each_tree(order.restore(model.predict(kept, verbose=0)), trees)
 
 
+@pytest.mark.parametrize("batch_size", [10, 103])
+def test_predictions_for_nodes_as_a_list(batch_size):
+    """Of padded batches of different sizes, or of one, whose predictions Keras leaves an array."""
+    trees = encoded(SIZES)
+    inputs = keras.Input([None], dtype="int32"), keras.Input([None, None], dtype="int32")
+    row = keras.ops.cast(inputs[0], "float32")[:, None]
+    pairs = keras.layers.Lambda(lambda row: row * keras.ops.swapaxes(row, 1, 2))(row)
+    model = keras.Model(inputs, {"words": inputs[0] * 2, "pairs": pairs})
+    batches, order = tree_batches(trees, batch_size, bucket_by_size=True, return_order=True)
+    found = order.restore(model.predict(batches, verbose=0), as_list=True)
+    for tree, words, pairs in zip(trees, found["words"], found["pairs"], strict=True):
+        assert isinstance(words, np.ndarray)
+        np.testing.assert_array_equal(words, 2 * tree.tokens)
+        wanted = np.multiply.outer(tree.tokens, tree.tokens).astype("float32")
+        np.testing.assert_array_equal(pairs[:, : len(words)], wanted)
+        assert not pairs[:, len(words) :].any()
+
+
+def test_outputs_of_trees_are_no_list_of_nodes():
+    order = TreeOrder(np.array([2, 0, 1]), np.array([3, 1, 2]))
+    with pytest.raises(
+        ValueError, match=r"for tree 0 is of shape \(2,\), and the tree has 3 nodes"
+    ):
+        order.restore(np.zeros([3, 2]), as_list=True)
+    with pytest.raises(ValueError, match="needs the sizes of the trees"):
+        TreeOrder(np.array([2, 0, 1])).restore(np.zeros([3, 2]), as_list=True)
+
+
 def test_there_is_no_order_to_restore():
     for options in ({"shuffle": True, "bucket_by_size": True}, {"drop_remainder": True}):
         with pytest.raises(ValueError, match=f"return_order=True, but {next(iter(options))}=True"):

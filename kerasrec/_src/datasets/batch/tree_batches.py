@@ -158,7 +158,7 @@ def tree_batches(
     batches, order = _batches(
         store.sizes, store.batch, batch_size, shuffle, seed, bucket_by_size, drop_remainder
     )
-    return (batches, TreeOrder(order)) if return_order else batches
+    return (batches, TreeOrder(order, store.sizes)) if return_order else batches
 
 
 def tree_pair_batches(
@@ -308,9 +308,11 @@ class TreeOrder:
 
     Args:
         trees: The tree of each row, int64 `[rows]`; each tree occurs once.
+        sizes: The number of nodes of each tree, int64 `[trees]`, for `restore(as_list=True)`.
 
     Attributes:
         trees: The argument `trees`: row `i` of the predictions belongs to tree `trees[i]`.
+        sizes: The argument `sizes`.
 
     Example:
 
@@ -318,28 +320,37 @@ class TreeOrder:
     >>> logits = order.restore(model.predict(batches))  # logits[i] belongs to treebank.dev[i]
     """
 
-    def __init__(self, trees: np.ndarray) -> None:
+    def __init__(self, trees: np.ndarray, sizes: np.ndarray | None = None) -> None:
         self.trees = trees
+        self.sizes = sizes
         self._rows = np.argsort(trees)
 
     def __repr__(self) -> str:
         return f"<TreeOrder of {len(self.trees):,} trees>"
 
-    def restore(self, predictions: Any) -> Any:
+    def restore(self, predictions: Any, as_list: bool = False) -> Any:
         """Puts rows into the order of the trees.
 
         Args:
             predictions: The result of `predict` for the batches: an array or tensor `[trees, ...]`;
                 a `tf.RaggedTensor`, which Keras makes if batches differ in their numbers of tree
                 nodes; or a nest of these, if the model has several outputs.
+            as_list: Whether to return a list with a NumPy array for each tree, without padding.
+                Each output must then be one of tree nodes, `[trees, nodes, ...]`: a second axis of
+                an array may be one of nodes or one of classes, and only you know. Further axes are
+                as long as they were in the tree's batch.
 
         Returns:
             The same predictions, where row `i` belongs to tree `i`. A row has as many tree nodes as
-            the tree's batch had: padding follows the nodes of the tree.
+            the tree's batch had: padding follows the nodes of the tree. With `as_list` a list of
+            arrays `[nodes, ...]` in place of each output.
 
         Raises:
-            ValueError: If there is not one row for each tree.
+            ValueError: If there is not one row for each tree; or with `as_list`, if a row has fewer
+                rows than its tree has nodes.
         """
+        if as_list:
+            return keras.tree.map_structure(self._as_list, predictions)
         return keras.tree.map_structure(self._restored, predictions)
 
     def _restored(self, rows: Any) -> Any:
@@ -351,3 +362,29 @@ class TreeOrder:
                 f"{len(self.trees)} trees. Pass all that predict returns for the batches."
             )
         return tf.gather(rows, self._rows) if is_ragged else rows[self._rows]
+
+    def _as_list(self, rows: Any) -> list[np.ndarray]:
+        """An array of the nodes of each tree, from what was predicted for them."""
+        if self.sizes is None:
+            raise ValueError(
+                "as_list=True needs the sizes of the trees: make the TreeOrder with `sizes`, as "
+                "tree_batches does."
+            )
+        rows = self._restored(rows)
+        splits = None
+        if isinstance(rows, tf.RaggedTensor):
+            splits = rows.row_splits.numpy()
+            rows = rows.values if rows.ragged_rank > 1 else rows.values.numpy()
+        found = []
+        for tree, size in enumerate(self.sizes):
+            row = rows[tree] if splits is None else rows[splits[tree] : splits[tree + 1]]
+            if isinstance(row, tf.RaggedTensor):  # Another axis differs between batches, too.
+                row = row.to_tensor().numpy()
+            if not row.ndim or len(row) < size:
+                raise ValueError(
+                    f"What was predicted for tree {tree} is of shape {row.shape}, and the tree has "
+                    f"{size} nodes. as_list=True is for outputs of tree nodes, [trees, nodes, ..]: "
+                    "leave it out for an output of whole trees."
+                )
+            found.append(row[:size])
+        return found
