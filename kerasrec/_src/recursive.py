@@ -51,7 +51,7 @@ class RecursiveFunction(Options):
     * In the Python function, every argument and every value has a leading token axis,
       `[tokens, ...]`. Arguments from outside also have it. A Python number or a 0-d tensor is one
       token, which is repeated where other arguments have more.
-    * If all arguments are 0-d, or there are none, the result is 0-d.
+    * If all arguments are 0-d, or the function has none, the result is 0-d.
     * Entries of `tf.RaggedTensor`s `[rows, (k), ...]` are tokens, and other arguments are repeated
       for each entry of their row. The result is then ragged, with the same row splits.
 
@@ -196,7 +196,7 @@ class RecursiveFunction(Options):
 
     @not_converted
     def execution_plan(self, *args: Any, **kwargs: Any) -> ExecutionPlan:
-        """Returns which engine runs the program and why, and what runs in which wave, to print."""
+        """Returns which engine runs the program and why, and the nodes of each wave, to print."""
         return self._called_with(args, kwargs).executable.plan
 
     @not_converted
@@ -387,19 +387,19 @@ def recursive(  # noqa: D417
           that it needs by an integer, as in `tf.gather(x, i, batch_dims=1)`. Random numbers must
           not decide which calls are made, unless results of calls also decide it. A call that leads
           back to itself raises an error that lists the calls on the way. The gradient of a call is
-          the sum over its callers. The program runs in "waves", or, if no call depends on what
-          another returns, in the engine "compiled"; "scalar" raises a `TraceError`. The option
-          holds for every function that is called, whether or not that function has the option, and
-          equal calls share their random numbers. With "batch" all root tokens share calls; then
-          there must be no floats or vectors among the arguments.
+          the sum over its callers. The program runs in "waves", or, if no call depends on another's
+          result, in the engine "compiled"; "scalar" raises a `TraceError`. The option holds for
+          every function that is called, whether or not that function has the option, and equal
+          calls share their random numbers. With "batch" all root tokens share calls; then there
+          must be no floats or vectors among the arguments.
         max_depth: The number of nested calls beyond which the run stops with an error. In the
-          engine "scalar", calls whose result is returned as it is (tail calls) do not nest and take
-          no memory; a billion of them in a row raise an error.
+          engine "scalar", calls with a result that is returned as it is (tail calls) do not nest
+          and take no memory; a billion of them in a row raise an error.
         max_width: The number of tokens called at once beyond which the run stops with an error.
         max_memory: The number of bytes of values, kept for later parts of the run and for its
           gradient, beyond which the run stops with an error; by default the memory of the machine.
         engine: The way to run the program. "auto" chooses "scalar" for programs of plain numbers
-          and "waves" for all others; `execution_plan` says which and why. "waves" runs all ready
+          and "waves" for all others; `execution_plan` shows which and why. "waves" runs all ready
           tokens as one batch, and may be the fastest where very many are ready. "scalar" runs one
           token after the other, in a loop that XLA compiles. "compiled" runs tokens in blocks, in
           loops that XLA compiles: several times as fast where a body has several rounds of calls
@@ -433,9 +433,10 @@ def recursive(  # noqa: D417
           of the table. Count a row even if a call looks it up only in a branch that it does not
           take.
         max_xla_sizes: The number of sizes for which XLA compiles a signature with
-          engine="compiled"; all further sizes run in "waves". `num_xla_sizes` says how many it has
-          compiled. Sizes are the numbers of tokens, of rows of tables, and of calls, each rounded
-          up to a power of two, and all other sizes of tensors that the function closes over.
+          engine="compiled"; all further sizes run in "waves". `num_xla_sizes` is the number of
+          sizes that it has compiled. Sizes are the numbers of tokens, of rows of tables, and of
+          calls, each rounded up to a power of two, and all other sizes of tensors that the function
+          closes over.
         recompute: Whether a gradient computes the values inside a call again, from the results of
           the call's own calls, instead of keeping them. That takes less memory and more time;
           gradients are the same. Random numbers are kept. In the engine "compiled", nothing is kept

@@ -174,14 +174,14 @@ def in_an_attribute(seen):
 @pytest.mark.parametrize(
     ("function", "seen", "parts"),
     [
-        (with_a_list, [], ["changes `seen`, whose default is the list []"]),
-        (with_a_dict, {}, ["changes `seen`, whose default is the dict {}"]),
-        (with_a_list, collections.deque(), ["changes `seen`, whose default is the deque"]),
+        (with_a_list, [], ["changes `seen`, which defaults to the list []"]),
+        (with_a_dict, {}, ["changes `seen`, which defaults to the dict {}"]),
+        (with_a_list, collections.deque(), ["changes `seen`, which defaults to the deque"]),
         (with_a_list, [1.5], ["A list of numbers is passed as one tensor"]),
         (with_a_list, {1}, ["{1}, which cannot be converted", "It is the default of `seen`."]),
         (with_a_list, object(), ["cannot be converted", "It is the default of `seen`."]),
         (with_a_function, Visited(), ["leaves a tensor in `seen.items`"]),
-        (in_another_function, [], ["g (", "changes `seen`, whose default is the list []"]),
+        (in_another_function, [], ["g (", "changes `seen`, which defaults to the list []"]),
         (in_a_helper, [], ["leaves a tensor in `seen`, a default of helper"]),
     ],
 )

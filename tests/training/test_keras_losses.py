@@ -139,6 +139,12 @@ def test_labels_of_nodes_meet_no_outputs_of_trees(fit, loss):
     data = tf.data.Dataset.from_tensors((np.ones([2, 2], "float32"), labels))
     with pytest.raises(ValueError, match=r"(?s)labels of tree nodes.*TreeCrossentropy\(\)"):
         fit(model, data)
+    open_shape = tf.data.Dataset.from_generator(
+        lambda: iter(data), output_signature=(tf.TensorSpec([2, 2]), tf.TensorSpec([2, None]))
+    )
+    errors = ValueError, tf.errors.InvalidArgumentError
+    with pytest.raises(errors, match=r"(?s)labels of tree nodes.*TreeCrossentropy\(\)"):
+        fit(model, open_shape.map(lambda x, y: (x, tf.cast(y, tf.int32))))
 
 
 @pytest.mark.parametrize("fit", [_fit_of_kerasrec, _fit_of_model])

@@ -146,7 +146,7 @@ def test_weights_of_no_classes(class_weight):
 
 
 def test_weights_of_a_class_without_logits():
-    with pytest.raises(ValueError, match="has class 5, but there are logits for 5 classes"):
+    with pytest.raises(ValueError, match="has class 5, but the logits have 5 classes"):
         TreeCrossentropy(class_weight={5: 1.0})(LABELS, LOGITS)
 
 

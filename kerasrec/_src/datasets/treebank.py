@@ -68,7 +68,7 @@ class Treebank:
 
         Raises:
             ValueError: If there is no such split, or if a tree cannot be encoded (see `encode_tree`
-                and `encode_dependencies`) or has a class out of range; the message says which.
+                and `encode_dependencies`) or has a class out of range; the message names it.
         """
         if split not in SPLITS:
             raise ValueError(
@@ -218,11 +218,11 @@ def load_treebank(
             film criticism, each phrase labeled from 0 (very bad) to 4 (very good).
         lowercase: Whether words are lowercased.
         min_count: The number of times that a word must occur in `vocabulary_splits` to be known.
-        vocabulary_splits: The splits whose words the vocabulary contains. Words of dev and test are
-            useful only with pretrained vectors: then pass `("train", "dev", "test")`.
+        vocabulary_splits: The splits that the vocabulary takes its words from. Words of dev and
+            test are useful only with pretrained vectors: then pass `("train", "dev", "test")`.
         num_classes: The number of classes: labels are integers from 0 to `num_classes - 1`.
         strict: Whether malformed lines raise an error; otherwise they are left out, and a
-            `MalformedFileWarning` says which and why.
+            `MalformedFileWarning` lists them with the reasons.
         verbose: 1 for a progress bar for each split, 0 for none.
 
     Returns:
@@ -280,7 +280,8 @@ def make_treebank(
         test: Trees to report results on.
         lowercase: Whether words are lowercased.
         min_count: The number of times that a word must occur in `vocabulary_splits` to be known.
-        vocabulary_splits: The splits whose words the vocabulary contains, as for `load_treebank`.
+        vocabulary_splits: The splits that the vocabulary takes its words from, as for
+            `load_treebank`.
         num_classes: The number of classes, which are integers from 0 to `num_classes - 1`.
         arity: The number of slots for the children of a tree node. A dependency tree has as many as
             it needs.

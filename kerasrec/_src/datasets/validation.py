@@ -66,7 +66,7 @@ def expect_word(place: str, word: Any) -> None:
 
 
 def expect_words(words: Any) -> None:
-    """Raises ValueError for one text, whose entries are letters, where several words are expected.
+    """Raises ValueError for one text, a list of letters, where several words are expected.
 
     Args:
         words: The words that were passed.

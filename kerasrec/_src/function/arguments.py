@@ -119,7 +119,7 @@ def arguments_of(function: Traceable, args: tuple[Any, ...], kwargs: dict[str, A
         raise TraceError(
             f"{name} cannot run under tf.config.run_functions_eagerly(True): a recursive "
             "function runs in a graph. Turn it off; model.compile(run_eagerly=True) runs the "
-            "rest of a model eagerly. tf.print and run_trace show what a recursion does."
+            "rest of a model eagerly. tf.print and run_trace show the steps of a recursion."
         )
     bound = tuple(_array_like(name, item) for item in as_values(bind(function, args, kwargs)))
     defaults = {id(item.default): key for key, item in function.python_signature.parameters.items()}

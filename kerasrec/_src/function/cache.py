@@ -100,7 +100,7 @@ class Cache:
             f"signature; {self.name} has "
             f"{len(self._functions)} by now and keeps some megabytes for each. Cast arguments to "
             "one dtype and pad them to one shape, pass rows of any length as tf.RaggedTensor, and "
-            "define a function that is passed once, outside of what passes it. "
+            "define a function that is passed once, outside of the code that passes it. "
             f"{self.name}.clear_cache() forgets all signatures."
         )
         warnings.warn_explicit(message, UserWarning, source.file, source.line)

@@ -142,12 +142,12 @@ def _left_its_branch(value: Value) -> TraceError:
         return TraceError(
             f"A tensor{where} inside kerasrec.map_fn (or a call with ragged arguments) is used "
             "outside it, where tokens are not entries. Return it from the function that is mapped "
-            "and use what kerasrec.map_fn returns."
+            "and use the result of kerasrec.map_fn."
         )
     return TraceError(
         f"A tensor{where} inside one branch of a conditional is used outside that branch, where "
-        "other tokens have no value for it. Return it from the branch and use what "
-        "kerasrec.cond or kerasrec.switch returns."
+        "other tokens have no value for it. Return it from the branch and use the result of "
+        "kerasrec.cond or kerasrec.switch."
     )
 
 

@@ -62,7 +62,7 @@ def cond(pred: Any, true_fn: Branch, false_fn: Branch) -> Any:
     tracer = tracer_for("kerasrec.cond")
     if callable(pred):
         raise SignatureError(
-            f"`pred` of kerasrec.cond{here()} is a function; pass what it returns, a bool for each "
+            f"`pred` of kerasrec.cond{here()} is a function; pass its result, a bool for each "
             "token. Arguments are pred, true_fn, false_fn, in this order."
         )
     predicate = predicate_of(tracer, pred, "kerasrec.cond", "pred", tf.bool)
@@ -207,8 +207,8 @@ def choose(
     for name, branch in branches.items():
         if not callable(branch):
             raise TraceError(
-                f"{name} of the conditional{place} is {branch!r}, not a function. Wrap what it "
-                "computes: `lambda: ...`, so that it runs only on the tokens that chose it."
+                f"{name} of the conditional{place} is {branch!r}, not a function. Wrap the "
+                "computation: `lambda: ...`, so that it runs only on the tokens that chose it."
             )
         what = f"what {name}{place} returns"
         hints = next(iter(found.values())).types if found else []

@@ -133,9 +133,9 @@ class FunctionTable:
             raise TraceError(
                 f"A function value{here()}, one of {self}, captures another one of the same "
                 f"lines, and so on, more than {_MAX_NESTED} times inside of each other. A value is "
-                "a tensor with what its functions capture, so it cannot grow from call to call. "
-                "Pass what the functions are made of as tensors, and index the table where the "
-                "function is called."
+                "a tensor with the tensors that its functions capture, so it cannot grow from call "
+                "to call. Pass the parts of the functions as tensors, and index the table "
+                "where the function is called."
             )
         return table, captured.tensors
 

@@ -146,8 +146,9 @@ def _no_losses_in(graph: tf.Graph) -> Iterator[None]:
             raise TraceError(
                 f"A recursive function calls the layer {layer.name!r}, which adds a loss, by "
                 "`add_loss` or by the `activity_regularizer` of a layer in it. The loss belongs to "
-                "one call of the function, and cannot leave it. Return what the loss depends on, "
-                "or keep it by kerasrec.collect, and compute the loss outside the function."
+                "one call of the function, and cannot leave it. Return the values that the loss "
+                "depends on, or keep it by kerasrec.collect, and compute the loss outside the "
+                "function."
             )
 
 
@@ -179,7 +180,7 @@ def _defaults_stay(state: FunctionState, args: Sequence[Any]) -> Iterator[None]:
             if _contents(value) != contents:
                 name, default = parameter.name, parameter.default
                 raise TraceError(
-                    f"{state.name} ({state.source.where}) changes `{name}`, whose default is the "
+                    f"{state.name} ({state.source.where}) changes `{name}`, which defaults to the "
                     f"{type(default).__name__} {default!r}. All calls share a default, and the "
                     f"body runs once for all of them. Use {name}=None. {_INSTEAD}"
                 )

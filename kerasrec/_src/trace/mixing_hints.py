@@ -57,7 +57,7 @@ _OTHER_ROWS = (
 )
 UNKNOWN_ROWS = (
     "It was computed from a tf.RaggedTensor of which it is not known that it has one row per "
-    "token, in the order of the tokens. If it has, say so before you compute on its rows: "
+    "token, in the order of the tokens. If it has, mark it before you compute on its rows: "
     "`rows = kerasrec.map_fn(lambda entry: entry, rows)`."
 )
 _SEGMENTS = (

@@ -93,7 +93,7 @@ def _check_memo(function: Traceable, states: list[FunctionState]) -> None:
             raise TraceError(
                 f"{function.name} calls {state.name} ({state.source.where}), which has memo=True. "
                 f"Equal calls are found in a whole run: give {function.name} memo=True as well; or "
-                f"call {state.name} before {function.name}, and pass on what it returned."
+                f"call {state.name} before {function.name}, and pass on its result."
             )
 
 

@@ -300,7 +300,7 @@ class Tracer:
         """
         if isinstance(value, tf.RaggedTensor):
             raise SignatureError(
-                f"{what} is a tf.RaggedTensor, whose rows differ in length. Values of many "
+                f"{what} is a tf.RaggedTensor, with rows of different lengths. Values of many "
                 "tokens share one tensor, so only their token axis may be open: reduce it "
                 "(tf.reduce_sum(..., axis=1)), pad it to one shape (`.to_tensor(shape=[None, n])`) "
                 f"or work on its entries in kerasrec.map_fn.{at_this_line()}"

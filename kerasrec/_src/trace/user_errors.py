@@ -286,9 +286,9 @@ def no_type_fits(
     reason = "" if failure is None else f" A trial failed: {str(failure).strip()}"
     return NoBaseCaseError(
         f"What {state.name} ({state.source.where}) returns cannot be inferred: every path through "
-        f"it calls {state.name} with ragged arguments, and only rows without entries end it. Say "
-        f"what one token's value is: `@kerasrec.recursive(returns=tf.TensorSpec([], tf.{dtype}))`, "
-        f"or a nest of such specs.{reason}"
+        f"it calls {state.name} with ragged arguments, and only rows without entries end it. "
+        f"Declare the type of one token's value: `@kerasrec.recursive(returns=tf.TensorSpec([], "
+        f"tf.{dtype}))`, or a nest of such specs.{reason}"
     )
 
 

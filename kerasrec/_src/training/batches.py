@@ -1,4 +1,4 @@
-"""The batches of an epoch: what a user passes, and each replica's part of it."""
+"""The batches of an epoch: the data that a user passes, and each replica's part of it."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class Batches:
             )
         if self.whole.cardinality() == tf.data.INFINITE_CARDINALITY:
             raise ValueError(
-                f"`{name}` has no end, so an epoch would have none. Pass what one epoch is to "
-                f"have, such as {name}.take(steps); each epoch takes it from its beginning."
+                f"`{name}` has no end, so an epoch would have none. Pass the batches of one epoch, "
+                f"such as {name}.take(steps); each epoch takes it from its beginning."
             )
 
     def map(self, function: Callable[..., Any]) -> Batches:

@@ -36,7 +36,7 @@ UNREADABLE = (tf.errors.OpError, IndexError, ValueError, RuntimeError, MemoryErr
 class Checkpoints(contextlib.AbstractContextManager["Checkpoints"]):
     """Writes checkpoints to a directory, keeps the last two, and finds the newest that is whole.
 
-    A checkpoint's number says which is the newest; TensorFlow's checksums of index and data say
+    The newest checkpoint has the highest number; TensorFlow's checksums of index and data show
     whether it is whole. The file `checkpoint` is not needed for this. Inside the context the chief
     keeps the directory locked, and removes the remains of a save that was cut short.
 
@@ -106,7 +106,7 @@ class Checkpoints(contextlib.AbstractContextManager["Checkpoints"]):
         self._remove(_files(self._written).keys() - set(self._kept), self._written)
 
     def _place_to_write(self, until_the_end: contextlib.ExitStack) -> str:
-        """The directory, locked; a temporary one for workers whose files are not kept."""
+        """The directory, locked; a temporary one for workers that keep no files."""
         assert self.directory is not None
         if not is_chief(self._strategy):
             return until_the_end.enter_context(tempfile.TemporaryDirectory())
@@ -248,6 +248,5 @@ def _together(strategy: tf.distribute.Strategy, directory: str) -> Any:
         answers = of_all_workers(strategy, int(failed))
         if not failed and [1] in answers:
             raise RuntimeError(
-                f"Worker {answers.index([1])} cannot use `backup_dir` '{directory}'; its error "
-                "says why."
+                f"Worker {answers.index([1])} cannot use `backup_dir` '{directory}'; see its error."
             )

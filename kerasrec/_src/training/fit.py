@@ -36,7 +36,7 @@ def fit(
     backup_dir: str | os.PathLike[str] | None = None,
     save_freq: Literal["epoch"] | int = "epoch",
 ) -> keras.callbacks.History:
-    """Trains a compiled Keras model under the strategy in whose scope it was made.
+    """Trains a compiled Keras model under the strategy that it was made under.
 
     This is `model.fit`, for every strategy: none, one device, `MirroredStrategy`,
     `MultiWorkerMirroredStrategy` (call it in every worker, with the same data) and
@@ -155,7 +155,7 @@ def fit(
 
 
 def evaluate(model: keras.Model, data: tf.data.Dataset | Reader) -> dict[str, Any]:
-    """Computes loss and metrics of a compiled model, under the strategy in whose scope it was made.
+    """Computes loss and metrics of a compiled model, under the strategy that it was made under.
 
     Args:
         model: A compiled model that was made in the scope of its strategy.
@@ -291,7 +291,7 @@ def _saved_when_interrupted(runner: Runner, progress: Progress) -> Iterator[None
 
 @contextlib.contextmanager
 def _clear_error_of_loss(epoch: int, backup_dir: str | os.PathLike[str] | None) -> Iterator[None]:
-    """Replaces TensorFlow's error for a lost process with one that says what to do."""
+    """Replaces TensorFlow's error for a lost process with one that has a remedy."""
     try:
         yield
     except (tf.errors.UnavailableError, tf.errors.AbortedError) as error:
@@ -301,8 +301,8 @@ def _clear_error_of_loss(epoch: int, backup_dir: str | os.PathLike[str] | None) 
             else "with backup_dir=... training would resume from a checkpoint"
         )
         raise RuntimeError(
-            f"A process of the cluster was lost in epoch {epoch + 1}; what it printed may say why. "
-            f"Start all of them again: {hope}."
+            f"A process of the cluster was lost in epoch {epoch + 1}; see its output for the "
+            f"cause. Start all of them again: {hope}."
         ) from error
 
 

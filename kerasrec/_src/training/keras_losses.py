@@ -22,7 +22,7 @@ BINARY_FUNCTIONS = (keras.losses.binary_crossentropy, keras.losses.binary_focal_
 
 
 def with_checked_labels(model: keras.Model, batch: Any) -> Any:
-    """Returns a batch whose labels are read only after a check of them, if they need one.
+    """Returns a batch in which labels are read only after a check of them, if they need one.
 
     Args:
         model: A compiled model.
@@ -70,33 +70,39 @@ def check_ranks(model: keras.Model, y: Any, y_pred: Any) -> None:
         model: A compiled model.
         y: The labels of a batch.
         y_pred: The outputs for the batch.
+
+    Raises:
+        tf.errors.InvalidArgumentError: When the graph runs, if only then the shape is known.
     """
     labels, outputs = keras.tree.flatten(y), keras.tree.flatten(y_pred)
     if len(labels) != len(outputs):
         return
-    shapes = [
-        None if given is None else (tf.TensorShape(given.shape), tf.TensorShape(output.shape))
-        for given, output in zip(labels, outputs, strict=True)
-    ]
-    for (shape, predicted), loss in _with_losses_of_keras(model, shapes):
+    pairs = zip(labels, outputs, strict=True)
+    known = [None if given is None else (given, output) for given, output in pairs]
+    for (given, output), loss in _with_losses_of_keras(model, known):
+        shape, predicted = tf.TensorShape(given.shape), tf.TensorShape(output.shape)
         if shape.rank == 1 and (predicted.rank or 0) > 2:
             raise ValueError(
-                f"There is one label for each example, shape {shape}, but the outputs have shape "
+                f"The labels have one entry per example, shape {shape}, but the outputs have shape "
                 f"{predicted}, as for tree nodes: the loss {_name(loss)} of Keras would compare "
                 "each output with the labels of all examples. For one label per tree, leave "
                 "return_sequences=True out of the tree layer. For labels of tree nodes, "
                 "[batch, nodes], compile the model with "
                 "kerasrec.training.TreeSquaredError() or TreeCrossentropy()."
             )
-        would_broadcast = _is_sparse(loss) or (predicted.rank == 2 and predicted[1] == 1)
-        if (shape.rank, predicted.rank) == (2, 2) and shape[1] != 1 and would_broadcast:
-            raise ValueError(
-                f"There are labels of tree nodes, shape {shape}, but the outputs have shape "
-                f"{predicted}, one row per tree. For labels of tree nodes, pass "
-                "return_sequences=True to the tree layer, and compile the model with "
-                "kerasrec.training.TreeCrossentropy() or TreeSquaredError(). For roots, pass one "
-                "label per tree, [batch]: those of roots are labels[:, 0]."
-            )
+        if (shape.rank, predicted.rank) != (2, 2) or shape[1] == 1:
+            continue
+        message = (
+            f"The labels are those of tree nodes, shape {shape}, but the outputs have shape "
+            f"{predicted}, one row per tree. For labels of tree nodes, pass return_sequences=True "
+            "to the tree layer, and compile the model with kerasrec.training.TreeCrossentropy() or "
+            "TreeSquaredError(). For roots, pass one label per tree, [batch]: those of roots are "
+            "labels[:, 0]."
+        )
+        if _is_sparse(loss) or (shape[1] and predicted[1] == 1):
+            raise ValueError(message)
+        if predicted[1] == 1:  # Both would be broadcast.
+            tf.debugging.assert_equal(tf.shape(given)[1], 1, message)
 
 
 def _with_losses_of_keras(model: keras.Model, labels: Sequence[Any]) -> list[tuple[Any, Any]]:

@@ -1,4 +1,4 @@
-"""Losses of trees whose nodes are labeled: sums over the labeled nodes of each tree."""
+"""Losses of trees with labeled nodes: sums over the labeled nodes of each tree."""
 
 import math
 import operator
@@ -106,12 +106,12 @@ class TreeCrossentropy(TreeLoss):
         loss(tree) = - sum over nodes j with a label:
                          class_weight[label[j]] log softmax(logits[j])[label[j]]
 
-    where a class has weight 1 unless `class_weight` says otherwise. The loss of a batch is the mean
+    where a class has weight 1 unless it is in `class_weight`. The loss of a batch is the mean
     over its trees. Without weights this is the objective of Tai et al. 2015, section 4.1 (without
     its L2 term: Keras adds regularizers by itself). So a long sentence has more weight than a short
     one; `normalize="nodes"` divides by the number of labeled nodes instead.
 
-    Only the labels say which nodes count. A Keras mask on the predictions changes neither the terms
+    Only nodes with a label count. A Keras mask on the predictions changes neither the terms
     nor the scale; but a label where it is False, such as 0 at padding, is an error. The sum is
     computed in float32, whatever dtype the model uses. In a graph, as in `fit`, a softmax right
     before the loss causes a warning.
@@ -187,7 +187,7 @@ class TreeCrossentropy(TreeLoss):
         last = max(self.class_weight)
         if num_classes is not None and last >= num_classes:
             raise ValueError(
-                f"class_weight of TreeCrossentropy has class {last}, but there are logits for "
+                f"class_weight of TreeCrossentropy has class {last}, but the logits have "
                 f"{num_classes} classes, 0 to {num_classes - 1}. Remove that class, or give the "
                 "Dense layer of the logits more units."
             )
@@ -222,7 +222,7 @@ class TreeSquaredError(TreeLoss):
     `kerasrec.datasets.tree_batches` pads and `kerasrec.datasets.encode` returns. With a loss of
     Keras such as `"mse"`, all weights would become NaN.
 
-    Only the labels say which nodes count. A Keras mask on the predictions changes neither the terms
+    Only nodes with a label count. A Keras mask on the predictions changes neither the terms
     nor the scale; but a label where it is False, such as 0 at padding, is an error. The sum is
     computed in float32, whatever dtype the model uses.
 
@@ -277,7 +277,7 @@ class TreeSquaredError(TreeLoss):
 
 
 def _warn_of_softmax(y_pred: Any) -> None:
-    """Warns of outputs that are probabilities; eager tensors do not say what made them."""
+    """Warns of outputs that are probabilities; eager tensors do not know the op that made them."""
     values = y_pred.flat_values if is_ragged(y_pred) else y_pred
     if getattr(getattr(values, "op", None), "type", None) == "Softmax":
         warnings.warn(

@@ -1,4 +1,4 @@
-"""Metrics of trees whose nodes are labeled: accuracies of classes, and errors of numbers.
+"""Metrics of trees with labeled nodes: accuracies of classes, and errors of numbers.
 
 Socher et al. 2013 (section 5) report each accuracy for the roots (whole sentences) and for all
 tree nodes (phrases), once with all classes and once binary, without the neutral class.
@@ -78,7 +78,7 @@ class TreeAccuracy(TreeMetric):
 
 @keras.saving.register_keras_serializable(package="kerasrec")
 class RootAccuracy(TreeAccuracy):
-    """Share of trees whose root is given its label.
+    """Share of trees with a correctly predicted root.
 
     Args:
         name: The metric's name.
@@ -136,7 +136,7 @@ class NodeAccuracy(TreeAccuracy):
 
 @keras.saving.register_keras_serializable(package="kerasrec")
 class BinaryRootAccuracy(TreeAccuracy):
-    """Among trees with a root that is not neutral, the share whose side is predicted correctly.
+    """Among trees with a root that is not neutral, the share with a correctly predicted side.
 
     For five classes, trees with root label 2 are dropped, and the prediction is positive where
     the probabilities p[3] + p[4] exceed p[0] + p[1].

@@ -1,4 +1,4 @@
-"""Keras models whose own `fit` and `evaluate` work under every strategy."""
+"""Keras models with `fit` and `evaluate` methods that work under every strategy."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class _AnyStrategy(_Keras):
 
 
 class _OfKnownInputs(_AnyStrategy):
-    """For models whose inputs have known dtypes."""
+    """For models with inputs of known dtypes."""
 
     def call(self, inputs: Any, training: Any = None, mask: Any = None, **kwargs: Any) -> Any:
         """Runs `keras.Model.call`, but numbers that do not fit the inputs' dtypes are an error.

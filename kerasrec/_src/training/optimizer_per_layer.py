@@ -1,7 +1,7 @@
 """An optimizer that uses separate optimizers for some layers.
 
 `keras.optimizers.MultiOptimizer` of new versions of Keras has no learning rate, so callbacks cannot
-change it, and no moving average; nor does it say that a name fits no layer.
+change it, and no moving average; nor does it report a name that fits no layer.
 """
 
 import warnings
@@ -159,8 +159,8 @@ class OptimizerPerLayer(keras.optimizers.Optimizer):
             if isinstance(schedule, dict):
                 raise ValueError(
                     f"The learning rate of {place} is the schedule {schedule['class_name']}, which "
-                    "cannot be set. Give that optimizer a number, or leave out what sets learning "
-                    "rates, such as ReduceLROnPlateau."
+                    "cannot be set. Give that optimizer a number, or remove callbacks that set "
+                    "learning rates, such as ReduceLROnPlateau."
                 )
         before = _number(self.default.learning_rate)
         if not before:

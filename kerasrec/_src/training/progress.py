@@ -29,7 +29,7 @@ class Progress:
     """Epoch, step, and everything on which the rest of the training depends.
 
     These are the model's weights and random states, the optimizer's variables, the metrics so far,
-    and what callbacks remember.
+    and the state of callbacks.
 
     Args:
         model: A compiled model, with all its variables.
@@ -102,7 +102,7 @@ class Progress:
             if difference:
                 raise ValueError(
                     f"The checkpoint {newest} is of another model or optimizer than this one: "
-                    f"{difference}. Choose another `backup_dir`, or remove what is in it."
+                    f"{difference}. Choose another `backup_dir`, or empty it."
                 )
             self._saved = self._place()
             self._compare_learning_rates(compiled)

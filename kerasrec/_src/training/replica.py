@@ -1,4 +1,4 @@
-"""The work of one replica on its part of a batch, weighted as `uneven_parts.py` says."""
+"""The work of one replica on its part of a batch, weighted as in `uneven_parts.py`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from kerasrec._src.training.uneven_parts import (
 
 
 def create_variables(model: keras.Model, spec: Any) -> None:
-    """Creates what Keras would create in the first step, where replicas cannot create it.
+    """Creates the variables that Keras would create in the first step, where replicas cannot.
 
     Args:
         model: A model that was compiled in the scope of its strategy.
@@ -70,7 +70,7 @@ def test_step(model: keras.Model, data: Any) -> None:
 def _forward(
     model: keras.Model, data: Any, training: bool
 ) -> tuple[tf.Tensor, Part, Callable[[], None]]:
-    """This replica's addend of the loss, the size of its part, and what updates the metrics."""
+    """This replica's addend of the loss, the size of its part, and an update of the metrics."""
     x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
     values = before(model)
     y_pred = predicted(model, x, training)
@@ -90,7 +90,7 @@ def move(model: keras.Model, gradients: Gradients, accumulation: Accumulation | 
     """Takes a step of gradient descent, together with all other replicas.
 
     Args:
-        model: The model whose weights move.
+        model: The model with the weights.
         gradients: This replica's addends of the gradients of the whole batch.
         accumulation: The accumulation that added up the gradients, if any.
     """
@@ -139,7 +139,7 @@ def track(model: keras.Model, loss: tf.Tensor, own: tf.Tensor, whole: tf.Tensor)
     """Counts the loss of a batch, weighted by its number of examples.
 
     Args:
-        model: The model whose metric counts it.
+        model: The model with the metric.
         loss: This replica's addend of the loss.
         own: The number of examples of the replica.
         whole: The number of examples of the batch.

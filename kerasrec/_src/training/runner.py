@@ -1,4 +1,4 @@
-"""Runs a model's steps: on one device, and under the strategies whose replicas step together.
+"""Runs a model's steps: on one device, and under the strategies in which replicas step together.
 
 `parameter_server.py` has the runner for the other strategy.
 """

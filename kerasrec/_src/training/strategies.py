@@ -11,7 +11,7 @@ _DEFAULT = tf.distribute.get_strategy()
 
 
 def is_served(strategy: tf.distribute.Strategy) -> bool:
-    """Whether a coordinator takes the steps, and workers and servers do what it says."""
+    """Whether a coordinator takes the steps, and directs workers and servers."""
     return isinstance(strategy, tf.distribute.ParameterServerStrategy)
 
 

@@ -1,6 +1,6 @@
 """Labels of tree nodes, of which some are missing, and the outputs that are to predict them.
 
-There are two kinds: `CLASSES`, where -1 stands for a missing label, and `NUMBERS`, where NaN does.
+Labels are of two kinds: `CLASSES`, where -1 means a missing label, and `NUMBERS`, where NaN does.
 Labels and outputs are padded or ragged, as the inputs of the tree layer are;
 `tf.ragged.map_flat_values` computes on the nodes of either.
 """
@@ -236,7 +236,7 @@ def _checked_padding(
             f"{asked_by} expects labels of {nothing} at padding, which would count otherwise. "
             "Received: another label at [tree, node]",
             _last(wrong, is_given)[1],
-            "where the mask of y_pred says that the tree has no such node.",
+            "where the mask of y_pred has no node.",
         ],
     )
 

@@ -45,7 +45,7 @@ def check_losses(model: keras.Model, y: Any, y_pred: Any) -> None:
         if getattr(loss, "ignore_class", None) is not None:
             raise ValueError(
                 f"{loss!r} leaves out the class {loss.ignore_class}, so the weight of a part of a "
-                "batch depends on what is left of it, which other replicas do not know. Give these "
+                "batch depends on the rest of it, which other replicas do not know. Give these "
                 "examples the sample weight 0 instead, or use kerasrec.training.TreeCrossentropy."
             )
         reduction = getattr(loss, "reduction", "sum_over_batch_size")

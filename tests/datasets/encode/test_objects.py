@@ -249,7 +249,7 @@ cyclic["args"] = [{"op": "x"}, {"op": "*", "args": [cyclic]}]
         (FORMULA, {"label_of": lambda _: True}, "label of root is True; expected a class"),
         (FORMULA, {"label_of": lambda _: float("nan")}, "label of root is nan; .* finite number"),
         (FORMULA, {"labels": "all"}, "labels is 'all'"),
-        (FORMULA, {"token_of": None}, "Give token_of, features_of or both"),
+        (FORMULA, {"token_of": None}, "Pass token_of, features_of or both"),
         ({"op": "x"}, {"token_of": lambda _: None}, "root has neither a token nor children"),
     ],
 )

@@ -126,7 +126,7 @@ def test_records_that_are_no_pairs_are_refused(tmp_path, monkeypatch):
     both = [tree._replace(labels=np.array(label)) for tree in (one, other)]
     monkeypatch.setattr(tree_files, "_pairs", lambda *_: [both, both[:1]])
     write_tree_files([None], tmp_path / "pairs", 1, pairs=True)
-    message = "record 1: its group has more or fewer trees than the index says"
+    message = "record 1: its group has more or fewer trees than in the index"
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         list(tree_file_batches(tmp_path / "pairs", 2))
 

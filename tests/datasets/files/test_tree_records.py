@@ -132,7 +132,7 @@ TREE |= {"children": [1, 2, -1, -1, -1, -1]}
         ({"group_size": [4]}, "its group_size differs from those of its neighbors"),
         ({"group_size": [1, 2]}, "group_size"),
         ({"group_size": []}, "group_size"),
-        ({"tokens": [], "children": [], "labels": []}, "more or fewer trees than the index says"),
+        ({"tokens": [], "children": [], "labels": []}, "more or fewer trees than in the index"),
         ({"children": [1, 3, -1, -1, -1, -1]}, "node 0: it has a child that is not a tree node"),
         ({"children": [1, 2, -1, -2, -1, -1]}, "node 1: it has a child that is not a tree node"),
         ({"children": [1, 2**63 - 1, -1, -1, -1, -1]}, "it has a child that is not a tree node"),

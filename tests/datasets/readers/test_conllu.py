@@ -112,7 +112,7 @@ def test_what_is_unknown_is_empty(file):
         ([line(1, head="_")], "2: head '_'"),
         ([line(1, head=-1)], r"2: head '-1' \(column 7\); expected the id of a word, or 0"),
         ([line(1), line(2, head=3)], "3: the head of word 2 'w' is 3, out of range.* 1 to 2"),
-        ([line(1, head=2), line(2, head=1)], "2: no word is the root; .* whose head is 0"),
+        ([line(1, head=2), line(2, head=1)], "2: no word is the root; .* with the head 0"),
         ([line(1), line(2)], "3: words 1 'w' and 2 'w' are all roots"),
         ([line(1), line(2, head=3), line(3, head=2)], "3: .* 2 'w' -> 3 'w' -> 2 'w' form a cyc"),
         (["# text = nothing"], "1: comments without a sentence"),

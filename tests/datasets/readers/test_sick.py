@@ -161,7 +161,7 @@ def test_words_without_a_head_are_left_out(tmp_path):
         read_sick(tmp_path)
     for heads, reason in [
         ("-1 1 5 -1 0", "head of word 2 'old' is word 1 ',', which has no head itself"),
-        ("-1 3 5 -1 3", "no word is the root; expected one whose head is 0"),
+        ("-1 3 5 -1 3", "no word is the root; expected one with the head 0"),
         ("-1 3 5 -1 6", "head of word 5 'grow' is 6, out of range; expected 1 to 5, or 0"),
         ("-1 3 2 -1 0", "words 2 'old' -> 3 'trees' -> 2 'old' form a cycle"),
         ("-1 -1 -1 -1 -1", "no word is the root"),
@@ -187,7 +187,7 @@ def test_words_without_a_head_are_left_out(tmp_path):
         (
             {"first_word": 0, "root": -1},
             "1 0",
-            "no word is the root; expected one whose head is -1",
+            "no word is the root; expected one with the head -1",
         ),
     ],
 )

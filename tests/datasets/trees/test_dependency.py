@@ -33,7 +33,7 @@ def test_height_is_no_limit():
         ([], "has no words"),
         ([1, 2], r"head of word 1 'w1' is 2, out of range; expected 0 to 1, or -1 for the root"),
         ([-2, 0], "head of word 0 'w0' is -2, out of range"),
-        ([1, 0], "no word is the root; expected one whose head is -1"),
+        ([1, 0], "no word is the root; expected one with the head -1"),
         ([-1, 0, -1], "words 0 'w0' and 2 'w2' are all roots"),
         ([-1, 2, 1], "heads of words 1 'w1' -> 2 'w2' -> 1 'w1' form a cycle"),
         ([-1, 1], "heads of words 1 'w1' -> 1 'w1' form a cycle"),

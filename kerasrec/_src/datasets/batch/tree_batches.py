@@ -251,7 +251,7 @@ def check_trees(
     if not hasattr(encoded_trees, "__getitem__") or isinstance(encoded_trees, Mapping):
         raise ValueError(
             f"encoded_trees is {reprlib.repr(encoded_trees)}; expected a list of trees. Make a "
-            "list of what gives them one by one: list(...)."
+            "list of the iterator: list(...)."
         )
     if not len(encoded_trees):
         raise ValueError("encoded_trees is empty; expected at least one tree.")
@@ -343,7 +343,7 @@ class TreeOrder:
         Returns:
             The same predictions, where row `i` belongs to tree `i`. A row has as many tree nodes as
             the tree's batch had: padding follows the nodes of the tree. With `as_list` a list of
-            arrays `[nodes, ...]` in place of each output.
+            arrays `[nodes, ...]` instead of each output.
 
         Raises:
             ValueError: If there is not one row for each tree; or with `as_list`, if a row has fewer

@@ -18,7 +18,7 @@ class TreeStore:
     """Encoded trees, which have been checked, as a few tensors.
 
     Args:
-        encoded_trees: One or more trees, whose arrays are of the same kinds.
+        encoded_trees: One or more trees, with arrays of the same kinds.
         arity: The number of slots for the children of a tree node in padded batches; None for as
             many as needed.
         ragged: Whether batches are ragged instead of padded.
@@ -88,7 +88,7 @@ def without_padding(tree: TreeArrays) -> EncodedTree:
     """A tree, which has been checked, without padding, since each node in ragged rows is read.
 
     Args:
-        tree: The tree, whose padding comes last.
+        tree: The tree, with padding last.
 
     Returns:
         The tree; its tokens are a tuple of arrays, and its children `ChildRows`.

@@ -1,4 +1,4 @@
-"""From datasets of trees whose tokens are still words to padded batches."""
+"""From datasets of trees with words as tokens to padded batches."""
 
 from collections.abc import Mapping
 

@@ -241,7 +241,7 @@ def check_nth_tree(
 
     Raises:
         ValueError: If it is not an encoded tree, is malformed (see `check_tree`), has more slots,
-            or is of another kind than those before; the message says which.
+            or is of another kind than those before; the message names it.
     """
     if isinstance(tree, Tree | Mapping | str) or not hasattr(tree, "__len__") or len(tree) != 3:
         raise ValueError(
@@ -292,7 +292,7 @@ def check_alike(index: int, tree: Sequence[Any], former: Sequence[Any]) -> Seque
 
 
 def is_labeled(labels: Any) -> bool:
-    """Whether a tree has any label, or float labels, whose kind is known even without any."""
+    """Whether a tree has any label, or float labels, which have a known kind even without any."""
     return has_floats(labels) or bool(np.any(np.asarray(labels) != -1))
 
 

@@ -23,7 +23,7 @@ def embedding_matrix(
     for the unknown word, `unknown` says what the row is. The row of padding is zeros.
 
     Args:
-        vocabulary: The vocabulary whose entries become the rows.
+        vocabulary: The vocabulary; its entries become the rows.
         vectors: The word vectors from `read_vectors`.
         seed: The seed of the random rows; without a seed they differ each time.
         scale: The bound of the random rows.
@@ -82,8 +82,8 @@ def word_embedding(
     """
     if options.get("mask_zero"):
         raise ValueError(
-            "mask_zero=True would mask the inner tree nodes, whose token is 0. Leave it out: tree "
-            "layers recognize padding by its children."
+            "mask_zero=True would mask the inner tree nodes, which have the token 0. Leave it out: "
+            "tree layers recognize padding by its children."
         )
     matrix = embedding_matrix(vocabulary, vectors, seed, unknown=unknown)
     return keras.layers.Embedding(*matrix.shape, weights=[matrix], **options)

@@ -105,7 +105,7 @@ def encode(
     array([1, 2, 3, 4, 5, 3, 6, 7, 3, 6], dtype=int32)
     """
     if token_of is None and features_of is None:
-        raise ValueError("Give token_of, features_of or both: what tree nodes read.")
+        raise ValueError("Pass token_of, features_of or both, for the inputs of tree nodes.")
     if labels not in ("nodes", "root"):
         raise ValueError(f'labels is {labels!r}; expected "nodes" or "root".')
     if vocabulary is not None:

@@ -61,7 +61,7 @@ def encode_tree(
     order of the sentence: `tokens[tokens > 0]` is the sentence. The tree may have any height.
 
     Args:
-        tree: An `nltk.Tree` whose nodes have one word, or 1 to `arity` trees, below them.
+        tree: An `nltk.Tree` with nodes that have one word, or 1 to `arity` trees, below them.
         vocabulary: The vocabulary that gives words their tokens.
         arity: The number of slots for the children of a tree node; if it has fewer children, the
             last slots stay empty.
@@ -146,8 +146,8 @@ def decode_tree(encoded: TreeArrays, vocabulary: Vocabulary) -> Tree:
     both = np.flatnonzero((tokens > 0) & (children >= 0).any(axis=1))
     if len(both):
         raise ValueError(
-            f"Tree node {both[0]} has both a word and children; expected a constituency tree, "
-            "whose inner tree nodes have the token 0."
+            f"Tree node {both[0]} has both a word and children; expected a constituency tree, with "
+            "the token 0 at inner tree nodes."
         )
     nodes = [Tree(None if label < 0 else label, []) for label in labels.tolist()]
     for node, token, row in zip(nodes, tokens.tolist(), children.tolist(), strict=True):
@@ -239,8 +239,8 @@ def nodes_of_words(tree: DependencyTree) -> np.ndarray:
         "tree",
         tree,
         DependencyTree,
-        "Read one with read_conllu, or make one with dependencies_from_heads; for an nltk.Tree "
-        "there is encode_tree.",
+        "Read one with read_conllu, or make one with dependencies_from_heads; use encode_tree for "
+        "an nltk.Tree.",
     )
     return np.argsort(tree.order).astype(np.int32)
 

@@ -83,7 +83,7 @@ def decode_left_right(
             `"<unk>"`.
 
     Returns:
-        A `DependencyTree` whose words are in the order of the sentence: a word stands between its
+        A `DependencyTree` with words in the order of the sentence: a word stands between its
         dependents to the left, the last of them first, and those to the right. If the encoded tree
         was projective, it is the same tree. Parts of speech and relations are empty.
 

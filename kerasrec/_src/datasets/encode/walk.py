@@ -118,7 +118,7 @@ class Walk:
         if isinstance(given, str | bytes | dict) or not isinstance(given, Iterable):
             hint = {
                 dict: " Give list(node.values()).",
-                type(None): " Give [] where there are none.",
+                type(None): " Give [] for none.",
             }
             raise ValueError(
                 f"children_of gives {short(given)} for {self.path(place)}; expected a list of "

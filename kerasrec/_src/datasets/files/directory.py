@@ -136,7 +136,7 @@ def read_index(directory: str | PathLike[str], kind: type[AnyIndex]) -> AnyIndex
     path = Path(directory) / INDEX
     if not path.exists():
         raise FileNotFoundError(
-            f"There is no '{path}'; expected a directory that {kind.writer} wrote."
+            f"Cannot find '{path}'; expected a directory that {kind.writer} wrote."
         )
     with path.open("rb") as file:
         content = file.read(LARGEST_INDEX + 1)
@@ -166,7 +166,7 @@ def _checksum(content: dict[str, Any]) -> str:
 
 
 def check_file(path: Path, size: int, num_records: int) -> None:
-    """Checks that a file has the size and the number of records that the index says.
+    """Checks that a file has the size and the number of records given in the index.
 
     The content of records is checked when they are read.
 

@@ -141,7 +141,7 @@ class Records(NamedTuple):
 def checked_trees(
     groups: tf.Tensor, records: Records, index: TreeIndex
 ) -> tuple[dict[str, Any], tf.Tensor]:
-    """Reads trees, and checks them as `check_tree` does, and against what the index says.
+    """Reads trees, and checks them as `check_tree` does, and against the index.
 
     Args:
         groups: The records, text `[groups, files]`.
@@ -234,7 +234,7 @@ def _wrong_groups(
         ),
         "its group_size differs from those of its neighbors": group_sizes != group_sizes[:, :1],
         "its tree is larger than its group_size": sizes > group_sizes,
-        "its group has more or fewer trees than the index says": (
+        "its group has more or fewer trees than in the index": (
             tf.repeat(has_other_number, num_here)
         ),
     }
@@ -258,7 +258,7 @@ def _wrong_sizes(
     else:
         rows = features[lengths_key("children")]
         wrong["its rows of children are not one for each token"] = rows.row_lengths() != sizes
-        wrong["its children are not as many as its rows say"] = (
+        wrong["the number of its children does not fit its rows"] = (
             lengths["children"] != tf.reduce_sum(rows, 1)
         ) | tf.reduce_any(rows < 0, axis=1)
     if len(index.sides) > 1:

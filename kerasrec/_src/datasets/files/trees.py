@@ -62,7 +62,7 @@ def write_tree_files(
     Args:
         encoded_trees: Trees from `encode`, `encode_tree` and `encode_dependencies`, or an iterator
             that reads them one by one. With `pairs`, the same of `(left, right, label)`: two trees,
-            whose own labels are not read, and one number.
+            with labels that are not read, and one number.
         directory: The directory to make; it must not exist.
         num_files: The number of files. As many processes, or a number that divides it, can share
             the trees. Batch sizes must be a multiple of it.
@@ -163,7 +163,7 @@ def _pairs(
     """Pairs of trees that have been checked, both with the label of the pair.
 
     Raises:
-        ValueError: If one is something else; the message says which.
+        ValueError: If one is something else; the message names it.
     """
     for index, pair in enumerate(pairs):
         try:
@@ -315,7 +315,7 @@ def tree_file_batches(
     Raises:
         FileNotFoundError: If `directory` has no index, or lacks a file that this process reads.
         MalformedFileError: If the index is damaged or of another version of kerasrec, or a file
-            does not have the size and the number of records that the index says. The content of
+            does not have the size and the number of records given in the index. The content of
             records is checked later, when TensorFlow reads them: `tf.errors.DataLossError` if bytes
             are not those that were written, and `tf.errors.InvalidArgumentError` if they are not a
             tree (`UnicodeDecodeError` if TensorFlow's message quotes bytes that are not text).

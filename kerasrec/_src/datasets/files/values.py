@@ -239,7 +239,7 @@ def value_file_batches(
     Raises:
         FileNotFoundError: If `directory` has no index, or lacks a file that this process reads.
         MalformedFileError: If the index is damaged or of another version of kerasrec, or a file
-            does not have the size and the number of records that the index says. If bytes are not
+            does not have the size and the number of records given in the index. If bytes are not
             those that were written, TensorFlow raises `tf.errors.DataLossError` when it reads them.
         ValueError: If another schema wrote the files, `batch_size` is not a multiple of the number
             of files, or the number of files is not a multiple of the number of replicas; if several

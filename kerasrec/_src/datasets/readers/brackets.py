@@ -35,7 +35,7 @@ GIVE_HAS_LABELS = (
 
 
 class UnlabeledError(ValueError):
-    """An error for a tree whose brackets do not begin with labels, or may begin with words."""
+    """An error for a tree with brackets that do not begin with labels, or may begin with words."""
 
 
 def read_brackets(
@@ -54,14 +54,14 @@ def read_brackets(
         path: A UTF-8 text file. Each tree begins on a new line; if it takes several lines,
             the others are indented more, or do not begin with a bracket. Blank lines are skipped.
             As in the Penn Treebank, a bracket without a label may stand around labeled trees:
-            around one, as in `( (S ...))`, it is left out; around several it is the root, whose
-            label is `""`. A directory stands for the files in it, and in its directories, that end
-            in `.mrg`, `.ptb`, `.parse`, `.prd` or `.txt`; a pattern such as `"wsj/*/*.mrg"` stands
-            for the files that match.
+            around one, as in `( (S ...))`, it is left out; around several it is the root, with the
+            label `""`. A directory stands for the files in it, and in its directories, that end in
+            `.mrg`, `.ptb`, `.parse`, `.prd` or `.txt`; a pattern such as `"wsj/*/*.mrg"` stands for
+            the files that match.
         strict: Whether malformed trees raise an error; otherwise they are left out, and a
-            `MalformedFileWarning` says which and why. If a tree is not closed, the text after it
-            may be parts of it; so that is also left out, until brackets match or a blank line
-            comes.
+            `MalformedFileWarning` lists them with the reasons. If a tree is not closed, the text
+            after it may be parts of it; so that is also left out, until brackets match or a blank
+            line comes.
         has_labels: Whether each bracket begins with a label, `(NP (DT the) (NN film))`. Without
             labels, `((the film) (works well))`, each word is a tree node, and so is each bracket
             around several; all labels are `""`. By default trees must have labels that are rarely
@@ -80,7 +80,7 @@ def read_brackets(
         MalformedFileError: If `strict`, and brackets do not match; a tree node is empty; unless
             `has_labels=False`, a tree node has no label, or has several words, or words next to
             trees, below it; by default, a label may be a word; there is no tree; or bytes are not
-            UTF-8. The error is a `ValueError` whose `problems` name every malformed tree with file,
+            UTF-8. It is a `ValueError`; its `problems` name every malformed tree with file,
             line number and reason.
         ValueError: If `has_labels` is not True, False or None.
     """
@@ -168,7 +168,7 @@ def _chunks(
 ) -> Iterator[tuple[list[tuple[int, bytes]], int | None]]:
     """Yields the numbered lines of each tree, and which of them looks as if it began another tree.
 
-    Two of three signs say that a tree begins: the tree above is closed, a blank line stands between
+    A tree begins at two of three signs: the tree above is closed, a blank line stands between
     them, and there is a bracket indented no more than that tree's first. With the last sign alone,
     it is unknown whether a tree is not indented or was cut off. So its pieces, and trees that
     follow, stay together, and none is read.
@@ -239,7 +239,7 @@ def tree_of(text: str, has_labels: bool | None = True) -> Tree:
         has_labels: The argument of `read_brackets`.
 
     Returns:
-        An `nltk.Tree` whose nodes have a `str` label, and one word or any number of trees below
+        An `nltk.Tree` with nodes that have a `str` label, and one word or any number of trees below
         them.
 
     Raises:
@@ -276,7 +276,7 @@ def tree_of(text: str, has_labels: bool | None = True) -> Tree:
 
 
 def _unlabeled_tree(text: str) -> Tree:
-    """Reads a tree whose brackets have no labels; it may also be one word."""
+    """Reads a tree with brackets without labels; it may also be one word."""
     if "(" not in text and len(TOKEN.findall(text)) == 1:
         text = f"({text})"
     tree = parse_brackets(text, has_labels=False)

@@ -58,7 +58,7 @@ def read_conllu(
             stands for the files `*.conllu` in it and in its directories; a pattern such as
             `"ud/*/*-dev.conllu"` stands for the files that match.
         strict: Whether malformed sentences raise an error; otherwise they are left out, and a
-            `MalformedFileWarning` says which and why.
+            `MalformedFileWarning` lists them with the reasons.
         verbose: 1 for a progress bar, 0 for none.
 
     Returns:
@@ -70,7 +70,7 @@ def read_conllu(
             or a head that is not a word of the sentence; multiword tokens overlap, or end after the
             last word; a sentence has no root, several roots, or a cycle; no blank line follows the
             last sentence, so that it may be cut off; there is no sentence; or bytes are not UTF-8.
-            The error is a `ValueError` whose `problems` name every malformed line with file, line
+            It is a `ValueError`; its `problems` name every malformed line with file, line
             number and reason.
     """
     return read_files(path, FORMAT, strict, verbose)

@@ -32,13 +32,12 @@ def read_listops(
     `[MAX 2 9 ]` is `((([MAX 2) 9) ])`.
 
     Args:
-        path: A UTF-8 text file: on each line a label, a tab and an expression, whose parts are
-            separated by spaces. If its first line is `Source<tab>Target`, the label comes last.
-            Blank lines are skipped. A directory stands for the files in it, and in its directories,
-            that end in `.tsv` or `.txt`; a pattern such as `"listops/*.tsv"` stands for the files
-            that match.
+        path: A UTF-8 text file: on each line a label, a tab and an expression, with parts separated
+            by spaces. If its first line is `Source<tab>Target`, the label comes last. Blank lines
+            are skipped. A directory stands for the files in it, and in its directories, that end in
+            `.tsv` or `.txt`; a pattern such as `"listops/*.tsv"` stands for the files that match.
         strict: Whether malformed lines raise an error; otherwise they are left out, and a
-            `MalformedFileWarning` says which and why.
+            `MalformedFileWarning` lists them with the reasons.
         verbose: 1 for a progress bar, 0 for none.
 
     Returns:
@@ -51,8 +50,8 @@ def read_listops(
         MalformedFileError: If `strict`, and a line has no label from 0 to 9; brackets do not match;
             an operator has no argument; round brackets contain anything but two parts; a part is
             neither bracket, operator nor digit; there is no line; or bytes are not UTF-8. Whether
-            the label is the value of the expression is not checked. The error is a `ValueError`
-            whose `problems` name every malformed line with file, line number and reason.
+            the label is the value of the expression is not checked. It is a `ValueError`; its
+            `problems` name every malformed line with file, line number and reason.
 
     Example:
 

@@ -83,7 +83,7 @@ def read_newick(
             in `.nwk`, `.newick`, `.tree`, `.tre` or `.treefile`; a pattern such as `"trees/*.nwk"`
             stands for the files that match.
         strict: Whether malformed trees raise an error; otherwise they are left out, and a
-            `MalformedFileWarning` says which and why.
+            `MalformedFileWarning` lists them with the reasons.
         verbose: 1 for a progress bar, 0 for none.
 
     Returns:
@@ -92,7 +92,7 @@ def read_newick(
     Raises:
         FileNotFoundError: If there is no file at `path`.
         MalformedFileError: If `strict`, and a tree is malformed (see `parse_newick`), there is
-            none, or bytes are not UTF-8. The error is a `ValueError` whose `problems` name every
+            none, or bytes are not UTF-8. It is a `ValueError`; its `problems` name every
             malformed tree with file, line number, character and reason.
     """
     return read_files(path, FORMAT, strict, verbose)
@@ -141,7 +141,7 @@ def parse_newick(text: str) -> NewickTree:
 
     Names are taken as they are written: an underscore stays one, as in files of sequences. A name
     with blanks, brackets, or any of `,:;#` is in single quotes, and a quote in it is written twice.
-    Comments in square brackets, which may be nested, are left out. This includes comments that say
+    Comments in square brackets, which may be nested, are left out. This includes comments on
     whether a tree is rooted: an unrooted tree has three children at its root. Trees may have any
     height. Networks are refused: in the extended format, which writes a node with several parents
     several times, a name with `#` marks such a node (`x#H1`); without `#`, a leaf has the name of
@@ -237,7 +237,7 @@ def _tree_or_problem(tokens: Sequence[tuple[int, str]]) -> NewickTree | Problem:
 def _tree(tokens: Sequence[tuple[int, str]]) -> NewickTree:
     """Makes the tree of tokens that end with `;`, if they do so."""
     if tokens[0][1].upper() == "#NEXUS":
-        reason = "a file in NEXUS; expected Newick, what follows '=' in its block of trees"
+        reason = "a file in NEXUS; expected Newick, the text after '=' in its block of trees"
         raise Problem(tokens[0][0], reason)
     names: list[str] = []
     parents: list[int] = []

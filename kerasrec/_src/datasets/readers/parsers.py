@@ -58,7 +58,7 @@ def dependencies_from_parser(parsed: Any) -> list[DependencyTree]:
         try:
             tree = _of_spacy(list(sentence)) if words is None else _of_stanza(words)
         except ValueError as error:
-            raise ValueError(f"Sentence {number} of what the parser returned: {error}") from error
+            raise ValueError(f"Sentence {number} of the parser's output: {error}") from error
         if tree is not None:
             trees.append(tree)
     return trees
@@ -94,10 +94,10 @@ def constituents_from_parser(parsed: Any) -> list[Tree]:
         text = getattr(extensions, "parse_string", None) or getattr(sentence, "constituency", None)
         if text is None:
             raise ValueError(
-                f"Sentence {number} of what the parser returned has no constituents: neither "
+                f"Sentence {number} of the parser's output has no constituents: neither "
                 "_.parse_string of benepar, nor constituency of stanza. Add benepar to the "
-                "pipeline of spaCy, or constituency to the processors of stanza; for dependencies "
-                "there is dependencies_from_parser."
+                "pipeline of spaCy, or constituency to the processors of stanza; use "
+                "dependencies_from_parser for dependencies."
             )
         text = _without_blank_leaves(str(text))
         if not text.strip():
@@ -105,7 +105,7 @@ def constituents_from_parser(parsed: Any) -> list[Tree]:
         try:
             trees.append(tree_of(text))
         except ValueError as error:
-            raise ValueError(f"Sentence {number} of what the parser returned: {error}.") from error
+            raise ValueError(f"Sentence {number} of the parser's output: {error}.") from error
     return trees
 
 
@@ -167,7 +167,7 @@ def _of_stanza(words: Sequence[Any]) -> DependencyTree | None:
 
 
 def _without_blanks(words: Sequence[_Word]) -> list[_Word]:
-    """Leaves out white space, whose dependents move to its head.
+    """Leaves out white space; its dependents move to its head.
 
     If it is the root, its first dependent becomes the root, and the head of the others.
     """

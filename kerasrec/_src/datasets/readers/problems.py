@@ -124,7 +124,7 @@ def add_problem(
     Args:
         problems: The problems so far.
         path: The file.
-        place: The number of the line, from 1, or text that says where the problem is.
+        place: The number of the line, from 1, or text for the place of the problem.
         reason: Text, or an error with this text.
 
     Raises:

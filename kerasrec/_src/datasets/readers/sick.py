@@ -86,7 +86,7 @@ def read_sick(
             `sim.txt`: UTF-8 text files with a line for each pair. Words, heads and relations are
             separated by spaces.
         strict: Whether malformed lines raise an error; otherwise their pairs are left out, and a
-            `MalformedFileWarning` says which and why.
+            `MalformedFileWarning` lists them with the reasons.
         score_range: The lowest and the highest score, such as `(0, 5)`. Scores are returned as they
             are written.
         first_word: The number of a sentence's first word in the files of heads: 1 or 0.
@@ -102,8 +102,8 @@ def read_sick(
         FileNotFoundError: If a file is missing.
         MalformedFileError: If files differ in the number of lines; or if `strict`, and a line does
             not have one head and one relation for each word; heads do not form a tree; a score is
-            not a number in `score_range`; there is no pair; or bytes are not UTF-8. The error is a
-            `ValueError` whose `problems` name every malformed line with file, line number and
+            not a number in `score_range`; there is no pair; or bytes are not UTF-8. It is a
+            `ValueError`; its `problems` name every malformed line with file, line number and
             reason.
         ValueError: If `score_range` is not two finite numbers, the lower one first; or if
             `first_word`, `root` and `no_head` cannot be told apart.

@@ -38,7 +38,7 @@ def read_treebank(
         num_classes: The number of classes: labels are integers from 0 to `num_classes - 1`; SST has
             5.
         strict: Whether malformed lines raise an error; otherwise they are left out, and a
-            `MalformedFileWarning` says which and why.
+            `MalformedFileWarning` lists them with the reasons.
         verbose: 1 for a progress bar, 0 for none.
 
     Returns:
@@ -48,7 +48,7 @@ def read_treebank(
     Raises:
         FileNotFoundError: If there is no file at `path`.
         MalformedFileError: If `strict`, and a line is malformed (see `read_tree`), there is none,
-            or bytes are not UTF-8. The error is a `ValueError` whose `problems` name every
+            or bytes are not UTF-8. It is a `ValueError`; its `problems` name every
             malformed line with file, line number and reason.
     """
     return read_files(path, format_of(num_classes), strict, verbose)

@@ -68,7 +68,7 @@ def read_vectors(
             `vocabulary.words` to read a large file in little memory. On other lines only the number
             of numbers is checked.
         strict: Whether malformed lines raise an error; otherwise they are left out, and a
-            `MalformedFileWarning` says which and why.
+            `MalformedFileWarning` lists them with the reasons.
         max_unpacked_bytes: The largest size of the arrays of a `.npz` file, or of the text packed
             as `.gz`, so that a small file from an untrusted source cannot fill the memory. By
             default 32 times the file's size, or 16 MiB if that is more.
@@ -79,8 +79,8 @@ def read_vectors(
     Raises:
         FileNotFoundError: If there is no file at `path`.
         MalformedFileError: If `strict`, and a line is not UTF-8, or is not a word and `dim`
-            numbers; if there are more or fewer lines than the first says, or packed data ends
-            early. The error is a `ValueError` whose `problems` name every such line (or row of a
+            numbers; if there are more or fewer lines than in the first, or packed data ends
+            early. It is a `ValueError`; its `problems` name every such line (or row of a
             `.npz` file), with file and reason. Even without `strict`, if an array is missing or
             does not fit, nothing can be read at all, or the file unpacks to more than
             `max_unpacked_bytes`.

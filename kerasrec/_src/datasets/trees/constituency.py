@@ -33,8 +33,8 @@ def preorder(tree: Tree) -> Iterator[tuple[Tree, int, int]]:
         "tree",
         tree,
         Tree,
-        "Make an nltk.Tree from text with read_tree or nltk.Tree.fromstring; for a DependencyTree "
-        "there are encode_dependencies and encode_left_right.",
+        "Make an nltk.Tree from text with read_tree or nltk.Tree.fromstring; use "
+        "encode_dependencies or encode_left_right for a DependencyTree.",
     )
     waiting = [(tree, -1, -1)]
     visited = 0
@@ -121,7 +121,7 @@ def binarize(tree: Tree, branching: Literal["left", "right"]) -> Tree:
         branching: `"left"` or `"right"`.
 
     Returns:
-        A new `nltk.Tree` whose nodes have one or two children each.
+        A new `nltk.Tree` with one or two children at each node.
 
     Raises:
         ValueError: If `tree` or `branching` is something else.
@@ -151,7 +151,7 @@ def text_tree(
     shape: Literal["balanced", "left", "right"] = "balanced",
     label: Any = None,
 ) -> Tree:
-    """Puts the words of a sentence into a binary tree whose shape depends only on their number.
+    """Puts the words of a sentence into a binary tree of a shape that depends only on their number.
 
     | shape | `a b c d` | height, over n words |
     |---|---|---|
@@ -169,7 +169,7 @@ def text_tree(
         label: The label of the root, such as the sentence's class.
 
     Returns:
-        An `nltk.Tree` whose nodes have one word or two trees below them; their label is `None`,
+        An `nltk.Tree` with one word or two trees below each node; their label is `None`,
         except for the root's.
 
     Raises:

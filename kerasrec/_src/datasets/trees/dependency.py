@@ -1,4 +1,4 @@
-"""Dependency trees: sentences whose words are the nodes of a tree."""
+"""Dependency trees: sentences in which words are the nodes of a tree."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -125,10 +125,10 @@ def problem_of_heads(
             )
     roots = [word for word, head in enumerate(heads) if head == -1]
     if not roots:
-        return 0, f"no word is the root; expected one whose head is {root}"
+        return 0, f"no word is the root; expected one with the head {root}"
     if len(roots) > 1:
         return roots[1], (
-            f"words {' and '.join(map(shown, roots))} are all roots; expected one whose head is "
+            f"words {' and '.join(map(shown, roots))} are all roots; expected one with the head "
             f"{root}"
         )
     reached = set(_order(roots[0], _dependents(heads)))
@@ -192,7 +192,7 @@ def dependencies_from_heads(
     have any height.
 
     Args:
-        tree: An `nltk.Tree` whose nodes have one word, or one or two trees, below them.
+        tree: An `nltk.Tree` with one word, or one or two trees, below each node.
         is_left_head: Returns, for a tree node with two trees below it, whether the left one is its
             head.
 

@@ -21,9 +21,9 @@ from kerasrec._src.frames.layout import BufferSpec, Layout, Specs
 from kerasrec._src.graph.values import Value
 
 _OTHER_SIZE = (
-    "A value whose size only a run knows has another size in some calls than in others. It is kept "
-    "between rounds of calls, for calls that go on together, and must have one size in all of "
-    "them: pad it, as with RaggedTensor.to_tensor(shape=...)."
+    "A value with a size that is known only at run time has different sizes in different calls. It "
+    "is kept between rounds of calls, for calls that go on together, and must have one size in all "
+    "of them: pad it, as with RaggedTensor.to_tensor(shape=...)."
 )
 
 

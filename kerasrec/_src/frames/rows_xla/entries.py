@@ -219,7 +219,7 @@ def refusal(node: Node) -> str | None:
         if len(of_entries) > 1:
             return "maps over rows inside of a map over rows"
         if of_entries and lookup_of(of_entries[0]) is None:
-            return "has rows whose lengths do not come from tf.gather of shared ragged rows"
+            return "has rows with lengths that do not come from tf.gather of shared ragged rows"
     lookups = {rows.lookup for rows in map(rows_of, node.inputs) if rows}
     if isinstance(node, Enter):
         is_same = _lookup_of_rows(node.inputs[0]) == _lookup_in(node.region)

@@ -55,7 +55,7 @@ def _obstacles_of(body: Body) -> Iterator[tuple[Node, str]]:
         if isinstance(node, Computed) and not (_is_known(node) or is_of_entries_alone(node)):
             yield node, f"computes {node.op}"
         elif any(kind.kind is Kind.TOKEN and not kind.is_static for kind in node.types):
-            yield node, "has a value whose size only a run knows"
+            yield node, "has a value with a size that is known only at run time"
         elif any(kind.dtype not in _DTYPES for kind in node.types):
             yield node, f"computes {node.types[0].dtype.name}"
     for node in body.nodes:

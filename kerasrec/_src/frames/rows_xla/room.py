@@ -101,7 +101,7 @@ class Room:
         ]
         if not rows:
             raise TraceError(
-                f"{self._graph.entry} is called inside of what XLA compiles as a whole, such as "
+                f"{self._graph.entry} is called inside a larger program that XLA compiles, such as "
                 "tf.function(jit_compile=True), which needs to know how many calls there will be. "
                 "Set the largest number of calls per outside call, counting itself: "
                 "@kerasrec.recursive(xla_calls=...)."
