@@ -200,4 +200,4 @@ def test_what_cannot_be_compiled_says_so():
     function = with_options(hofstadter_g, engine="compiled")
     with pytest.raises(kerasrec.TraceError, match="its calls are known only as it runs"):
         function(3)
-    assert "by queues, since memo=True" in str(hofstadter_g.execution_plan(3))
+    assert "in queues, since memo=True" in str(hofstadter_g.execution_plan(3))

@@ -103,7 +103,7 @@ def choose(program: Program) -> ExecutionPlan:
                 "engine='waves' or 'compiled', or leave the choice to engine='auto'."
             )
         in_queues = program.schedule.in_queues
-        order = "by queues" if in_queues else "level by level"
+        order = "in queues" if in_queues else "level by level"
         reason = f"{order}, since memo=True makes equal calls one call"
         if not (in_queues or graph.may_share_calls):
             reason = "wave by wave: each call makes at most one call, so no calls can be equal"

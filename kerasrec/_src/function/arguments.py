@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,14 +69,6 @@ def bind(function: Traceable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
             f"{reason}.{at_this_line()}"
         ) from error
     bound.apply_defaults()
-    for name, item in function.python_signature.parameters.items():
-        if item.default is item.empty and any(
-            leaf is None for leaf in tf.nest.flatten(bound.arguments[name])
-        ):
-            raise SignatureError(
-                f"{function.name} was given None for {name!r}{here()}, which cannot be converted "
-                "to a tensor. An argument may be None if it has a default."
-            )
     keywords = keyword_only(function)
     others = [name for name in bound.kwargs if name not in keywords]
     if others:
@@ -86,12 +78,26 @@ def bind(function: Traceable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
             "or pass a dict."
         )
     given = (*bound.args, *(bound.kwargs[name] for name in keywords))
-    if given and not tf.nest.flatten(given):
+    flat = tf.nest.flatten(given)
+    if any(item is None for item in flat):
+        _check_defaults(function, bound.arguments)
+    if given and not flat:
         raise SignatureError(
             f"{function.name} was called with nothing but empty lists, which have no dtype. For no "
             "tokens pass an empty array, such as np.zeros([0], np.int32)."
         )
     return given
+
+
+def _check_defaults(function: Traceable, arguments: Mapping[str, Any]) -> None:
+    """Raises SignatureError if an argument without a default is None, or has None in it."""
+    for name, item in function.python_signature.parameters.items():
+        is_none = any(leaf is None for leaf in tf.nest.flatten(arguments[name]))
+        if is_none and item.default is item.empty:
+            raise SignatureError(
+                f"{function.name} was given None for {name!r}{here()}, which cannot be converted "
+                "to a tensor. An argument may be None if it has a default."
+            )
 
 
 def keyword_only(function: Traceable) -> list[str]:
