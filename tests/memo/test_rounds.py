@@ -169,6 +169,32 @@ def test_calls_without_end():
 
 
 @pytest.mark.slow
+def test_export_and_tables(tmp_path):
+    @kerasrec.recursive(memo=True)
+    def f(x, n):
+        below, _ = kerasrec.cond(n < 1, lambda: (n, x), lambda: f(x, n - 1))
+        kerasrec.collect("n", n)
+        return kerasrec.cond(
+            n < 1, lambda: (n, x), lambda: (n - f(x, below)[0], f(x, below)[1] * 1.5)
+        )
+
+    class Model(tf.Module):
+        @tf.function(
+            input_signature=[tf.TensorSpec([None], tf.float64), tf.TensorSpec([None], tf.int32)]
+        )
+        def serve(self, x, n):
+            return f(x, n)
+
+    x, n = np.float64([0.5, 2.0]), np.int32([6, 11])
+    tf.saved_model.save(Model(), str(tmp_path))
+    loaded, (found, tables) = tf.saved_model.load(str(tmp_path)).serve(x, n), f.with_tables(x, n)
+    assert found[0].numpy().tolist() == hofstadter_g(n).numpy().tolist()
+    for one, other in zip(loaded, found, strict=True):
+        np.testing.assert_allclose(one, other)
+    assert sorted(tables["n"].numpy().tolist()) == sorted([*range(7), *range(12)])
+
+
+@pytest.mark.slow
 def test_draws_may_decide():
     """Nothing runs twice, so a draw may decide: each number is passed or not, but only once."""
 
