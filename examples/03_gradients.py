@@ -2,7 +2,7 @@
 
 In the extended graph, a call of `power` and the call of its gradient share one label, and so one
 tag. The gradient reads the values that the forward call computed under this tag, so nothing is
-computed twice. An extended graph is a program, too, and has a gradient of its own.
+computed twice. An extended graph is itself a program, and has a gradient as well.
 """
 
 import tensorflow as tf

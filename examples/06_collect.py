@@ -1,8 +1,8 @@
 """Values from inner calls, without returning them through all callers.
 
 `kerasrec.collect` keeps a value of each call in a table, here in the row of the call's tree node.
-`with_tables` returns the tables beside the result. Gradients flow through the tables, so a loss can
-read every tree node.
+`with_tables` returns the tables together with the result. Gradients flow through the tables, so a
+loss can read every tree node.
 """
 
 import tensorflow as tf

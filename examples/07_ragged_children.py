@@ -3,7 +3,7 @@
 `children[node]` is a row with all children of the node. A call with such rows makes one call for
 each entry, and returns rows again. A leaf has an empty row, so the recursion ends without a
 conditional. `kerasrec.map_fn` applies any function to each entry of a row. Here it weights the
-state of each child by a gate of its own, as a child-sum Tree-LSTM does (Tai et al. 2015).
+state of each child by a separate gate, as a child-sum Tree-LSTM does (Tai et al. 2015).
 """
 
 import tensorflow as tf

@@ -1,4 +1,4 @@
-"""What a recursion does: the graph it becomes, and what happens when it runs.
+"""Inspecting a recursion: its graph, and its run step by step.
 
 `run_trace` shows a run wave by wave: how many tokens went through the graph at once, and which
 nodes fired. You can open graphs in TensorBoard. If Graphviz is installed, it draws graphs; if
@@ -31,7 +31,7 @@ def ackermann(m, n):
 
 print("Calls of fib wait only for their arguments, so all calls of one depth run together:\n")
 print(fib.run_trace(10))
-print("\nCalls of ackermann wait for each other; only calls of other tokens can run beside them:\n")
+print("\nCalls of ackermann wait for each other; only calls of other tokens can run with them:\n")
 print(ackermann.run_trace(2, 3).summary())
 print(ackermann.run_trace([2] * 50, [3] * 50).summary())
 

@@ -1,7 +1,7 @@
-"""One recursion on several devices: `tf.device` says where each part of its graph runs.
+"""One recursion on several devices: `tf.device` places each part of its graph.
 
 The called function is part of one static graph, which TensorFlow partitions like any other. When
-run alone, the program uses two devices of its own process. When run as the coordinator of a
+run by itself, the program uses two devices of one process. When run as the coordinator of a
 cluster, it uses two workers, like the factorial of the 2018 thesis (Kostopoulou, annex A):
 
     python -m kerasrec.training.local_cluster --workers 2 --ps 1 -- python examples/10_devices.py

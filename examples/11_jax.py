@@ -1,7 +1,7 @@
 """A recursive function in a JAX program, with its gradient; needs `pip install jax`.
 
 `jax2tf.call_tf` calls a TensorFlow function from JAX. Inside of `jax.jit`, XLA compiles the
-function together with the code around it, so `xla_calls` must say how many calls there may be.
+function together with the code around it, so `xla_calls` must bound the number of calls.
 """
 
 import jax

@@ -2,9 +2,9 @@
 
 `kerasrec.while_loop` continues for each token as long as the condition holds for that token. The
 first loop calls the function that contains it, which `tf.while_loop` cannot do. The second loop
-halts when a learned unit says so (Graves 2016, "Adaptive Computation Time for Recurrent Neural
-Networks", section 2). It refines a square root in steps whose length is learned, too, and each step
-adds to the loss.
+halts when a learned unit decides (Graves 2016, "Adaptive Computation Time for Recurrent Neural
+Networks", section 2). It refines a square root in steps of a length that is also learned, and each
+step adds to the loss.
 """
 
 import keras

@@ -1,7 +1,7 @@
 """A neural module network (Andreas et al. 2016, "Neural Module Networks", CVPR).
 
 A question about a scene is a tree of modules: `count(and(find(red), not(find(cube))))`. The modules
-are trained with the answers alone. Each tree node names its module, as in `modules[kind](node)`, so
+are trained with only the answers. Each tree node names its module, as in `modules[kind](node)`, so
 the nodes of all trees with the same module run as one batch.
 """
 
@@ -23,8 +23,8 @@ class ModuleNetwork(keras.layers.Layer):
         scenes: float32 `[batch, objects, features]`.
         questions: int32 `[batch]`, `COUNT` or `EXISTS`.
         kinds: int32 `[batch, nodes]`, the module of each tree node; node 0 is the root.
-        words: int32 `[batch, nodes]`, what `FIND` looks for.
-        children: int32 `[batch, nodes, 2]`; `FIND` has none, `NOT` the first alone.
+        words: int32 `[batch, nodes]`, the word that `FIND` looks for.
+        children: int32 `[batch, nodes, 2]`; `FIND` has none, `NOT` only the first.
     """
 
     def __init__(self, **kwargs):

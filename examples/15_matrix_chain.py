@@ -1,9 +1,9 @@
 """Dynamic programming: the best order to multiply matrices, the chance of each order, and samples.
 
-With `memo=True`, equal calls of a root token are computed once. The argument `choose` says what to
-do with the costs of all splits: a minimum gives the best order, and a soft minimum gives the
-chances of orders (Goodman 1999, "Semiring parsing"). The gradient shows which splits were chosen
-(Eisner 2016, "Inside-outside and forward-backward algorithms are just backprop").
+With `memo=True`, equal calls of a root token are computed once. The argument `choose` combines the
+costs of all splits: a minimum gives the best order, and a soft minimum gives the chances of orders
+(Goodman 1999, "Semiring parsing"). The gradient shows which splits were chosen (Eisner 2016,
+"Inside-outside and forward-backward algorithms are just backprop").
 """
 
 import numpy as np

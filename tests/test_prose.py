@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("*.md", "*/README.md", "benchmarks/papers.md", "docs/**/*.md", "docs/**/*.ipynb")
-SOURCES = ("kerasrec/**/*.py",)
+SOURCES = ("kerasrec/**/*.py", "examples/**/*.py")
 # Folders with texts that still have some.
 DEFERRED = ("datatypes", "emit", "engine", "layers", "memo", "schedule", "waves")
 # Each pattern, and what to write instead.
@@ -84,7 +84,7 @@ def pages() -> list[Text]:
 
 @functools.cache
 def sources() -> list[Text]:
-    """Returns each docstring and message of the package."""
+    """Returns each docstring and message of the package and the examples."""
     paths = [path for path in _files(SOURCES) if not set(DEFERRED) & set(path.parts)]
     return [text for path in paths for text in _strings(path)]
 

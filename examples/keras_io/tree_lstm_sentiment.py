@@ -15,8 +15,8 @@ These two sentences have the same words and opposite sentiments:
 - The score is remarkably clever without being very dull.
 - The score is very dull without being remarkably clever.
 
-The meaning of a sentence depends on its words and on how they are put together. A
-parse tree says how: `very dull` is a phrase, `being very dull` is a larger one, and
+The meaning of a sentence depends on its words and on how they are put together. A parse
+tree shows how: `very dull` is a phrase, `being very dull` is a larger one, and
 `without` reverses its sentiment.
 
 A [Tree-LSTM](https://arxiv.org/abs/1503.00075) (Tai, Socher and Manning, 2015) is a
@@ -25,7 +25,7 @@ leaf it reads a word. At every other node it computes a state from the states of
 children, with a forget gate for each child. The state of the root represents the
 sentence, and the state of any other node represents a phrase.
 
-This computation is recursive, and every tree has a shape of its own. The library
+This computation is recursive, and every tree has a different shape. The library
 `kerasrec` compiles it into one static TensorFlow graph, which runs a batch of different
 trees at once. Its layers are Keras layers, for models that you `compile()` and `fit()`
 as usual.
@@ -251,8 +251,8 @@ for name, accuracy in accuracies.items():
     print(f"{name:24}{accuracy:6.1%}")
 
 """
-The two sentences of the introduction are in the test split. We print what each model
-says about them.
+The two sentences of the introduction are in the test split. We print each model's
+answer.
 """
 
 twins = [293, 626]
@@ -305,24 +305,24 @@ for index in twins:
 
 With the same labels, the Tree-LSTM is right for more sentences than the LSTM, which has
 to find the structure of each sentence by itself. With the labels of all phrases, the
-Tree-LSTM learns in fewer epochs, and it classifies phrases, too.
+Tree-LSTM learns in fewer epochs, and it also classifies phrases.
 
 In three runs of this example, with the random seeds 1 to 3, the bag of words was right
 for 37% to 40% of the test sentences, the LSTM for 70% to 74%, the Tree-LSTM for 88% to
-97%, and the Tree-LSTM with all labels for 97% to 98%. An LSTM can learn from phrases,
-too, if each one becomes a sequence of its own. It was right for 88% of the sentences
+97%, and the Tree-LSTM with all labels for 97% to 98%. An LSTM can also learn from
+phrases, if each one becomes a separate sequence. It was right for 88% of the sentences
 after four epochs over the 40,563 different phrases, in one run.
 
 Expect smaller differences elsewhere. In this treebank the structure of a sentence
-decides its label. In real reviews the words alone say more, and trees come from a
+decides its label. In real reviews the words tell more, and trees come from a
 parser that makes mistakes.
 
 Next steps:
 
-- `kerasrec.datasets.load_treebank()` also reads a folder of your own trees, such as
-that of the Stanford Sentiment Treebank.
-- `kerasrec.layers.ChildSumTreeLSTM` reads trees whose nodes have any number of
-children, such as dependency trees.
+- `kerasrec.datasets.load_treebank()` also reads a folder of trees, such as that of the
+Stanford Sentiment Treebank.
+- `kerasrec.layers.ChildSumTreeLSTM` reads trees with any number of children, such as
+dependency trees.
 - `kerasrec.layers.Recursive` makes a layer of a cell that you write, as
 `keras.layers.RNN` does for sequences.
 """
