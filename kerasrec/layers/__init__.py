@@ -14,6 +14,7 @@ from kerasrec._src.layers.structured.linear_chain import HMM, LinearChainCRF
 from kerasrec._src.layers.structured.semirings import Semiring
 from kerasrec._src.layers.structured.structured_layer import StructuredLoss
 from kerasrec._src.layers.structured.tree_crf import TreeCRF
+from kerasrec._src.layers.subwords import SubwordPooling, Subwords
 from kerasrec._src.layers.text_layers import BracketedText, ConlluText, TextTree
 from kerasrec._src.layers.top_down import TopDown, TopDownCell
 from kerasrec._src.layers.top_down_decoder import TopDownDecoder
@@ -47,6 +48,8 @@ __all__ = [
     "SchemaTrees",
     "Semiring",
     "StructuredLoss",
+    "SubwordPooling",
+    "Subwords",
     "TextTree",
     "TopDown",
     "TopDownCell",

@@ -78,6 +78,17 @@ MADE = {
         (CONLLU,),
     ),
     "TextTree": (lambda: layers.TextTree("left", vocabulary=["a", "film"]), (TEXT,)),
+    "Subwords": (
+        lambda: layers.Subwords(
+            keras.layers.TextVectorization(split="character", ragged=True, vocabulary=["a"]),
+            start_value=3,
+        ),
+        (tf.constant([["", "ab"], ["c", ""]]),),
+    ),
+    "SubwordPooling": (
+        lambda: layers.SubwordPooling("first"),
+        (FEATURES, np.array([[-1, 1, 1], [0, -1, 2]], np.int32), CHILDREN),
+    ),
     "SchemaEncoder": (
         lambda: layers.SchemaEncoder(SCHEMA, 3, pooling=["max", "attention"]),
         (BATCH,),

@@ -37,8 +37,9 @@ def parse_conllu(
         arity: The largest number of dependents of a word; None for as many as there are.
 
     Returns:
-        The columns, string `[batch, nodes]`, "" for none, and the children, int32
-        `[batch, nodes, arity]`, -1 for none.
+        The columns, string `[batch, nodes]`, "" for none; the place of each word in its sentence,
+        int32 `[batch, nodes]`, -1 for none; and the children, int32 `[batch, nodes, arity]`, -1 for
+        none.
 
     Raises:
         tf.errors.InvalidArgumentError: If a text is not one sentence; the message says which, and
@@ -53,7 +54,12 @@ def parse_conllu(
         size = tf.size(texts, tf.int64), tf.reduce_max(tf.concat([[1], words.lengths], 0))
         children = children_of(words.rows, numbers, words.heads, slots, size, arity)
         found = (at_nodes(words.column(name), words.rows, numbers, size) for name in columns)
-        return (*found, children)
+        positions = tf.tensor_scatter_nd_update(
+            tf.fill(tf.stack(size), -1),
+            tf.stack([words.rows, numbers], 1),
+            tf.cast(words.everyone - words.starts, tf.int32),
+        )
+        return (*found, positions, children)
 
 
 @dataclass(frozen=True)

@@ -138,12 +138,12 @@ class TextLayer(keras.layers.Layer):
             decoded = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
             checked = _check_texts(decoded != text, "has bytes that are not UTF-8.")
             with tf.control_dependencies([checked]):
-                *texts, children = self.trees_of(tf.identity(text))
-        for column in texts:
+                *columns, children = self.trees_of(tf.identity(text))
+        for column in columns:
             column.set_shape([text.shape[0], None])
         children.set_shape([text.shape[0], None, self.arity])
-        pairs = zip(self._columns, texts, strict=True)
-        return (*(column(read) for column, read in pairs), children)
+        found = map(_Column.__call__, self._columns, columns)
+        return (*found, *columns[len(self._columns) :], children)
 
     def trees_of(self, text: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """Returns columns, string `[batch, nodes]`, and children, int32 `[batch, nodes, arity]`.
@@ -170,8 +170,9 @@ class TextLayer(keras.layers.Layer):
     def compute_output_spec(self, text: Any) -> Any:
         """Returns symbolic words and children."""
         self._check(text)
-        dtypes = [*(column.dtype for column in self._columns), "int32"]
         shapes = self.compute_output_shape(text.shape)
+        dtypes = [column.dtype for column in self._columns]
+        dtypes += ["int32"] * (len(shapes) - len(dtypes))
         return tuple(map(keras.KerasTensor, shapes, dtypes))
 
     def get_config(self) -> dict[str, Any]:
@@ -277,6 +278,7 @@ class ConlluText(TextLayer):
         features: Further columns to return, each with its vocabulary, such as `{"upos":
             Vocabulary.from_trees(trees, column="upos")}`: those of `encode_dependencies`. A list of
             values is taken as it is, without lowercasing; with None the column stays text.
+        return_positions: Whether to return the place of each word in its sentence, too, from 0.
         **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
 
     Call arguments:
@@ -285,8 +287,9 @@ class ConlluText(TextLayer):
 
     Output shape:
         The words, string `[batch, nodes]`, `""` for none; with a `vocabulary` int32, 0 for none.
-        Then each column of `features`, in the same way; words without a value have none. Last the
-        children, int32 `[batch, nodes, arity]`, -1 for none.
+        Then each column of `features`, in the same way; words without a value have none. With
+        `return_positions` the positions, int32 `[batch, nodes]`, -1 for none. Last the children,
+        int32 `[batch, nodes, arity]`, -1 for none.
 
     Raises:
         ValueError: If `text` is not text or has another shape, if `vocabulary` contains a word
@@ -312,6 +315,7 @@ class ConlluText(TextLayer):
         vocabulary: KnownWords | Iterable[str] | None = None,
         lowercase: bool | None = None,
         features: Mapping[str, Any] | None = None,
+        return_positions: bool = False,
         **kwargs: Any,
     ):
         super().__init__(vocabulary, lowercase, arity, **kwargs)
@@ -321,6 +325,7 @@ class ConlluText(TextLayer):
                 f"`features` of {self.name} must be a dict of vocabularies of the columns "
                 f"{', '.join(known)}, received {features!r}."
             )
+        self.return_positions = bool(return_positions)
         self._names = list(features or ())
         for name, values in (features or {}).items():
             saved: Mapping[str, Any] = values  # as `get_config` returns it
@@ -330,7 +335,13 @@ class ConlluText(TextLayer):
 
     def trees_of(self, text: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """Returns the words, other columns and children of each text."""
-        return parse_conllu(text, ["words", *self._names], self.arity)
+        *columns, positions, children = parse_conllu(text, ["words", *self._names], self.arity)
+        return (*columns, *[positions] * self.return_positions, children)
+
+    def compute_output_shape(self, text_shape: Any) -> Any:
+        """Returns the shapes of words, other columns, positions and children."""
+        *columns, children = super().compute_output_shape(text_shape)
+        return (*columns, *columns[:1] * self.return_positions, children)
 
     def get_config(self) -> dict[str, Any]:
         """Returns the constructor arguments, as Keras saves them."""
@@ -338,7 +349,8 @@ class ConlluText(TextLayer):
             name: {"vocabulary": plain(column.words), "lowercase": column.lowercase}
             for name, column in zip(self._names, self._columns[1:], strict=True)
         }
-        return {**super().get_config(), "arity": self.arity, "features": features}
+        config = {"arity": self.arity, "features": features}
+        return {**super().get_config(), **config, "return_positions": self.return_positions}
 
 
 @keras.saving.register_keras_serializable("kerasrec")
