@@ -1,4 +1,4 @@
-"""Keras layers that read trees."""
+"""Keras layers that read trees, and layers that score other structures."""
 
 from kerasrec._src.layers.cell import RecursiveCell
 from kerasrec._src.layers.child_sum import ChildSumTreeLSTM, ChildSumTreeLSTMCell
@@ -10,6 +10,7 @@ from kerasrec._src.layers.recursive import Recursive
 from kerasrec._src.layers.rntn import RNTN, RNTNCell
 from kerasrec._src.layers.schema_encoder import SchemaEncoder
 from kerasrec._src.layers.schema_trees import SchemaTrees
+from kerasrec._src.layers.structured.alignment import Alignment, EditDistance
 from kerasrec._src.layers.structured.linear_chain import HMM, LinearChainCRF
 from kerasrec._src.layers.structured.semirings import Semiring
 from kerasrec._src.layers.structured.structured_layer import StructuredLoss
@@ -28,6 +29,7 @@ from kerasrec._src.layers.wrappers import Bidirectional, NodeWise
 __all__ = [
     "HMM",
     "RNTN",
+    "Alignment",
     "AttentionPooling",
     "Bidirectional",
     "BracketedText",
@@ -36,6 +38,7 @@ __all__ = [
     "Choice",
     "Choices",
     "ConlluText",
+    "EditDistance",
     "GrownTrees",
     "LinearChainCRF",
     "NodeWise",

@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from kerasrec.layers import HMM, LinearChainCRF, Semiring, StructuredLoss, TreeCRF
+from kerasrec.layers import (
+    HMM,
+    Alignment,
+    EditDistance,
+    LinearChainCRF,
+    Semiring,
+    StructuredLoss,
+    TreeCRF,
+)
 
 _MASK = np.array([[1, 1, 1], [1, 0, 1], [0, 1, 0], [0, 0, 0]], bool)
 _WORDS = np.array([[3, 1, 4], [3, 0, 1], [0, 2, 0], [0, 0, 0]])
@@ -22,6 +30,7 @@ class Case(NamedTuple):
     Args:
         layer: The layer.
         scores: Its outputs.
+        mask: What there is of them.
         plain: Takes the layer, and the scores and the mask of an example.
         known: Labels, all known.
         partly: Labels that do not tell all, with a function of them and of structures that says
@@ -30,6 +39,7 @@ class Case(NamedTuple):
 
     layer: keras.layers.Layer
     scores: tf.Tensor
+    mask: np.ndarray
     plain: Callable
     known: list
     partly: list
@@ -37,7 +47,7 @@ class Case(NamedTuple):
 
     def structures(self):
         """For each example, arrays of its structures, and their scores."""
-        found = [self.plain(self.layer, *row) for row in zip(self.scores, _MASK, strict=True)]
+        found = [self.plain(self.layer, *row) for row in zip(self.scores, self.mask, strict=True)]
         return [(np.array(keys), tf.stack(scores)) for keys, scores in found]
 
 
@@ -67,7 +77,7 @@ def _hmm():
 def _chain(layer, scores):
     known = [[0, 2, 1], [1, 7, 2], [-1, 2, 0], [-1, -1, -1]]
     partly = [[0, -1, 1], [-1, 5, 2], [5, -1, 1], [0, 0, 0]]
-    return Case(layer, scores, _sequences, known, partly, _agrees)
+    return Case(layer, scores, _MASK, _sequences, known, partly, _agrees)
 
 
 def _agrees(labels, structure, mask):
@@ -101,7 +111,7 @@ def _trees():
     partly = np.full([4, 3, 3], -1)
     partly[0, 0, 1] = 1
     partly[1, 0, 2] = 1
-    return Case(layer, scores, _binary_trees, known, partly, _has_phrases)
+    return Case(layer, scores, _MASK, _binary_trees, known, partly, _has_phrases)
 
 
 def _has_phrases(labels, structure, mask):
@@ -132,7 +142,47 @@ def _binary_trees(layer, scores, mask):
     return zip(*found, strict=True)
 
 
-_MANY = [pytest.param(make, marks=pytest.mark.many) for make in (_hmm, _trees)]
+def _alignments():
+    layer = EditDistance(3, initializer="normal", dtype="float64")
+    layer.build([None, None])
+    x, y = np.array([[1, 2], [3, 1], [2, 0], [0, 0]]), np.array([[2, 3], [1, 0], [0, 0], [0, 0]])
+    scores = _with_random_weights(layer)(x, y)
+    edits = layer.edits.numpy()
+    expected = [[[edits[a, b], edits[a, 0], edits[0, b]] for b in (2, 3)] for a in (1, 2)]
+    np.testing.assert_allclose(scores[0, :2, :2], expected)
+    known = np.full([4, 3, 3], -1)
+    known[0, [0, 1, 2], [0, 0, 1]] = [1, 0, 2]
+    known[1, [0, 1], [0, 1]] = [0, 1]
+    known[2, 0, 0] = 1
+    mask = scores._keras_mask.numpy()
+    # Those of edits make orders alike.
+    scores = tf.constant(np.random.default_rng(1).normal(size=[4, 3, 3, 3]))
+    return Case(Alignment(dtype="float64"), scores, mask, _ways, known, known, _agrees)
+
+
+def _ways(layer, scores, mask):
+    end = tuple(np.argwhere(mask)[-1])
+    moves = [(1, 1), (1, 0), (0, 1)]
+
+    def steps_from(place):
+        if place == end:
+            yield []
+        for step, move in enumerate(moves):
+            after = tuple(map(sum, zip(place, move, strict=True)))
+            if after[0] <= end[0] and after[1] <= end[1]:
+                for rest in steps_from(after):
+                    yield [(*place, step), *rest]
+
+    found = []
+    for way in steps_from((0, 0)):
+        structure = np.full(mask.shape, -1)
+        for i, j, step in way:
+            structure[i, j] = step
+        found.append((structure, tf.add_n([tf.zeros([], scores.dtype), *(scores[w] for w in way)])))
+    return zip(*found, strict=True)
+
+
+_MANY = [pytest.param(make, marks=pytest.mark.many) for make in (_hmm, _trees, _alignments)]
 
 
 @pytest.fixture(scope="module", params=[_crf, *_MANY])
@@ -146,7 +196,7 @@ def test_sums_and_their_gradients(case):
         tape.watch(scores)
         known, totals, entropies = [], [], []
         for (keys, plain), labels, mask in zip(
-            case.structures(), np.array(case.known), _MASK, strict=True
+            case.structures(), np.array(case.known), case.mask, strict=True
         ):
             fits = [bool(case.may_be(labels, key, mask)) for key in keys]
             assert sum(fits) == 1
@@ -155,10 +205,10 @@ def test_sums_and_their_gradients(case):
             known.append(logs[fits.index(True)])
             entropies.append(-tf.reduce_sum(tf.exp(logs) * logs))
         pairs = [
-            (layer.log_prob(case.known, scores, _MASK), tf.stack(known)),
-            (layer.entropy(scores, _MASK), tf.stack(entropies)),
+            (layer.log_prob(case.known, scores, case.mask), tf.stack(known)),
+            (layer.entropy(scores, case.mask), tf.stack(entropies)),
         ]
-    np.testing.assert_allclose(layer.log_partition(scores, _MASK), totals, atol=1e-12)
+    np.testing.assert_allclose(layer.log_partition(scores, case.mask), totals, atol=1e-12)
     for found, expected in pairs:
         np.testing.assert_allclose(found, expected, atol=1e-12)
         for variable in [scores, *layer.trainable_variables]:
@@ -170,11 +220,11 @@ def test_sums_and_their_gradients(case):
 def test_what_labels_do_not_tell_is_added_up(case):
     expected = []
     for (keys, plain), labels, mask in zip(
-        case.structures(), np.array(case.partly), _MASK, strict=True
+        case.structures(), np.array(case.partly), case.mask, strict=True
     ):
         fits = [bool(case.may_be(labels, key, mask)) for key in keys]
         expected.append(tf.reduce_logsumexp(plain[np.array(fits)]))
-    found = case.layer.log_weight(case.partly, case.scores, _MASK)
+    found = case.layer.log_weight(case.partly, case.scores, case.mask)
     np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
@@ -185,17 +235,18 @@ def test_marginals_and_counts(case):
         chances = tf.nn.softmax(plain).numpy()
         for key, chance in zip(keys, chances, strict=True):
             row[(*np.nonzero(key >= 0), key[key >= 0])] += chance
-    found = case.layer.marginals(case.scores, _MASK)
+    found = case.layer.marginals(case.scores, case.mask)
     np.testing.assert_allclose(found, expected, atol=1e-12)
-    assert case.layer.count(case.scores, _MASK).numpy().tolist() == [len(k) for k, _ in structures]
+    counts = case.layer.count(case.scores, case.mask).numpy().tolist()
+    assert counts == [len(keys) for keys, _ in structures]
 
 
 @pytest.mark.many
 def test_the_best(case):
     k = 10
-    best = case.layer.best(case.scores, _MASK)
-    several = case.layer.k_best(case.scores, k, _MASK).numpy()
-    values = case.layer.total(case.scores, Semiring.of_k_best(k), _MASK).numpy()
+    best = case.layer.best(case.scores, case.mask)
+    several = case.layer.k_best(case.scores, k, case.mask).numpy()
+    values = case.layer.total(case.scores, Semiring.of_k_best(k), case.mask).numpy()
     for row, (keys, plain) in enumerate(case.structures()):
         ranked = np.argsort(-plain.numpy())[:k]
         number = len(ranked)
@@ -208,7 +259,7 @@ def test_the_best(case):
 @pytest.mark.many
 def test_samples(case):
     keras.utils.set_random_seed(0)
-    drawn = case.layer.sample(case.scores, 4000, _MASK).numpy()
+    drawn = case.layer.sample(case.scores, 4000, case.mask).numpy()
     for rows, (keys, plain) in zip(drawn, case.structures(), strict=True):
         rows, places = rows.reshape([4000, -1]), keys.reshape([len(keys), -1])
         shares = np.mean((rows[:, np.newaxis] == places).all(2), 0)
@@ -323,7 +374,8 @@ def test_a_hidden_markov_model_learns_without_labels():
 
 
 @pytest.mark.parametrize(
-    "layer", [LinearChainCRF(3, use_boundary=False, name="a"), HMM(2, 4), TreeCRF(2)]
+    "layer",
+    [LinearChainCRF(3, use_boundary=False, name="a"), HMM(2, 4), TreeCRF(2), EditDistance(3)],
 )
 def test_configurations(layer):
     config = layer.get_config()
@@ -342,6 +394,32 @@ def test_half_precision_around_it():
         keras.config.set_dtype_policy("float32")
     assert scores.dtype == tf.float32
     np.testing.assert_allclose(layer.log_partition(scores), [40 * (1 + np.log(2))], rtol=1e-5)
+
+
+@pytest.mark.many
+def test_the_edit_distance(tmp_path):
+    x, y = (keras.Input([None], dtype="int32") for _ in range(2))
+    layer = EditDistance(3)
+    model = keras.Model([x, y], layer(x, y))
+    assert model.output_shape == (None, None, None, 3)
+    assert layer(x, y, output="best").dtype == "int32"
+    strings = [np.array([[1, 2, 3, 1, 2], [3, 3, 0, 0, 0]]), np.array([[2, 3, 3, 2], [1, 3, 3, 0]])]
+    scores = model(strings)
+    assert layer.total(scores, Semiring.of_best()).numpy().tolist() == [-2, -1]
+    # Without the mask of Keras.
+    found = Alignment().total(scores.numpy(), Semiring.of_best(), scores._keras_mask)
+    assert found.numpy().tolist() == [-2, -1]
+    model.compile("sgd", StructuredLoss())
+    best = layer.best(scores)
+    loss = model.evaluate(strings, best, verbose=0)
+    assert loss == pytest.approx(-np.mean(layer.log_prob(best, scores)), rel=1e-5)
+    model.fit(strings, best, epochs=3, verbose=0)
+    assert model.evaluate(strings, best, verbose=0) < loss
+    distances = keras.Model([x, y], layer(x, y, output="log_partition"))
+    distances.export(tmp_path / "distances")
+    served = tf.saved_model.load(tmp_path / "distances")
+    given = [tf.constant(item, tf.int32) for item in strings]
+    np.testing.assert_allclose(served.serve(given), distances(strings), rtol=1e-5)
 
 
 def test_mistakes():

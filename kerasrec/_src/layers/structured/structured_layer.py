@@ -11,7 +11,7 @@ import tensorflow as tf
 from kerasrec._src.autograph import not_converted
 from kerasrec._src.layers.saved_arguments import SavedByArguments
 from kerasrec._src.layers.structured.semirings import NEVER, Semiring
-from kerasrec._src.private import mask_of
+from kerasrec._src.private import mask_of, set_mask
 
 _OUTPUTS = ("scores", "best", "marginals", "log_partition", "entropy")
 
@@ -42,6 +42,8 @@ class StructuredLayer(SavedByArguments):
             return getattr(self, output)(scores, mask)
         scores = tf.identity(scores)
         scores._structured_layer = self  # For the loss, as Keras does with masks.
+        if mask is not None:
+            set_mask(scores, mask)
         return scores
 
     def compute_output_spec(
@@ -192,8 +194,8 @@ def mask_or_own(scores: Any, mask: Any) -> Any:
 class StructuredLoss(keras.losses.Loss):
     """The negative log-likelihood of structures, for models whose last layer scores them.
 
-    That layer may be `LinearChainCRF`, `HMM` or `TreeCRF`. The loss asks it for the likelihood,
-    since it depends on the layer's weights, and on the mask of its inputs.
+    That layer may be `LinearChainCRF`, `HMM`, `TreeCRF` or `Alignment`. The loss asks it for the
+    likelihood, since it depends on the layer's weights, and on the mask of its inputs.
 
     Args:
         reduction: As in other losses of Keras.

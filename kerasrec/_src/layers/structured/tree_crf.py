@@ -14,7 +14,6 @@ from kerasrec._src.layers.structured.structured_layer import (
     present_first,
     unless_empty,
 )
-from kerasrec._src.private import set_mask
 from kerasrec._src.public import cond, map_fn, recursive
 
 
@@ -93,13 +92,6 @@ class TreeCRF(StructuredLayer):
                 f"{self.name} has num_labels={self.num_labels}, and its scores must have the shape "
                 f"[batch, words, words, {self.num_labels}]; received {tuple(input_shape)}."
             )
-
-    def call(self, scores: Any, mask: Any = None, output: str = "scores") -> tf.Tensor:
-        """Returns what `output` names; see the class."""
-        found = super().call(scores, mask, output)
-        if output == "scores":
-            set_mask(found, mask)
-        return found
 
     def total_of(self, scores: tf.Tensor, semiring: Semiring, mask: Any) -> tf.Tensor:
         """See `StructuredLayer`."""

@@ -1,0 +1,183 @@
+"""Layers that score alignments of two sequences: `Alignment` and `EditDistance`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from kerasrec._src.layers.structured.semirings import NEVER, Semiring
+from kerasrec._src.layers.structured.structured_layer import StructuredLayer
+from kerasrec._src.public import cond, recursive
+
+
+@recursive(memo=True)
+def rest(
+    semiring: Semiring, steps: tf.Tensor, sizes: list[tf.Tensor], i: tf.Tensor, j: tf.Tensor
+) -> tf.Tensor:
+    """Returns the value of all alignments of what is left behind i and j items.
+
+    Since all examples have the same sizes, their calls are worked out once.
+
+    Args:
+        semiring: The semiring.
+        steps: The scores of the steps from each place, and of ending there,
+            `[tokens, items + 1, other items + 1, 4]`.
+        sizes: The numbers of places along both axes, int32 `[tokens]` each.
+        i: The number of items so far, int32 `[tokens]`.
+        j: The number of items of the other sequence so far, int32 `[tokens]`.
+
+    Returns:
+        The values, `[tokens]`, or with several numbers `[tokens, numbers]`.
+    """
+    none = semiring.of(tf.constant([NEVER], steps.dtype))[0]
+    one = semiring.of(tf.zeros([1], steps.dtype))[0]
+
+    def ways() -> tf.Tensor:
+        pairs = [(i + 1, j + 1), (i + 1, j), (i, j + 1)]
+        below = [rest(semiring, steps, sizes, *pair) for pair in pairs]
+        here = semiring.of(tf.gather(tf.gather(steps, i, batch_dims=1), j, batch_dims=1))
+        return semiring.plus(
+            semiring.times(here, tf.stack([*below, tf.zeros_like(below[0]) + one], -1)), -1
+        )
+
+    return cond((i < sizes[0]) & (j < sizes[1]), ways, lambda: none)
+
+
+@keras.saving.register_keras_serializable("kerasrec")
+class Alignment(StructuredLayer):
+    """Alignments of two sequences, scored by their steps (Needleman and Wunsch 1970).
+
+    A place `[i, j]` stands for i items of the first sequence and j of the second. From there, step
+    0 pairs the next two items, step 1 leaves out the next item of the first sequence, and step 2
+    that of the second. An alignment has the number of a step at each place on its way, and -1
+    elsewhere; its score is the sum of those of its steps. The layer has no weights. It has the
+    methods of `LinearChainCRF`: `marginals` is a soft alignment.
+
+    Args:
+        **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`. By default,
+            `dtype` is Keras' default float, whatever the policy for other layers.
+
+    Call arguments:
+        scores: The scores of steps, `[batch, items + 1, other items + 1, 3]`. Steps past the end of
+            a sequence are not read.
+        mask: Which places there are, bool `[batch, items + 1, other items + 1]`. Padding comes
+            last.
+        output: What to return; as for `LinearChainCRF`.
+
+    Output shape:
+        The scores, as they are. With `"best"` the steps, int32
+        `[batch, items + 1, other items + 1]`; with `"marginals"` the probabilities of steps, in the
+        shape of the scores; otherwise `[batch]`.
+
+    Example:
+
+    >>> layer = kerasrec.layers.Alignment()
+    >>> scores = layer(np.float32([[[[2, 0, 0], [0, 0, 0], [0, 0, 0]]] * 2]))
+    >>> print(layer.best(scores).numpy()[0].tolist(), layer.count(scores).numpy())
+    [[0, -1, -1], [-1, 2, -1]] [5.]
+    """
+
+    def total_of(self, scores: tf.Tensor, semiring: Semiring, mask: Any) -> tf.Tensor:
+        """See `StructuredLayer`."""
+        batch, *sizes, _ = tf.unstack(tf.shape(scores))
+        ends = [tf.fill([batch], size) for size in sizes]
+        if mask is not None:
+            is_there = tf.cast(mask, tf.int32)
+            ends = [tf.reduce_sum(tf.reduce_max(is_there, axis), 1) for axis in (2, 1)]
+        last_i, last_j = (tf.reshape(end - 1, [-1, 1, 1]) for end in ends)
+        i, j = tf.range(sizes[0])[:, tf.newaxis], tf.range(sizes[1])
+        below, beside = i < last_i, j < last_j
+        end = (i == last_i) & (j == last_j)
+        is_open = [below & beside, below & (j <= last_j), (i <= last_i) & beside, end]
+        steps = tf.pad(scores, [[0, 0], [0, 0], [0, 0], [0, 1]])  # Ending scores 0.
+        steps = tf.where(tf.stack(is_open, -1), steps, tf.constant(NEVER, scores.dtype))
+        start = tf.zeros([batch], tf.int32)
+        return rest(semiring, steps, [tf.fill([batch], size) for size in sizes], start, start)
+
+    def log_weight(self, structures: Any, scores: Any, mask: Any = None) -> tf.Tensor:
+        """See `StructuredLayer`; all steps must be given."""
+        steps = tf.one_hot(tf.cast(structures, tf.int32), 3, dtype=self.compute_dtype)
+        return tf.reduce_sum(steps * tf.convert_to_tensor(scores, self.compute_dtype), [1, 2, 3])
+
+
+@keras.saving.register_keras_serializable("kerasrec")
+class EditDistance(Alignment):
+    """A soft edit distance of strings, with learned scores (Ristad and Yianilos 1998).
+
+    The negative of `log_partition` is the soft edit distance: all ways to write one string for the
+    other add up. The score of the best way, `total(scores, Semiring.of_best())`, is the negative of
+    the edit distance itself, if scores are negative costs.
+
+    Args:
+        num_letters: The number of letters, which are numbered from 1; 0 is padding.
+        initializer: The initializer of the scores, `[letters + 1, letters + 1]`: of writing a
+            letter (column) for another (row), where 0 is nothing. By default, equal letters cost
+            nothing and other edits cost 1.
+        **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`. By default,
+            `dtype` is Keras' default float, whatever the policy for other layers.
+
+    Call arguments:
+        x: Strings, int `[batch, letters]`; padding, which is 0, comes last.
+        y: Other strings, int `[batch, other letters]`.
+        output: What to return; as for `LinearChainCRF`.
+
+    Output shape:
+        The scores of steps, `[batch, letters + 1, other letters + 1, 3]`; otherwise as for
+        `Alignment`.
+
+    Example:
+
+    >>> layer = kerasrec.layers.EditDistance(3)
+    >>> scores = layer(np.array([[1, 2, 2, 3]]), np.array([[1, 2, 3, 0]]))
+    >>> print(layer.total(scores, kerasrec.layers.Semiring.of_best()).numpy())
+    [-1.]
+    >>> print(layer.log_partition(scores).numpy().round(2))
+    [0.8]
+    """
+
+    def __init__(self, num_letters: int, *, initializer: Any = None, **kwargs: Any):
+        super().__init__(**kwargs)
+        self.num_letters = num_letters
+        self.initializer = keras.initializers.get(initializer)
+
+    def build(self, x_shape: Any, y_shape: Any = None) -> None:
+        """Creates the weights."""
+        self.edits = self.add_weight(
+            shape=[self.num_letters + 1] * 2,
+            initializer=self.initializer or _unit_costs,
+            name="edits",
+        )
+
+    # Keras calls each layer by its own signature.
+    def call(  # type: ignore[override]
+        self, x: Any, y: Any, output: str = "scores"
+    ) -> tf.Tensor:
+        """Returns what `output` names; see the class."""
+        first, second = (tf.pad(tf.cast(item, tf.int32), [[0, 0], [0, 1]]) for item in (x, y))
+        table = tf.convert_to_tensor(self.edits)
+        pair = tf.gather(tf.gather(table, first), second, axis=2, batch_dims=1)
+        ones = tf.ones_like(pair)
+        leave = tf.gather(table[:, 0], first)[:, :, tf.newaxis] * ones
+        write = tf.gather(table[0], second)[:, tf.newaxis] * ones
+        lengths = [tf.math.count_nonzero(item, 1, True, tf.int32) for item in (first, second)]
+        is_there = [
+            tf.range(tf.shape(item)[1]) <= length
+            for item, length in zip((first, second), lengths, strict=True)
+        ]
+        mask = is_there[0][:, :, tf.newaxis] & is_there[1][:, tf.newaxis]
+        return super().call(tf.stack([pair, leave, write], -1), mask, output)
+
+    def compute_output_spec(  # type: ignore[override]
+        self, x: Any, y: Any, output: str = "scores"
+    ) -> keras.KerasTensor:
+        """Returns the shape and dtype of what `call` returns."""
+        sizes = [size and size + 1 for size in (x.shape[1], y.shape[1])]
+        scores = keras.KerasTensor((x.shape[0], *sizes, 3), self.compute_dtype)
+        return super().compute_output_spec(scores, None, output)
+
+
+def _unit_costs(shape: Any, dtype: Any = None) -> tf.Tensor:
+    """The negative costs of the edit distance."""
+    return tf.eye(shape[0], dtype=dtype) - 1.0
