@@ -83,7 +83,11 @@ ALONE = {
 # return, whether a cell draws random numbers, and whether it mixes tree nodes.
 EXCEPTIONS = {
     "graph/graph.py": {"kerasrec._src.inspect.drawable", "kerasrec._src.inspect.scopes"},
-    "layers/*.py": {"kerasrec._src.engine.choice", "kerasrec._src.graph.graph"},
+    "layers/*.py": {
+        "kerasrec._src.engine.choice",
+        "kerasrec._src.graph.graph",
+        "kerasrec._src.inspect.run_trace",
+    },
     "layers/cell.py": {"kerasrec._src.trace.tracer"},
     "layers/inputs.py": {
         "kerasrec._src.graph.nodes",

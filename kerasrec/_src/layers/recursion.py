@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -16,6 +16,7 @@ from kerasrec._src import host
 from kerasrec._src.engine.choice import ExecutionPlan
 from kerasrec._src.errors import or_nothing
 from kerasrec._src.graph.graph import FunctionGraphs, TaggedGraph
+from kerasrec._src.inspect.run_trace import RunTrace
 from kerasrec._src.layers.cell import RecursiveCell, call_cell, call_in_order, is_ready_made
 from kerasrec._src.layers.inputs import NodeInputs, is_table, leaf_of, look_up, num_words_of
 from kerasrec._src.layers.shared_sublayers import MadeOnce
@@ -95,6 +96,7 @@ class Recursion:
         self._runs: MadeOnce[tuple[Any, list[Stages]]] = MadeOnce(
             *[cell] if embedding is None else [cell, embedding]
         )
+        self._traces: list[RunTrace] | None = None
 
     def __call__(
         self, batch: dict[str, Any], training: bool, return_sequences: bool
@@ -125,6 +127,9 @@ class Recursion:
         if training and is_dense and not (embedding is None or is_table(embedding)):
             warnings.warn(_SEPARATE.format(embedding.name), stacklevel=2)
         use = _Use(training and self._depends_on_training, is_dense, return_sequences)
+        if self._traces is not None:
+            visit, arguments = self._function(use, batch)[:2]
+            self._traces.append(visit.run_trace(*arguments))
         if in_xla():  # Not a separate function: `function/concrete_function.py` says why.
             return self._run(use, [], batch)
         x, children = batch["x"], batch["children"]
@@ -136,6 +141,16 @@ class Recursion:
         if training and host.has_gpu() and stages[0].execution_plan.advice:
             warnings.warn(_SLOW_ON_GPU, stacklevel=2)
         return results
+
+    @contextlib.contextmanager
+    def recording(self) -> Iterator[list[RunTrace]]:
+        """Within it, the traces of eager calls are added to a list."""
+        traces: list[RunTrace] = []
+        self._traces = traces
+        try:
+            yield traces
+        finally:
+            self._traces = None
 
     @property
     def _depends_on_training(self) -> bool:
@@ -199,6 +214,39 @@ class Recursion:
         self, use: _Use, stages: list[Stages], batch: dict[str, Any]
     ) -> tuple[list[tf.Tensor], Any, tf.Tensor]:
         """Runs one use, like `__call__`, with a list that gets its stages."""
+        x, children = batch["x"], batch["children"]
+        visit, arguments, trees = self._function(use, batch)
+        results, tables = visit.with_tables(*arguments)
+        results = arguments[1] if "initial_states" in batch else results
+        if in_xla():
+            has_failed = ~(trees.are_right & same_sizes(x, children))
+            results, tables = tf.nest.map_structure(
+                lambda tensor: or_nothing(has_failed, tensor), (results, tables)
+            )
+        else:
+            stages.append(
+                Stages(
+                    visit,
+                    visit.function_graphs(*arguments),
+                    visit.tagged_graph(*arguments),
+                    visit.extended_graph(*arguments),
+                    visit.execution_plan(*arguments),
+                )
+            )
+        sequence = tables.get("output")
+        if sequence is not None:
+            size = self._cell.output_size
+            sequence = (
+                children.with_values(sequence)
+                if isinstance(x, tf.RaggedTensor)
+                else tf.reshape(sequence, [*tf.unstack(tf.shape(x)[:2]), size])
+            )
+        return results, sequence, trees.is_node
+
+    def _function(
+        self, use: _Use, batch: dict[str, Any]
+    ) -> tuple[RecursiveFunction, list[Any], NodeTables]:
+        """The recursive function of a batch, the arguments of the roots, and the batch's tables."""
         x, children, edges = batch["x"], batch["children"], batch.get("edges")
         is_ragged = isinstance(x, tf.RaggedTensor)
         with contextlib.nullcontext() if in_xla() else host.integers_on_host():
@@ -222,33 +270,7 @@ class Recursion:
             options["recompute"] = True
         drop, states = batch.get("drop"), self._states_of_roots(use, batch, inputs, trees)
         visit = self._visitor(self._cell, inputs, trees, drop, table_size, use.training, options)
-        arguments = [trees.roots] if states is None else [trees.roots, states]
-        results, tables = visit.with_tables(*arguments)
-        results = results if states is None else states
-        if in_xla():
-            has_failed = ~(trees.are_right & same_sizes(x, children))
-            results, tables = tf.nest.map_structure(
-                lambda tensor: or_nothing(has_failed, tensor), (results, tables)
-            )
-        else:
-            stages.append(
-                Stages(
-                    visit,
-                    visit.function_graphs(*arguments),
-                    visit.tagged_graph(*arguments),
-                    visit.extended_graph(*arguments),
-                    visit.execution_plan(*arguments),
-                )
-            )
-        sequence = tables.get("output")
-        if sequence is not None:
-            size = self._cell.output_size
-            sequence = (
-                children.with_values(sequence)
-                if is_ragged
-                else tf.reshape(sequence, [*tf.unstack(tf.shape(x)[:2]), size])
-            )
-        return results, sequence, trees.is_node
+        return visit, [trees.roots] if states is None else [trees.roots, states], trees
 
     def _states_of_roots(
         self, use: _Use, batch: dict[str, Any], inputs: NodeInputs, trees: NodeTables

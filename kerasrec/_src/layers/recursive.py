@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from kerasrec._src.engine.choice import ExecutionPlan
 from kerasrec._src.graph.graph import FunctionGraphs, TaggedGraph
+from kerasrec._src.inspect.run_trace import RunTrace
 from kerasrec._src.layers.cell import RecursiveCell
 from kerasrec._src.layers.inputs import NodeInputs, takes_text
 from kerasrec._src.layers.recursion import Recursion, Stages, visitor
@@ -477,6 +478,21 @@ class Recursive(TreeLayer):
     def extended_graph(self) -> TaggedGraph:
         """Returns the tagged graph with its gradient; the layer must be built."""
         return self._stages().extended_graph
+
+    def run_trace(self, *args: Any, **kwargs: Any) -> RunTrace:
+        """Runs the layer forward on these arguments and returns a record of the run, to print.
+
+        It shows wave by wave which nodes of the graph fired for how many tree nodes; see
+        `RecursiveFunction.run_trace`. Do not call the layer in other threads at the same time.
+        """
+        if not tf.executing_eagerly():
+            raise ValueError(
+                f"{self.name}.run_trace(...) is called while a graph is being built, where nothing "
+                "runs yet. Call it outside of tf.function and of models, on arrays or tensors."
+            )
+        with self._recursion.recording() as traces:
+            self(*args, **kwargs)
+        return traces[0]
 
     def execution_plan(self) -> ExecutionPlan:
         """Returns what a training step runs in which wave and keeps; the layer must be built."""
