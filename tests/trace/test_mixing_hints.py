@@ -131,7 +131,7 @@ def test_a_value_computed_across_tokens_returned(across):
     answer(
         kerasrec.TraceError,
         lambda: f(np.ones([2, 3], np.float32)),
-        "What f",
+        "The result of f",
         LINE,
         "across tokens",
         "token axis",

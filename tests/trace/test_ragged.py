@@ -456,7 +456,11 @@ def test_a_ragged_return():
 
     answer(kerasrec.SignatureError, lambda: f(0), LINE, "token axis may be open", "to_tensor")
     answer(
-        kerasrec.SignatureError, lambda: recursive(rows_of)(0), LINE, "What rows_of", "to_tensor"
+        kerasrec.SignatureError,
+        lambda: recursive(rows_of)(0),
+        LINE,
+        "The result of rows_of",
+        "to_tensor",
     )
 
 

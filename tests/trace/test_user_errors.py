@@ -130,7 +130,7 @@ def test_python_if_on_a_tensor_inside_a_branch():
 @pytest.mark.many
 def test_python_and_between_tensors():
     f = recursive(lambda n: cond(n < 1 and n > -1, lambda: n, lambda: n - 1))
-    answer(kerasrec.TraceError, lambda: f(3), "`&`.* in place of `and`.* parentheses")
+    answer(kerasrec.TraceError, lambda: f(3), "`&`.* instead of `and`.* parentheses")
     assert recursive(lambda n: cond((n < 1) & (n > -1), lambda: n, lambda: n - 1))(3).numpy() == 2
 
 

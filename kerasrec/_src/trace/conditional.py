@@ -210,7 +210,7 @@ def choose(
                 f"{name} of the conditional{place} is {branch!r}, not a function. Wrap the "
                 "computation: `lambda: ...`, so that it runs only on the tokens that chose it."
             )
-        what = f"what {name}{place} returns"
+        what = f"the result of {name}{place}"
         hints = next(iter(found.values())).types if found else []
         wanted = "a branch must return tensors. Return a value from every branch."
         with tracer.inside(conditional) as part:

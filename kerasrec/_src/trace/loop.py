@@ -228,7 +228,7 @@ class Loop:
                 f"The body of {self._place} returns {self._shown(result)}, and the state before it "
                 f"is {self._shown(self._structure)}. Let it return the same nest."
             )
-        what = f"What the body of {self._place} returns"
+        what = f"the result of the body of {self._place}"
         tensors = tracer.tensors(tf.nest.flatten(result), self._types, what)
         found = [tracer.token_type(tensor, what) for tensor in tensors]
         for place, (wanted, other) in enumerate(zip(self._types, found, strict=True)):

@@ -259,7 +259,7 @@ class _Tracing:
                 tracer.outputs, tracer.returns = tracer.returned(
                     state.function.run_python(args),
                     state.returns.types if state.returns else (),
-                    f"What {state.name} ({state.source.where}) returns",
+                    f"the result of {state.name} ({state.source.where})",
                     "a recursive function must return tensors, with a `return` before "
                     "kerasrec.cond and no None among them.",
                 )

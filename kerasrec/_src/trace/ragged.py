@@ -17,7 +17,13 @@ from kerasrec._src.graph.values import Each, Region, Source
 from kerasrec._src.trace.op_nodes import OpNodes
 from kerasrec._src.trace.rows import TokenRows
 from kerasrec._src.trace.source import at, current_source
-from kerasrec._src.trace.tracer import Divided, ReturnTypeUnknownError, Tracer, tracer_for
+from kerasrec._src.trace.tracer import (
+    Divided,
+    ReturnTypeUnknownError,
+    Tracer,
+    first_upper,
+    tracer_for,
+)
 
 
 @not_converted
@@ -112,7 +118,7 @@ def _bool_of(result: Any, source: Source | None) -> Any:
     is_bool = isinstance(result, bool) or (tf.is_tensor(result) and result.dtype == tf.bool)
     if not is_bool or (tf.is_tensor(result) and result.shape.rank not in (0, 1)):
         raise SignatureError(
-            f"What the function given to kerasrec.filter_fn{at(source)} returns is {result!r}; it "
+            f"The result of the function given to kerasrec.filter_fn{at(source)} is {result!r}; it "
             "must return a bool for each entry, as `entry > 0` does."
         )
     return result
@@ -196,13 +202,13 @@ def _map(
         parts = [tracer.tensor(part, None, what) for part in (elem.values, elem.row_splits)]
         if any(tracer.kind(part) is Kind.SHARED for part in parts):
             raise TraceError(
-                f"{what[0].upper()}{what[1:]}{at(source)} is a tf.RaggedTensor that depends on no "
+                f"{first_upper(what)}{at(source)} is a tf.RaggedTensor that depends on no "
                 "token; it must have a row for each token. Look the token's row up: "
                 "`tf.gather(ragged, node)`."
             )
         if tracer.is_of_other_rows(parts[0]):
             raise TraceError(
-                f"{what[0].upper()}{what[1:]}{at(source)} is not one value per token: its entries "
+                f"{first_upper(what)}{at(source)} is not one value per token: its entries "
                 "were computed from those of all tokens' rows together, as "
                 "`tf.cumsum(rows.values)` does. Compute within a row, as `tf.reduce_sum(rows, "
                 "axis=1)` does."
@@ -219,7 +225,7 @@ def _map(
         except ReturnTypeUnknownError as error:
             error.can_end = True
             raise
-        returned = f"what the function given to {name}{at(source)} returns"
+        returned = f"the result of the function given to {name}{at(source)}"
         wanted = "it must return tensors, a value for each entry."
         part.outputs, found = tracer.returned(result, (), returned, wanted)
     types = [value_type.as_rows() for value_type in found.types]
@@ -272,7 +278,7 @@ class _Map(Divided):
             value = ops.tokens(output, inside)
             if not value.type.is_static:
                 raise SignatureError(
-                    f"What the function given to kerasrec.map_fn at {self.source} returns has "
+                    f"The result of the function given to kerasrec.map_fn at {self.source} has "
                     f"an open shape, {value.type} per entry. Set the shape with tf.ensure_shape, "
                     "or pad to one shape."
                 )
@@ -292,7 +298,7 @@ def _by_splits(rows: tf.RaggedTensor) -> tf.RaggedTensor:
 def _check(elem: Any, what: str, source: Source | None) -> None:
     if not isinstance(elem, tf.RaggedTensor):
         raise TraceError(
-            f"{what[0].upper()}{what[1:]}{at(source)} must be a tf.RaggedTensor, a row of entries "
+            f"{first_upper(what)}{at(source)} must be a tf.RaggedTensor, a row of entries "
             f"for each token; it is {elem!r}. If its rows all have the same length, "
             "`tf.RaggedTensor.from_tensor` converts it."
         )
@@ -302,7 +308,7 @@ def _check(elem: Any, what: str, source: Source | None) -> None:
 
 def _too_ragged(elem: tf.RaggedTensor, what: str, source: Source | None) -> str:
     return (
-        f"{what[0].upper()}{what[1:]}{at(source)} has ragged rank {elem.ragged_rank}; only one "
+        f"{first_upper(what)}{at(source)} has ragged rank {elem.ragged_rank}; only one "
         "ragged axis, the one after the token axis, can be mapped over. Flatten the inner ones "
         "(`.merge_dims(1, 2)`), or pad them."
     )

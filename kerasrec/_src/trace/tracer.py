@@ -200,8 +200,8 @@ class Tracer:
                 hint = UNKNOWN_ROWS
             line = "" if here() in f"{what}{place}" else at_this_line()
             raise TraceError(
-                f"{what} is not one value per token: it was computed across tokens{place} and has "
-                f"shape {tensor.shape}. {hint}{line}"
+                f"{first_upper(what)} is not one value per token: it was computed across "
+                f"tokens{place} and has shape {tensor.shape}. {hint}{line}"
             )
         return Type(found.dtype, found.shape)
 
@@ -300,8 +300,8 @@ class Tracer:
         """
         if isinstance(value, tf.RaggedTensor):
             raise SignatureError(
-                f"{what} is a tf.RaggedTensor, with rows of different lengths. Values of many "
-                "tokens share one tensor, so only their token axis may be open: reduce it "
+                f"{first_upper(what)} is a tf.RaggedTensor, with rows of different lengths. Values "
+                "of many tokens share one tensor, so only their token axis may be open: reduce it "
                 "(tf.reduce_sum(..., axis=1)), pad it to one shape (`.to_tensor(shape=[None, n])`) "
                 f"or work on its entries in kerasrec.map_fn.{at_this_line()}"
             )
@@ -312,7 +312,7 @@ class Tracer:
             if callable(value) and not isinstance(value, type):
                 raise SignatureError(_about_function(what, value)) from error
             raise SignatureError(
-                f"{what} cannot be converted to a tensor: {value!r} "
+                f"{first_upper(what)} cannot be converted to a tensor: {value!r} "
                 f"({str(error).rstrip('.')}).{at_this_line()}"
             ) from error
         if getattr(tensor, "graph", None) is not self.graph:
@@ -337,7 +337,7 @@ class Tracer:
         """
         flat = tf.nest.flatten(result)
         if not flat or any(value is None for value in flat):
-            raise SignatureError(f"{what[0].upper()}{what[1:]} is {result!r}; {wanted}")
+            raise SignatureError(f"{first_upper(what)} is {result!r}; {wanted}")
         outputs = self.tensors(flat, like, what)
         types = [self.token_type(tensor, what) for tensor in outputs]
         return outputs, Returns(tf.nest.map_structure(lambda _: 0, result), types)
@@ -390,14 +390,20 @@ class Tracer:
         return tf.nest.pack_sequence_as(structure, results)
 
 
+def first_upper(text: str) -> str:
+    """Returns a text as the beginning of a sentence."""
+    return text[:1].upper() + text[1:]
+
+
 def _about_function(what: str, function: Callable[..., Any]) -> str:
     """Returns the message that something is a function, and how to make it a value."""
     name = name_of(undecorated(function))
     shown = "lambda ...: ..." if name == "<lambda>" else name
     return (
-        f"{what} cannot be converted to a tensor: it is the function {name}. Call it; or, to pass "
-        f"on the function itself, make it a value: kerasrec.functions([{shown}])[0], or several "
-        f"functions in the list and an integer for each token as the index.{at_this_line()}"
+        f"{first_upper(what)} cannot be converted to a tensor: it is the function {name}. Call it; "
+        f"or, to pass on the function itself, make it a value: kerasrec.functions([{shown}])[0], "
+        "or several functions in the list and an integer for each token as the index."
+        f"{at_this_line()}"
     )
 
 

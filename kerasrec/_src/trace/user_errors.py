@@ -285,7 +285,7 @@ def no_type_fits(
     """
     reason = "" if failure is None else f" A trial failed: {str(failure).strip()}"
     return NoBaseCaseError(
-        f"What {state.name} ({state.source.where}) returns cannot be inferred: every path through "
+        f"The result type of {state.name} ({state.source.where}) is unknown: every path through "
         f"it calls {state.name} with ragged arguments, and only rows without entries end it. "
         f"Declare the type of one token's value: `@kerasrec.recursive(returns=tf.TensorSpec([], "
         f"tf.{dtype}))`, or a nest of such specs.{reason}"
