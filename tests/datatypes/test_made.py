@@ -1,5 +1,6 @@
 """Values that recursive functions make, against the same recursion on Python's objects."""
 
+import collections
 import functools
 from typing import Literal
 
@@ -831,6 +832,71 @@ def test_a_value_of_another_kind_is_found_when_it_is_read():
     message = r"Holder.known was made with a value of another kind; expected .* root token 1"
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         size([0, 2])
+
+
+class Stack(kerasrec.DataType):
+    pass
+
+
+class Bottom(Stack):
+    pass
+
+
+class Top(Stack):
+    number: float
+    rest: Stack
+
+
+class Queue(kerasrec.DataType):
+    """The last ones are in reverse."""
+
+    first: Stack
+    last: Stack
+
+
+def test_values_made_from_nothing_hold_values_of_other_types():
+    """Round robin: each number in front is halved and queued again, until it is small."""
+
+    @kerasrec.recursive
+    def reverse(stack, found):
+        top = lambda top: reverse(top.rest, Top(top.number, found))  # noqa: E731
+        return kerasrec.match(stack, {Bottom: lambda _: found, Top: top})
+
+    @kerasrec.recursive
+    def run(queue, total):
+        def top(top):
+            left = lambda: Queue(top.rest, queue.last)  # noqa: E731
+            again = lambda: Queue(top.rest, Top(top.number / 2.0, queue.last))  # noqa: E731
+            following = kerasrec.cond(top.number < 1.0, left, again)
+            return run(following, top.number + 0.5 * total)
+
+        def bottom(_):
+            turned = lambda _: run(Queue(reverse(queue.last, Bottom()), Bottom()), total)  # noqa: E731
+            return kerasrec.match(queue.last, {Bottom: lambda _: total, Top: turned})
+
+        return kerasrec.match(queue.first, {Top: top, Bottom: bottom})
+
+    @kerasrec.recursive
+    def start(x, y):
+        return run(Queue(Top(x, Top(y, Bottom())), Bottom()), 0.0)
+
+    def plain(*numbers):
+        queue, total = collections.deque(numbers), 0.0
+        while queue:
+            number = queue.popleft()
+            total = number + 0.5 * total
+            if number >= 1.0:
+                queue.append(number / 2.0)
+        return total
+
+    x, y = tf.constant([5.0, 0.5]), tf.constant([3.0, 9.0])
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch([x, y])
+        found = start(x, y)
+        expected = tf.stack([plain(x[token], y[token]) for token in range(2)])
+    np.testing.assert_allclose(found, expected)
+    np.testing.assert_allclose(tape.gradient(found, x), tape.gradient(expected, x))
+    np.testing.assert_allclose(tape.gradient(found, y), tape.gradient(expected, y))
 
 
 @pytest.mark.many

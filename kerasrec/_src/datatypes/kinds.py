@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import tensorflow as tf
@@ -94,9 +94,19 @@ class Kinds:
                 "`class Expr(kerasrec.DataType): ...`."
             )
         self.root: type[DataType] = root
-        self.kinds = tuple(_reachable(family_of(root)))
+        self._take([family_of(self.root)])
+
+    def _take(self, families: Iterable[type[DataType]]) -> None:
+        self.kinds = tuple(_reachable(families))
         self._numbers = {kind.type: number for number, kind in enumerate(self.kinds)}
         self._of_family: dict[type[DataType], tuple[int, ...]] = {}
+
+    @staticmethod
+    def of_several(families: Sequence[type[DataType]]) -> Kinds:
+        """Returns the kinds of several types, the first of which is the root, numbered together."""
+        found = Kinds(families[0])
+        found._take(families)
+        return found
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Kinds) and self._key == other._key
@@ -134,11 +144,12 @@ def _rows_of(dtype: tf.DType) -> tf.RaggedTensorSpec:
     return tf.RaggedTensorSpec([None, None], dtype, 1, tf.int64)
 
 
-def _reachable(family: type[DataType]) -> list[Kind]:
-    """The kinds of a type and of all types to which their fields refer."""
+def _reachable(roots: Iterable[type[DataType]]) -> list[Kind]:
+    """The kinds of some types and of all types to which their fields refer."""
     kinds: dict[type[DataType], Kind] = {}
     taken = {KIND}
-    families, waiting = [family], [family]
+    families = list(dict.fromkeys(roots))
+    waiting = list(families)
     while waiting:
         for data_type in kinds_of(waiting.pop(0)):
             fields = tuple(fields_of(data_type))

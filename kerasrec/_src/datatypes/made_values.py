@@ -25,7 +25,7 @@ from kerasrec._src.graph.types import Type
 from kerasrec._src.trace.made import keep, new_key
 from kerasrec._src.trace.ragged import map_fn
 from kerasrec._src.trace.source import here
-from kerasrec._src.trace.tracer import Tracer
+from kerasrec._src.trace.tracer import TraceAgainError, Tracer
 
 # For the entries of lists: the keys of the values that contain them, and their places in the list.
 OWNER, PLACE = "owner", "place"
@@ -249,6 +249,7 @@ def _tables_for(
     """
     kind = type(instance)
     candidates = tables_in(list(vars(instance).values()))
+    _join_if_made_from_nothing(tracer, family_of(kind), candidates)
     place = here()
     if len(candidates) > 1:
         raise TraceError(
@@ -277,6 +278,25 @@ def _tables_for(
         tracer.outside.found[family] = Tables.of_none(schema_of(family))
     tables: Tables = tracer.outside.found[family]
     return tables
+
+
+def _join_if_made_from_nothing(
+    tracer: Tracer, family: type[DataType], candidates: Sequence[Tables]
+) -> None:
+    """Gives a new value one kind of tables with the values in its fields, if none was given.
+
+    Raises:
+        TraceAgainError: If types have other tables from now on.
+    """
+    found = tracer.outside.found
+    known = [kind for tables in candidates for kind in tables.schema.kinds]
+    is_one = len(candidates) == 1 and bool(candidates[0].schema.numbers(family))
+    if not candidates or is_one or not all(tables in found.values() for tables in candidates):
+        return
+    families = [family, *(family_of(kind.type) for kind in known)]
+    joined = Tables.of_none(Kinds.of_several(families))
+    found.update((family_of(kind.type), joined) for kind in joined.schema.kinds)
+    raise TraceAgainError
 
 
 def with_made(result: Any, collected: dict[str, tf.Tensor]) -> tuple[Any, dict[str, tf.Tensor]]:

@@ -8,6 +8,7 @@ tried, and a type is right if the function returns it whenever its calls do.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -37,6 +38,7 @@ from kerasrec._src.trace.tracer import (
     Outside,
     Returns,
     ReturnTypeUnknownError,
+    TraceAgainError,
     Tracer,
     is_traced,
     run_traced,
@@ -76,9 +78,13 @@ def trace(
         SignatureError: If arguments or results do not fit together.
         TraceError: If the function does something that a graph cannot do.
     """
-    tracing = _Tracing(Outside(signature.structure))
-    state = tracing.state_of(function, signature)
-    states = tracing.run_all(state)
+    outside = Outside(signature.structure)
+    while True:
+        tracing = _Tracing(outside)
+        state = tracing.state_of(function, signature)
+        with contextlib.suppress(TraceAgainError):
+            states = tracing.run_all(state)
+            break
     _check_memo(function, states)
     _rename(states)
     graphs = FunctionGraphs(build(states, for_blocks), state.name)
@@ -198,7 +204,7 @@ class _Tracing:
         for structure, types in [*numbers, *state.signature.values()]:
             try:
                 state.returns = self._settle(state, Returns(structure, types))
-            except EndlessLoopError:
+            except (EndlessLoopError, TraceAgainError):
                 raise
             except Exception as reason:  # The user's code may fail in any way on a wrong type.
                 failures.append(reason)

@@ -55,6 +55,10 @@ class ReturnTypeUnknownError(Exception):
         self.state = state
 
 
+class TraceAgainError(Exception):
+    """What `Outside.found` holds now would have changed what was traced: tracing begins again."""
+
+
 class Returns(NamedTuple):
     """What a function returns: the nest, and the types of one token's values."""
 
