@@ -82,8 +82,16 @@ def _run_primitive(operation: tf.Operation, inputs: Sequence[tf.Tensor]) -> list
 
 
 def _run_without_gradient(node: Computed, inputs: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    dtypes = [item.dtype for item in node.types]
-    outputs = tf.raw_ops.StatefulPartitionedCall(args=inputs, Tout=dtypes, f=node.function)
+    """Calls the function of a node.
+
+    A stateful call makes a loop around it stateful, and TensorFlow then keeps all that the loop
+    computes, whether or not anything reads it.
+    """
+    assert node.function is not None
+    operations = node.function.graph.get_operations()
+    is_stateful = any(operation.op_def.is_stateful for operation in operations)
+    call = tf.raw_ops.StatefulPartitionedCall if is_stateful else tf.raw_ops.PartitionedCall
+    outputs = call(args=inputs, Tout=[item.dtype for item in node.types], f=node.function)
     return [tf.stop_gradient(tensor) for tensor in outputs]
 
 
