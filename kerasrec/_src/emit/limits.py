@@ -53,11 +53,12 @@ class Limits:
             width: The number of tokens of the wave, an int32 scalar.
             memory: The number of bytes that the run has kept so far, an int64 scalar.
         """
-        (in_depth, *_), *others = self._bounds(depth, width, memory)
-        is_within = in_depth | (width <= 0)
-        for in_bound, *_ in others:
-            is_within &= in_bound
-        return is_within
+        return self.contain(tf.where(width > 0, depth, 0), width, memory)
+
+    def contain(self, depth: tf.Tensor, width: tf.Tensor, memory: tf.Tensor) -> tf.Tensor:
+        """Returns whether all bounds contain a wave of at least one token; arguments as above."""
+        (in_depth, *_), (in_width, *_), (in_memory, *_) = self._bounds(depth, width, memory)
+        return in_depth & in_width & in_memory
 
     def _bounds(
         self, depth: tf.Tensor, width: tf.Tensor, memory: tf.Tensor

@@ -24,7 +24,7 @@ from kerasrec._src.graph.fire import branch_chosen, fire, show
 from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.graph.nodes import Check, Collect, Enter
 from kerasrec._src.graph.types import Kind
-from kerasrec._src.graph.values import Each, Value
+from kerasrec._src.graph.values import Each, Region, Value
 from kerasrec._src.ops.table import Is, Ragged, has, op_named
 from kerasrec._src.row_ids import row_ids
 from kerasrec._src.schedule import instructions
@@ -53,6 +53,7 @@ class Registers:
         self.results: Tensors = []
         self.reduced: list[Reduce] = []
         self._tensors: dict[Item, tf.Tensor] = {}
+        self._rows: dict[Region | None, tf.Tensor] = {}  # The rows of all tokens of a region.
         self._checked: list[tf.Operation] = []
 
     def get(self, item: Item) -> tf.Tensor:
@@ -110,9 +111,14 @@ class Registers:
         if isinstance(select.regions[0], Each):
             self._set(select, [row_ids(chosen)])
             return
-        count = len(select.regions)
-        branch = branch_chosen(chosen, count)
-        self._set(select, tf.dynamic_partition(tf.range(tf.size(branch)), branch, count))
+        parent, count = select.regions[0].parent, len(select.regions)
+        if parent not in self._rows:
+            self._rows[parent] = tf.range(tf.size(chosen))
+        if chosen.dtype == tf.bool:  # The first branch is that for true.
+            chosen, step = tf.cast(chosen, tf.int32), -1
+        else:
+            chosen, step = branch_chosen(chosen, count), 1
+        self._set(select, tf.dynamic_partition(self._rows[parent], chosen, count)[::step])
 
     def _run_settled(self, settled: instructions.Settled) -> None:
         every, none = tf.range(self.get(settled.tokens)), tf.zeros([0], tf.int32)

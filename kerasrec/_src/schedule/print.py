@@ -7,6 +7,7 @@ The lines follow this grammar:
     sweep       := ("values" | "gradient, the backward pass" | "sweep " NUMBER) {section}
     section     := head {segment}
     head        := "loop " NUMBER ", " ("wave by wave" | "level by level") ", " DIRECTION
+                 | "loop " NUMBER ", only the first wave: the others return unread"
                    | "all tokens at once" [", " PLACE]
                    | "queues, in turn where frames are ready: " turns {", then " turns}
                    | "queues, the same blocks, " DIRECTION
@@ -142,6 +143,8 @@ class _Printer:
             )
             if not isinstance(section, Queues):
                 how = "level by level" if by_level else "wave by wave"
+                if not (by_level or section.is_for_all_waves):
+                    return f"loop {section.stage}, only the first wave: the others return unread"
                 return f"loop {section.stage}, {how}, {order}"
             if by_level:
                 return f"blocks of calls, {order}"

@@ -23,8 +23,11 @@ from kerasrec._src.schedule.instructions import (
     HandOn,
     Instruction,
     Load,
+    Observe,
     OfKind,
+    Reduce,
     Return,
+    Returned,
     Save,
     Send,
     Wait,
@@ -134,6 +137,21 @@ class Loop(Section):
     """
 
     direction: Direction
+
+    @property
+    def is_for_all_waves(self) -> bool:
+        """False if it goes up and nothing is read but what the first wave returns to the outside.
+
+        Then a run without equal calls leaves out the other waves.
+        """
+        instructions = [one for segment in self.segments for one in segment.instructions]
+        read = {item for instruction in instructions for item in instruction.reads}
+        return self.direction is not Direction.UP or any(
+            not read.isdisjoint(instruction.writes)
+            if isinstance(instruction, Returned)
+            else isinstance(instruction, Save | Reduce | Observe)
+            for instruction in instructions
+        )
 
 
 @dataclass(frozen=True)

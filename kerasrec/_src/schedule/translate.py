@@ -35,6 +35,7 @@ from kerasrec._src.schedule.instructions import (
     RowOf,
     Stitch,
     TokenCount,
+    Zeros,
 )
 
 
@@ -71,6 +72,8 @@ def instructions_of(body: str, node: Node) -> list[Instruction]:
             return [InTable(node, outputs, TokenCount(body, region))]
         case Computed() if counts_tokens(node):
             return [Count(outputs[0], (TokenCount(body, inputs[0].region),), at_use=True)]
+        case Computed() if makes_zeros(node):
+            return [Zeros(outputs[0], (TokenCount(body, region),), at_use=True)]
         case Computed():
             return [Fire(node, inputs, outputs, at_use=node.types[0].kind is Kind.WAVE)]
         case Switch() | Repeat():
@@ -97,3 +100,8 @@ def counts_tokens(node: Node) -> bool:
         and node.inputs[0].type.kind is Kind.TOKEN
         and node.inputs[0].type.is_static
     )
+
+
+def makes_zeros(node: Node) -> bool:
+    """Whether a node makes zeros of which only the number of tokens is open."""
+    return node.op == "ZerosLike" and node.types[0].kind is Kind.TOKEN and node.types[0].is_static

@@ -22,6 +22,7 @@ from kerasrec._src.graph.graph import present
 from kerasrec._src.graph.nodes import Accumulate
 from kerasrec._src.graph.values import Value
 from kerasrec._src.half_precision import in_float32
+from kerasrec._src.host import has_gpu
 from kerasrec._src.schedule.instructions import OfKind, Reduce, Returned, Save, TokenCount
 from kerasrec._src.schedule.linkage import Together, alternating
 from kerasrec._src.schedule.schedule import Schedule
@@ -41,8 +42,8 @@ class WaveState(NamedTuple):
             that goes up, results of the tokens that it has called.
         arrays: The values that the waves so far have saved.
         totals: The sums that they have added up, in float32 where the values are half-precision.
-        memory: The bits of `bytes_kept`, int32 `[2]`, since a loop carries int32 on the host, and
-            int64 on a GPU.
+        memory: The bits of `bytes_kept`: int32 `[2]` if there is a GPU, since a loop carries int32
+            on the host, and int64 on the GPU.
     """
 
     wave: tf.Tensor
@@ -129,12 +130,18 @@ class LoopRun:
         if not self.is_up:
             carry = self._first_carry(carry, given)
         types = [reduce.node.inputs[0].type for _, reduce in self._reduces]
+        no_bytes = tf.constant([0, 0]) if has_gpu() else tf.constant(0, tf.int64)
+        first = tf.constant(0)
+        if self.num_waves is not None and self.is_up:
+            last = self.num_waves - 1
+            is_whole = self.loop.is_for_all_waves or self.schedule.is_by_level
+            first = last if is_whole else tf.minimum(last, 0)
         return WaveState(
-            tf.constant(0) if self.num_waves is None or not self.is_up else self.num_waves - 1,
+            first,
             carry,
             [array_of(_spec(save), self.num_waves) for _, save in self._saves],
             [in_float32(tf.zeros(item.shape or (), item.dtype)) for item in types],
-            [tf.constant([0, 0])] if self.is_first else [],
+            [no_bytes] if self.is_first else [],
         )
 
     def _first_carry(self, carry: Carry, given: Tensors) -> Carry:
@@ -144,7 +151,7 @@ class LoopRun:
     def _goes_on(self, state: WaveState) -> tf.Tensor:
         if self.is_first:
             waiting = state.width
-            return (waiting > 0) & self.limits.allow(state.wave, waiting, *state.bytes_kept)
+            return (waiting > 0) & self.limits.contain(state.wave, waiting, *state.bytes_kept)
         return state.wave >= 0 if self.is_up else state.wave < self.num_waves
 
     def _turn(self, state: WaveState) -> WaveState:
@@ -176,7 +183,10 @@ class LoopRun:
                 for (name, save), array in saves
             ],
             [total + in_float32(more) for total, more in zip(state.totals, reduced, strict=True)],
-            [tf.bitcast(kept + self._bytes_kept(by_body), tf.int32) for kept in state.bytes_kept],
+            [
+                tf.bitcast(kept + self._bytes_kept(by_body), bits.dtype)
+                for kept, bits in zip(state.bytes_kept, state.memory, strict=True)
+            ],
         )
 
     def _give(self, by_body: ByBody, state: WaveState) -> Carry:
