@@ -163,6 +163,30 @@ def test_where_a_function_is_traced_is_not_where_it_runs():
         assert " on " not in str(countdown.function_graphs(3.0))
 
 
+def test_loops_are_on_the_worker_of_most_ops():
+    """Each turn of a loop elsewhere would send messages for each op."""
+    first, second = (f"/job:worker/task:{task}/device:CPU:0" for task in (0, 1))
+
+    @kerasrec.recursive
+    def scaled(n):
+        def more():
+            with tf.device(first):
+                smaller = n - 1.0
+            with tf.device(second):
+                return scaled(tf.maximum(smaller, 0.0)) * n
+
+        return kerasrec.cond(n < 1.0, lambda: 1.0, more)
+
+    traced = tf.function(scaled).get_concrete_function(tf.TensorSpec([None], tf.float32))
+    functions = traced.graph.as_graph_def().library.function
+    bodies = [body for body in functions if "_loop_body" in body.signature.name]
+    tasks = collections.Counter(
+        tf.DeviceSpec.from_string(node.device).task for body in bodies for node in body.node_def
+    )
+    assert tasks.pop(0) == 2  # the subtraction and its constant
+    assert list(tasks) == [1] and len(bodies) == 2
+
+
 @pytest.mark.slow
 def test_across_the_tasks_of_a_cluster():
     """The factorial over two workers (the 2018 thesis, annex A), and a table far from its cells."""

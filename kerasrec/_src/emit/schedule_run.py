@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,7 +63,7 @@ class ScheduleRun(Run):
             self.limits.check_width(num_rows(arguments[0]))
         self.shared = with_prepared(self.shared, self.schedule.prepared_for([0]))
         sums = Sums()
-        with integers_on_host():
+        with integers_on_host(), _on_task_of(self.schedule):
             outputs = self._sweep(0, arguments, sums)
             return Outcome({0: outputs}, sums.tables())
 
@@ -75,7 +77,7 @@ class ScheduleRun(Run):
         for index, tensors in enumerate(given, start=1):
             if order_of(index) != order_of(index - 1):
                 sums = Sums()
-            with integers_on_host():
+            with integers_on_host(), _on_task_of(self.schedule):
                 found[index] = run._sweep(index, tensors, sums)
         return Outcome(found, sums.gradients(shared))
 
@@ -113,6 +115,23 @@ class ScheduleRun(Run):
                 registers.reduce(sums)
                 results += registers.results
         return results
+
+
+def _on_task_of(schedule: Schedule) -> AbstractContextManager[object]:
+    """The scope of the task, of a cluster, that the user chose for most ops of a program.
+
+    A loop would be on the task that calls it. Then each of its turns would send a dozen messages:
+    for each op on another task, and for whether that task goes on.
+    """
+    chosen = [tf.DeviceSpec.from_string(fire.node.device) for *_, fire in schedule.of(Fire)]
+    tasks = Counter((spec.job, spec.replica, spec.task) for spec in chosen if spec.job)
+    if not tasks:
+        return nullcontext()
+    ((job, replica, task), _), *_ = tasks.most_common(1)
+    found: AbstractContextManager[object] = tf.device(
+        tf.DeviceSpec(job=job, replica=replica, task=task)
+    )
+    return found
 
 
 def tensor_of(value: Value, shared: Mapping[Value, tf.Tensor]) -> tf.Tensor:
