@@ -175,6 +175,28 @@ class WrongCell(CountedCell):
         return tf.concat([child[0], states[0]], -1)
 
 
+class OtherTypeCell(CountedCell):
+    """A cell whose `call_child` computes in another dtype."""
+
+    def call_child(self, child, states):
+        return [tf.cast(child[0], "float64")]
+
+
+class UndecidedCell(CountedCell):
+    """A cell with a Python `if` on a tensor."""
+
+    def call_child(self, child, states):
+        return child if tf.reduce_all(child[0] > 0) else states
+
+
+class WrongShapeCell(CountedCell):
+    """A cell with a product of tensors that do not fit."""
+
+    def call(self, inputs, states):
+        hidden = tf.matmul(inputs, tf.zeros([9, 3]))
+        return hidden, [hidden]
+
+
 class PaddedCell(RecursiveCell):
     """A cell that runs a layer over children padded to the longest row of all nodes."""
 
@@ -210,12 +232,21 @@ class PaddedCell(RecursiveCell):
     ("cell", "sentence"),
     [
         (WrongCell(3), r"`call_child` of WrongCell must return a list of states of \[3\] units"),
-        (PaddedCell("rnn"), r"What `call` of PaddedCell returns is not one .*`call_child`"),
+        (PaddedCell("rnn"), r"The result of `call` of PaddedCell is not one .*`call_child`"),
         (PaddedCell("while"), r"closes over 'padded'.*`call_child`"),
+        (OtherTypeCell(3), r"`call_child` of OtherTypeCell is f64\[3\] per node; expected \[nodes"),
+        (
+            UndecidedCell(3),
+            r"call_child \(.*test_ordered.py:\d+\) uses a tensor where Python needs",
+        ),
+        (
+            WrongShapeCell(3),
+            r"call cannot be traced; .*test_ordered.py:\d+: Dimensions must be equ",
+        ),
     ],
 )
-def test_errors_say_how_to_read_children_in_order(cell, sentence):
+def test_errors_name_what_the_user_wrote(cell, sentence):
     with pytest.raises(kerasrec.TraceError, match=sentence) as raised:
         Recursive(cell)(X.astype("float32"), CHILDREN)
-    assert "collect" not in str(raised.value)
-    assert "_src" not in str(raised.value)
+    for internal in ("collect", "visit", "_src"):
+        assert internal not in str(raised.value)

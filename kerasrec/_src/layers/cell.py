@@ -13,7 +13,7 @@ import tensorflow as tf
 from kerasrec._src.layers.saved_arguments import SavedByArguments
 from kerasrec._src.private import added_losses, layers_in
 from kerasrec._src.public import TraceError, map_fn
-from kerasrec._src.trace.tracer import check_values
+from kerasrec._src.trace.tracer import token_types
 
 # The words of errors for a None where a tensor is expected.
 _OF_NONE = ("NoneType", "None values not supported", "NOT CONVERTIBLE TO TENSOR")
@@ -345,7 +345,7 @@ def call_cell(
             result = method(*args, **options)
         output, states = _output_and_states(cell, result)
     results = [output, *states] if cell.has_own_output else states
-    check_values(results, _returned(cell, cell.call if method is cell else method))
+    _check_types(cell, cell.call if method is cell else method, results)
     return results
 
 
@@ -375,12 +375,20 @@ def call_in_order(
             f"`{method.__name__}` of {type(cell).__name__} must return a list of states of "
             f"{cell.state_sizes} units, as its `state_size` says. Received {states!r}."
         )
-    check_values(_as_list(states), _returned(cell, method))
+    _check_types(cell, method, _as_list(states))
     return list(_as_list(states))
 
 
-def _returned(cell: RecursiveCell, method: Callable[..., Any]) -> str:
-    return f"What `{method.__name__}` of {type(cell).__name__} returns"
+def _check_types(cell: RecursiveCell, method: Callable[..., Any], results: Sequence[Any]) -> None:
+    """Raises a TraceError if results are not those of one node each, in the cell's dtype."""
+    what = f"the result of `{method.__name__}` of {type(cell).__name__}"
+    for found in token_types(results, what):
+        if found.shape is None or len(found.shape) != 1 or found.dtype != cell.compute_dtype:
+            raise TraceError(
+                f"{what[0].upper()}{what[1:]} is {found} per node; expected [nodes, units] of "
+                f"{cell.compute_dtype}, the dtype of the cell. Use tf.cast for another dtype, and "
+                "keep one row for each node."
+            )
 
 
 def _as_list(states: Any) -> Sequence[Any]:

@@ -439,12 +439,16 @@ def tracer_for(name: str) -> Tracer:
     return tracer
 
 
-def check_values(values: Sequence[Any], what: str) -> None:
-    """Raises TraceError if any value is not one per token; does nothing outside of tracing."""
+def token_types(values: Sequence[Any], what: str) -> list[Type]:
+    """The types of one token's values; none outside of recursive functions.
+
+    Raises:
+        TraceError: If a value is not one per token; `what` says what the values are.
+    """
     tracer = active_tracer()
-    if tracer is not None:
-        for value in values:
-            tracer.token_type(tracer.tensor(value, None, what), what)
+    if tracer is None:
+        return []
+    return [tracer.token_type(tensor, what) for tensor in tracer.tensors(values, (), what)]
 
 
 def active_tracer() -> Tracer | None:

@@ -163,8 +163,9 @@ def run_or_explain(state: FunctionState, run: Callable[[], _Result]) -> _Result:
     try:
         return run()
     except tf.errors.OperatorNotAllowedInGraphError as error:
+        name, where = _named(state, error)
         raise TraceError(
-            f"{state.name} ({state.source.where}) uses a tensor where Python needs a value "
+            f"{name} ({where}) uses a tensor where Python needs a value "
             "(an `if`, `while`, `and` or `not` on it). The choice is made for each token when "
             "the graph runs: use kerasrec.cond(pred, true_fn, false_fn) instead, and `&`, `|`, "
             "`~` instead of `and`, `or`, `not`, with each comparison in parentheses."
@@ -179,6 +180,15 @@ def run_or_explain(state: FunctionState, run: Callable[[], _Result]) -> _Result:
         if _hint_for(error) not in (_OPS_OF_TENSORFLOW, _LIST_OF_NUMBERS):
             raise  # It comes from an object of the user's.
         raise _user_error(state, error) from error
+
+
+def _named(state: FunctionState, error: Exception) -> tuple[str, str]:
+    """The name and place of a function that failed; if it is a layer's, of what it calls."""
+    frames = [frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)]
+    of_user = [code for code in frames if not is_of_a_library(code.co_filename)]
+    if not of_user or not is_of_a_library(state.source.file):
+        return state.name, state.source.where
+    return of_user[0].co_name, f"{of_user[0].co_filename}:{of_user[0].co_firstlineno}"
 
 
 def _endless(state: FunctionState, error: RecursionError) -> TraceError:
@@ -215,7 +225,7 @@ def _user_error(state: FunctionState, error: Exception) -> KerasrecError:
         hint += _mixed_arguments(state)
     if member := _MEMBER.search(str(error)):
         hint = f"{_CHOICE} For {member[1]} it is list({member[2]}).index({member[1]})."
-    message = f"{state.name} {_CANNOT_BE_TRACED}{source.where}: {what}."
+    message = f"{_named(state, error)[0]} {_CANNOT_BE_TRACED}{source.where}: {what}."
     if isinstance(error, ValueError):
         hint = _LOOP if "= Range[" in what else hint
         return TraceError(f"{message} {hint}".rstrip())
