@@ -28,7 +28,7 @@ test: $(READY)
 	$(BIN)/python -m pytest -m "not slow"
 	$(MAKE) site
 
-# With TensorFlow's and XLA's optimisations, which most other tests leave out for speed.
+# With TensorFlow's and XLA's optimizations, which most other tests leave out for speed.
 test-slow: $(READY)
 	KERASREC_OPTIMIZED=1 $(BIN)/python -m pytest -m slow
 

@@ -1,7 +1,7 @@
 """Training through a deep recursion: kerasrec beside what Python's own recursion can do.
 
 The test of Vasilakopoulos (2024), section 6.2: the exponent function, x to the power of n by
-recursion, is minimised by 100 steps of gradient descent, for growing n.
+recursion, is minimized by 100 steps of gradient descent, for growing n.
 """
 
 import functools

@@ -199,7 +199,7 @@ def reductions(measured):
 
 
 def seconds_reducing(num_workers, num_bytes, message, byte):
-    """All-reducing what a step does, in a ring: each sends every part to its neighbour twice.
+    """All-reducing what a step does, in a ring: each sends every part to its neighbor twice.
 
     Args:
         num_workers: in the ring.

@@ -13,7 +13,7 @@ import kerasrec
 
 FIND, AND, OR, NOT = range(4)
 COUNT, EXISTS = range(2)
-NUM_OBJECTS, NUM_WORDS, NUM_FEATURES = 5, 6, 12  # Words: three colours and three shapes.
+NUM_OBJECTS, NUM_WORDS, NUM_FEATURES = 5, 6, 12  # Words: three colors and three shapes.
 
 
 class ModuleNetwork(keras.layers.Layer):

@@ -32,7 +32,7 @@ def right_branching(words: Sequence[str]) -> Tree:
 
 
 def agreement(found: np.ndarray, known: np.ndarray, lengths: np.ndarray) -> float:
-    """Unlabelled F1 of phrases, of more than one word and less than the sentence, in percent.
+    """Unlabeled F1 of phrases, of more than one word and less than the sentence, in percent.
 
     Args:
         found: bool `[sentences, words + 1, words + 1]`, phrases of binary trees.

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from kerasrec.datasets import DependencyTree
 
 QUANTILES = (10, 50, 90, 99)
-COLOURS = ["#92c5de", "#2166ac", "#b2182b"]
+COLORS = ["#92c5de", "#2166ac", "#b2182b"]
 LABELS = {
     "size": "words of a sentence",
     "depth": "levels of a sentence",
@@ -123,7 +123,7 @@ def draw(measured: dict[str, dict[str, np.ndarray]], file: Path) -> None:
         last = int(max(4, *(np.percentile(of_sample, 99) for of_sample in values.values())))
         width = max(1, round(last / 30))
         edges = np.arange(0, last + 2 * width, width) - 0.5
-        for colour, (name, of_sample) in zip(COLOURS, values.items(), strict=False):
+        for color, (name, of_sample) in zip(COLORS, values.items(), strict=False):
             axes.hist(
                 np.minimum(of_sample, edges[-1] - 0.5),
                 edges,
@@ -131,7 +131,7 @@ def draw(measured: dict[str, dict[str, np.ndarray]], file: Path) -> None:
                 label=f"{name}, mean {of_sample.mean():.2f}",
                 histtype="step",
                 linewidth=2,
-                color=colour,
+                color=color,
             )
         axes.set_xlabel(label)
         axes.legend(frameon=False)

@@ -14,7 +14,7 @@ from expected_counts import Plus, at, counts
 
 @keras.saving.register_keras_serializable("models")
 class LinearChain(keras.layers.Layer):
-    """Scores of neighbouring tags, on top of those of tags.
+    """Scores of neighboring tags, on top of those of tags.
 
     Called with scores `[batch, words, tags]`, which it returns as they are; `loss` and `decode`
     are what adds the chain to them.

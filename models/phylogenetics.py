@@ -3,8 +3,8 @@
     python models/phylogenetics.py --data path/to/folder --names DS1 carnivores
 
 A folder has an alignment NAME.fasta for each data set, and may have a tree, NAME.newick or .nwk.
-Where there is none, one is found: by neighbour joining (Saitou and Nei 1987), and then by the best
-nearest-neighbour interchange, again and again, of which all are fitted in batches. To the tree,
+Where there is none, one is found: by neighbor joining (Saitou and Nei 1987), and then by the best
+nearest-neighbor interchange, again and again, of which all are fitted in batches. To the tree,
 branch lengths and models of substitution are fitted: JC69 (Jukes and Cantor 1969), and GTR (Tavare
 1986) with four categories of rates (Yang 1994).
 """
@@ -45,16 +45,16 @@ def parse_options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--at-once", type=int, default=50, help="trees that are fitted in one batch"
     )
-    parser.add_argument("--neighbour-steps", type=int, default=25, help="of the fit of neighbours")
+    parser.add_argument("--neighbor-steps", type=int, default=25, help="of the fit of neighbors")
     parser.add_argument("--output", type=Path, default=Path("runs/phylogenetics"))
     return parser.parse_args(argv)
 
 
 def find_tree(alignment: Alignment, options: argparse.Namespace) -> NewickTree:
-    """By neighbour joining, and then by interchanges under JC69."""
+    """By neighbor joining, and then by interchanges under JC69."""
     tree = neighbor_joining(distances(alignment), alignment.taxa)
     model = Phylogeny(len(alignment.taxa), options.at_once, *MODELS["JC69"])
-    steps = climb(model, tree, alignment, options.neighbour_steps, options.rate)
+    steps = climb(model, tree, alignment, options.neighbor_steps, options.rate)
     for better, total, tried in steps:
         tree = better
         print(f"best of {tried} trees: {total:.2f} nats; {model.num_traces} traces so far")

@@ -1,4 +1,4 @@
-"""Random labelled trees, and how well two trees match.
+"""Random labeled trees, and how well two trees match.
 
 The task is the synthetic one of Alvarez-Melis and Jaakkola 2017, section 4.1. What is how likely
 is our own choice, see `Grammar`.

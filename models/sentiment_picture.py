@@ -9,7 +9,7 @@ from matplotlib.colors import ListedColormap
 from kerasrec.datasets import Treebank, plot_tree
 
 CLASSES = ["very negative", "negative", "neutral", "positive", "very positive"]
-COLOURS = ["#b2182b", "#f4a582", "#d9d9d9", "#92c5de", "#2166ac"]
+COLORS = ["#b2182b", "#f4a582", "#d9d9d9", "#92c5de", "#2166ac"]
 
 
 def tree_to_show(treebank: Treebank) -> int:
@@ -30,10 +30,10 @@ def draw(model: keras.Model, treebank: Treebank, file: Path) -> None:
     logits = model.predict_on_batch((tokens[np.newaxis], children[np.newaxis]))
     predicted = logits[0].argmax(axis=-1)
 
-    colors = {"cmap": ListedColormap(COLOURS), "limits": (0, len(COLOURS) - 1)}
+    colors = {"cmap": ListedColormap(COLORS), "limits": (0, len(COLORS) - 1)}
     axes = plot_tree(tree, predicted, truth=labels, **colors)
-    for colour, name in zip(COLOURS, CLASSES, strict=True):
-        axes.scatter([], [], s=120, c=colour, label=name)
+    for color, name in zip(COLORS, CLASSES, strict=True):
+        axes.scatter([], [], s=120, c=color, label=name)
     axes.legend(
         title="disc: predicted, ring: true",
         loc="lower center",

@@ -31,6 +31,7 @@ PATTERNS = {
     r"\b(?:hardly|nought|whilst|amongst|thereby|wherein|whereby|hitherto)\b": "a plain word",
     r"\b(?:trees|nodes|bits|nats|words|calls|once) an? (?:second|step|level|wave)\b": "per",
     r"(?<![\w.\])}/-])\.\d+\b": "a leading zero",
+    r"(?i)(?:colour|labell|neighbour|behaviour|ptimis|rmalis|mmaris|inimis|rialis)": "American",
 }
 # Patterns that only pages are free of.
 OF_PAGES = {

@@ -58,9 +58,9 @@ def start(model: Phylogeny, tree: NewickTree, alignment: Alignment) -> float:
 def climb(
     model: Phylogeny, tree: NewickTree, alignment: Alignment, steps: int, rate: float
 ) -> Iterator[tuple[NewickTree, float, int]]:
-    """Takes the best nearest-neighbour interchange, again and again, while there is a better tree.
+    """Takes the best nearest-neighbor interchange, again and again, while there is a better tree.
 
-    All lengths of the tree and of all its neighbours are fitted, as many trees at once as the model
+    All lengths of the tree and of all its neighbors are fitted, as many trees at once as the model
     has.
 
     Yields:

@@ -1,4 +1,4 @@
-"""Unrooted trees of taxa: as arrays, and their neighbours.
+"""Unrooted trees of taxa: as arrays, and their neighbors.
 
 Trees are `kerasrec.datasets.NewickTree`, in any order of nodes; one without a root has it at an
 inner node, with three children.
@@ -136,7 +136,7 @@ def as_arrays(
 
 
 def interchanges(tree: NewickTree) -> Iterator[NewickTree]:
-    """The trees that are one nearest-neighbour interchange away, two for each inner branch.
+    """The trees that are one nearest-neighbor interchange away, two for each inner branch.
 
     Branches keep their lengths. The tree must have three children at the root, and two at each
     other inner node.
@@ -144,8 +144,8 @@ def interchanges(tree: NewickTree) -> Iterator[NewickTree]:
     rows = [row[row >= 0] for row in tree.children]
     for node, parent in enumerate(tree.parents):
         if parent >= 0 and len(rows[node]):
-            neighbour = next(child for child in rows[parent] if child != node)
+            neighbor = next(child for child in rows[parent] if child != node)
             for child in rows[node]:
                 parents = tree.parents.copy()
-                parents[child], parents[neighbour] = parent, node
+                parents[child], parents[neighbor] = parent, node
                 yield tree._replace(parents=parents)

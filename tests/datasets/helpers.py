@@ -1,4 +1,4 @@
-"""Random labelled binary trees and dependency trees, and the embedded treebank's place."""
+"""Random labeled binary trees and dependency trees, and the embedded treebank's place."""
 
 import warnings
 from collections.abc import Callable, Collection

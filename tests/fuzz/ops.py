@@ -164,7 +164,7 @@ _OTHERS = [
         1,
     ),
     ("cross", "tf.linalg.cross({0}, {1})", (V, V), V, 1),
-    ("normalise", "tf.linalg.l2_normalize({0}, axis=1, epsilon=0.01)", (V,), V, 1),
+    ("normalize", "tf.linalg.l2_normalize({0}, axis=1, epsilon=0.01)", (V,), V, 1),
     # Products, most of them with weights.
     ("dense", "tf.tanh({0} @ kernel + b)", (V,), V, 5),
     ("matmul", "({0} @ kernel)", (V,), V, 4),

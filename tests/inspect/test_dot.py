@@ -59,13 +59,13 @@ def test_as_many_edges_as_inputs_and_control_edges():
 
 
 def test_boxes_are_the_scopes():
-    """Nodes stand in the box of their scope, the gradient in one of another colour."""
+    """Nodes stand in the box of their scope, the gradient in one of another color."""
     text = golden_programs.exp.extended_graph(2.0, 3).to_dot()
-    stack, inside, colours = [], {}, {}
+    stack, inside, colors = [], {}, {}
     for line in map(str.strip, text.splitlines()[1:-1]):
         if CLUSTER.fullmatch(line):
             stack.append(re.findall(QUOTED, line)[1].strip('"'))
-            colours[tuple(stack)] = "bgcolor" in line
+            colors[tuple(stack)] = "bgcolor" in line
         elif line == "}":
             stack.pop()
         elif NODE.fullmatch(line):
@@ -74,7 +74,7 @@ def test_boxes_are_the_scopes():
     assert inside[("exp", "cond")] == ["SWITCH", "SWITCH", "SWITCH", "MERGE"]
     assert inside[("exp", "cond", "true")] == ["BROADCAST"]
     assert inside[("exp", "gradient")] == ["MERGE d_output", "IDENTITY d_x"]
-    assert [scope for scope, is_coloured in colours.items() if is_coloured] == [("exp", "gradient")]
+    assert [scope for scope, is_colored in colors.items() if is_colored] == [("exp", "gradient")]
 
 
 def test_edges_of_a_switch_name_the_branch():

@@ -55,7 +55,7 @@ def test_areas_are_tokens_and_the_line_is_the_depth(name, tmp_path, monkeypatch)
     for (heights, edges), expected in zip(found.values(), tokens.values(), strict=True):
         np.testing.assert_array_equal(edges, line.get_data().edges)
         assert (edges[0], edges[-1]) == (-0.5, num_steps - 0.5)
-        if name == "more steps than are drawn":  # One step stands for its neighbours.
+        if name == "more steps than are drawn":  # One step stands for its neighbors.
             assert len(heights) == 1500 < num_steps
             expected, depths = (
                 values[np.ceil(edges[:-1]).astype(int)] for values in (expected, depths)

@@ -24,7 +24,7 @@ words = strategies.text(characters, min_size=1, max_size=5) | strategies.sampled
     ["-LRB-", "\\/", "a\\*b\\/", "\\", "\\\\/", "\u00a0", "a\u00a0b", "\x0b", "\0", "\ufeff"]
 )
 space = strategies.sampled_from(["", " ", "\t", "  ", "\r\n"])
-labelled = strategies.recursive(
+labeled = strategies.recursive(
     strategies.builds("{}({}{} {}{})".format, space, space, words, words, space),
     lambda below: strategies.builds(
         lambda label, trees, end: f"({label}{''.join(trees)}{end})",
@@ -85,8 +85,8 @@ def parsed(text):
 
 @pytest.mark.slow
 @few
-@given(strategies.lists(labelled, min_size=1, max_size=4))
-def test_labelled_trees_are_those_of_encode_tree(texts):
+@given(strategies.lists(labeled, min_size=1, max_size=4))
+def test_labeled_trees_are_those_of_encode_tree(texts):
     check(reader(has_labels=True)(texts), [parsed(text) for text in texts], 4)
 
 
@@ -194,7 +194,7 @@ def words_of():
 
 
 @functools.cache
-def labelled_of_two():
+def labeled_of_two():
     return reader(has_labels=None, arity=2)
 
 
@@ -236,7 +236,7 @@ def test_errors_name_text_character_and_reason(text, character, reason):
     sentence = error.value.message.split("\n")[0]
     assert sentence.startswith(start) and reason in sentence
     with pytest.raises(tf.errors.InvalidArgumentError) as error:
-        labelled_of_two()(["(3 film)", text])
+        labeled_of_two()(["(3 film)", text])
     assert start in error.value.message and reason in error.value.message
 
 

@@ -275,7 +275,7 @@ def test_gradients_are_finite_differences(encoder_of):
     assert found == pytest.approx(expected, rel=1e-5)
 
 
-def test_adapting_normalises_numbers_that_are_given():
+def test_adapting_normalizes_numbers_that_are_given():
     batch = SCHEMA.encode(DOCUMENTS)
     data = tf.data.Dataset.from_tensor_slices((batch, [0, 1, 0, 1])).batch(3)
     for given in (batch, data):

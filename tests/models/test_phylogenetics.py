@@ -285,13 +285,13 @@ def clades(tree):
     return {frozenset(SEQUENCES.keys() - some if "hen" in some else some) for some in below}
 
 
-def test_neighbours_differ_in_one_branch():
+def test_neighbors_differ_in_one_branch():
     found = list(interchanges(TREE))
     assert len({frozenset(clades(tree)) for tree in found}) == len(found) == 4
     assert all(len(clades(tree) & clades(TREE)) == len(clades(TREE)) - 1 for tree in found)
 
 
-def test_neighbour_joining_finds_the_tree_of_its_distances():
+def test_neighbor_joining_finds_the_tree_of_its_distances():
     between = np.zeros([5, 5])
     taxa = list(SEQUENCES)
     children, lengths, _ = as_arrays(TREE, taxa)

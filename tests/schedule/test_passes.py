@@ -24,7 +24,7 @@ from kerasrec._src.schedule.passes import (
     decide_at_once,
     default_passes,
     optimize,
-    rematerialise,
+    rematerialize,
     side_by_side,
     split_matmul,
     sum_by_wave,
@@ -233,8 +233,8 @@ def test_cut_again_keeps_less():
     assert after.bytes_kept("gated_tree") < before.bytes_kept("gated_tree")
 
 
-def test_rematerialise_keeps_what_calls_returned():
-    before, after = gated(), gated(sum_by_wave, rematerialise)
+def test_rematerialize_keeps_what_calls_returned():
+    before, after = gated(), gated(sum_by_wave, rematerialize)
     kept = [
         one.item
         for section, _, one in after.instructions()

@@ -58,7 +58,7 @@ def without_own_lines(schedule: Schedule) -> str:
 @pytest.mark.slow
 def test_a_tree_lstm():
     """The whole step: what each wave does, what is kept, what is hoisted, what passes changed."""
-    passes = [one for one in WAVE_PASSES if one.__name__ not in ("sum_by_wave", "rematerialise")]
+    passes = [one for one in WAVE_PASSES if one.__name__ not in ("sum_by_wave", "rematerialize")]
     assert_golden("tree_lstm_schedule", without_own_lines(optimize(tree_lstm(), passes)))
 
 

@@ -140,9 +140,9 @@ def test_distributions(name):
     assert abs(np.mean((numbers - mean) ** 2) - variance) < error * np.sqrt(2) * variance
     together = np.corrcoef(numbers.T) - np.eye(numbers.shape[1])
     assert np.max(np.abs(together)) < 5 / np.sqrt(len(numbers))
-    # Nor do neighbouring roots.
-    neighbours = np.corrcoef(numbers[1:, 0], numbers[:-1, 0])[0, 1]
-    assert abs(neighbours) < 5 / np.sqrt(len(numbers))
+    # Nor do neighboring roots.
+    neighbors = np.corrcoef(numbers[1:, 0], numbers[:-1, 0])[0, 1]
+    assert abs(neighbors) < 5 / np.sqrt(len(numbers))
 
 
 @pytest.mark.many

@@ -13,12 +13,12 @@ from kerasrec import training
 from kerasrec.training import Model, NodeAccuracy, TreeCrossentropy, TreeNegativeLogLikelihood
 from tests.parameters import few_of
 
-# Three trees of 3, 1 and 5 labelled nodes; the last has an unlabelled node inside.
+# Three trees of 3, 1 and 5 labeled nodes; the last has an unlabeled node inside.
 LABELS = np.array(
     [[4, 0, 2, -1, -1, -1], [1, -1, -1, -1, -1, -1], [3, 2, -1, 0, 4, 1]], dtype="int32"
 )
 LOGITS = np.random.default_rng(0).normal(size=(3, 6, 5)).astype("float32") * 3
-# By what the sum over three trees of nine labelled nodes is divided.
+# By what the sum over three trees of nine labeled nodes is divided.
 DIVISORS = [
     ({}, 3),
     ({"normalize": "nodes"}, 9),
@@ -78,7 +78,7 @@ def test_unreduced_is_one_value_a_tree():
     np.testing.assert_allclose(per_node, sums / [3, 1, 5], rtol=1e-5)
 
 
-def test_padding_and_unlabelled_trees_change_nothing():
+def test_padding_and_unlabeled_trees_change_nothing():
     labels = np.pad(LABELS, [(0, 2), (0, 3)], constant_values=-1)
     logits = np.pad(LOGITS, [(0, 2), (0, 3), (0, 0)], constant_values=7.0)
     for normalize in ("trees", "nodes"):
@@ -106,7 +106,7 @@ CLASS_WEIGHT = {0: 0.25, 2: 3.0, 4: 0.0}
     "options, divisor", [({}, 3), ({"normalize": "nodes"}, 9), ({"reduction": "sum"}, 1)]
 )
 def test_weights_of_classes(options, divisor):
-    """Each labelled node by its label's weight, 1 where there is none; the divisor stays."""
+    """Each labeled node by its label's weight, 1 where there is none; the divisor stays."""
     nodes = np.random.default_rng(1).uniform(size=LABELS.shape).astype("float32")
     weights = np.vectorize(lambda label: CLASS_WEIGHT.get(label, 1.0))(LABELS)
     loss = TreeCrossentropy(class_weight=CLASS_WEIGHT, **options)

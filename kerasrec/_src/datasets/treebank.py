@@ -23,7 +23,7 @@ from kerasrec._src.datasets.validation import expect_several
 Split: TypeAlias = Literal["train", "dev", "test"]
 SPLITS: tuple[Split, ...] = get_args(Split)
 # A dependency tree comes alone, or with a label for each of its words.
-LabelledTree: TypeAlias = Tree | DependencyTree | tuple[DependencyTree, Sequence[Any]]
+LabeledTree: TypeAlias = Tree | DependencyTree | tuple[DependencyTree, Sequence[Any]]
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,9 @@ class Treebank:
         labels: The class of each label; `None` if labels are classes.
     """
 
-    train: Sequence[LabelledTree]
-    dev: Sequence[LabelledTree]
-    test: Sequence[LabelledTree]
+    train: Sequence[LabeledTree]
+    dev: Sequence[LabeledTree]
+    test: Sequence[LabeledTree]
     vocabulary: Vocabulary
     num_classes: int = 5
     arity: int = 2
@@ -81,7 +81,7 @@ class Treebank:
             ]
         return self._encoded[split]
 
-    def _encode(self, tree: LabelledTree, name: str) -> EncodedTree:
+    def _encode(self, tree: LabeledTree, name: str) -> EncodedTree:
         try:
             encoded = self._arrays(*_with_labels(tree))
         except ValueError as error:
@@ -260,9 +260,9 @@ def _places(directory: str | os.PathLike[str] | None) -> list[Path]:
 
 
 def make_treebank(
-    train: Iterable[LabelledTree],
-    dev: Iterable[LabelledTree] = (),
-    test: Iterable[LabelledTree] = (),
+    train: Iterable[LabeledTree],
+    dev: Iterable[LabeledTree] = (),
+    test: Iterable[LabeledTree] = (),
     lowercase: bool = True,
     min_count: int = 1,
     vocabulary_splits: Sequence[Split] = ("train",),
@@ -309,7 +309,7 @@ def make_treebank(
     )
 
 
-def _with_labels(tree: LabelledTree) -> tuple[Tree | DependencyTree, Sequence[Any] | None]:
+def _with_labels(tree: LabeledTree) -> tuple[Tree | DependencyTree, Sequence[Any] | None]:
     if isinstance(tree, tuple) and len(tree) == 2 and isinstance(tree[0], DependencyTree):
         return tree
     return tree, None

@@ -298,7 +298,7 @@ class CallOf(Node):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class _Labelled(Node):
+class _Labeled(Node):
     """A node of a call site.
 
     Args:
@@ -314,14 +314,14 @@ class _Labelled(Node):
         return f"{self.op}_{self.label}"
 
 
-class Call(_Labelled):
+class Call(_Labeled):
     """CALL argument: puts its label in front of the tag, and so enters a function."""
 
     def rest(self, name: Callable[[Value], str]) -> str:
         return f"{super().rest(name)} into {self.callee}"
 
 
-class Return(_Labelled):
+class Return(_Labeled):
     """RETURN output: takes its label off the tag; drops tokens of other call sites."""
 
 

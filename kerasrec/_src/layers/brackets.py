@@ -64,7 +64,7 @@ def parse_brackets(
     tokens = _tokens_of(texts)
     with tf.control_dependencies([_check_brackets(tokens, has_labels is not False)]):
         depth = tf.identity(tokens.depth)
-        nodes = (_unlabelled if has_labels is False else _labelled)(tokens, depth)
+        nodes = (_unlabeled if has_labels is False else _labeled)(tokens, depth)
     with tf.control_dependencies([_check_nodes(tokens, nodes, arity, has_labels)]):
         return _arrays(tokens, nodes, arity)
 
@@ -252,7 +252,7 @@ class _Nodes:
     is_top: tf.Tensor
 
 
-def _labelled(tokens: _Tokens, depth: tf.Tensor) -> _Nodes:
+def _labeled(tokens: _Tokens, depth: tf.Tensor) -> _Nodes:
     """The nodes of trees with labels: each is a bracket, and all tokens but labels are words."""
     has_word = tokens.is_word & ~tokens.has_before(tokens.is_open)
 
@@ -269,7 +269,7 @@ def _labelled(tokens: _Tokens, depth: tf.Tensor) -> _Nodes:
     return _nodes(tokens, tokens.is_open & ~is_extra, has_word, levels, is_bare & (num_inside > 1))
 
 
-def _unlabelled(tokens: _Tokens, depth: tf.Tensor) -> _Nodes:
+def _unlabeled(tokens: _Tokens, depth: tf.Tensor) -> _Nodes:
     """The nodes of trees without labels: brackets, and words that are not alone in a bracket."""
     is_alone = tokens.has_before(tokens.is_open) & tokens.has_after(tokens.is_close)
     is_node = tokens.is_word & ~is_alone

@@ -22,7 +22,7 @@ SUM = "child-sum"  # Another name of "sum", that of Tai et al. 2015.
 class FieldEmbedding(keras.layers.Layer):
     """The vector of one value of a field, `[values]` or `[values, ...]` to `[values, units]`.
 
-    Numbers are normalised by the moments that `adapt` has learned and multiplied by a matrix. Each
+    Numbers are normalized by the moments that `adapt` has learned and multiplied by a matrix. Each
     choice has a vector. The vector of a text is the mean of its words' vectors, which belong to
     hash bins (Weinberger et al. 2009, "Feature Hashing for Large Scale Multitask Learning").
 

@@ -87,8 +87,8 @@ class NumberTable:
     def key(self, body: int, columns: Sequence[tf.Tensor]) -> tf.Tensor:
         """Returns the keys of calls of a body, int64 `[calls, columns]`.
 
-        The last column is a hash of the others. Without it, the table would put neighbouring
-        integers into neighbouring places, and search for long.
+        The last column is a hash of the others. Without it, the table would put neighboring
+        integers into neighboring places, and search for long.
         """
         first = tf.fill(tf.shape(columns[0]), tf.constant(body, _INT))
         keys = tf.stack([first, *(tf.cast(column, _INT) for column in columns)], 1)

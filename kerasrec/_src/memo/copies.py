@@ -2,7 +2,7 @@
 
 A tensor has all rows of one copy, then all rows of the next, `[copies * size, ...]`. Row numbers
 count within a copy, int32 `[rows]`, and are the same for all copies. If a row is one number, its
-copies are moved together, as neighbours in memory. If a row is a vector, its numbers are neighbours
+copies are moved together, as neighbors in memory. If a row is a vector, its numbers are neighbors
 anyway.
 """
 

@@ -39,7 +39,7 @@ def test_slots_are_the_edges_of_the_paper():
     }
 
 
-def test_words_are_labelled_with_their_tokens():
+def test_words_are_labeled_with_their_tokens():
     tree = DependencyTree(["a", "b", "c"], [1, -1, 1])
     tokens, _, labels = encode_left_right(tree, VOCABULARY)
     assert labels.tolist() == tokens.tolist() == [3, 2, 1]

@@ -20,7 +20,7 @@ from kerasrec._src.schedule.passes.first_loop import decide_at_once, integers_by
 from kerasrec._src.schedule.passes.keep_less import (
     cut_again,
     move_again,
-    rematerialise,
+    rematerialize,
     sum_by_wave,
 )
 from kerasrec._src.schedule.schedule import Schedule
@@ -32,7 +32,7 @@ WAVE_PASSES: tuple[Pass, ...] = (
     transpose_once,
     side_by_side,
     sum_by_wave,
-    rematerialise,
+    rematerialize,
     cut_again,
     decide_at_once,
     integers_by_level,
@@ -68,5 +68,5 @@ def default_passes(recomputes: bool = False) -> list[Pass]:
     is_split = threads > 1 and not tf.config.list_physical_devices("GPU")
     left_out: set[Pass] = set() if is_split else {split_matmul}
     if not recomputes:
-        left_out |= {sum_by_wave, rematerialise}
+        left_out |= {sum_by_wave, rematerialize}
     return [run for run in WAVE_PASSES if run not in left_out]

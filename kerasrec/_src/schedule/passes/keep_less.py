@@ -62,7 +62,7 @@ def move_again(schedule: Schedule) -> Schedule:
     return edited(schedule, move_again, edits)
 
 
-def rematerialise(schedule: Schedule) -> Schedule:
+def rematerialize(schedule: Schedule) -> Schedule:
     """Computes values of forward loops again, if only loops of the backward pass load them.
 
     Less is kept then: what calls returned, from which the rest follows (Chen et al. 2016, "Training
@@ -80,7 +80,7 @@ def rematerialise(schedule: Schedule) -> Schedule:
         if _may_repeat(section, instruction)
         and not loaded_elsewhere.intersection(instruction.writes)
     }
-    return edited(schedule, rematerialise, edits)
+    return edited(schedule, rematerialize, edits)
 
 
 def sum_by_wave(schedule: Schedule) -> Schedule:
