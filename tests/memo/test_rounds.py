@@ -159,6 +159,22 @@ def test_a_call_that_needs_itself():
 
 
 @pytest.mark.slow
+def test_a_loop_of_vectors_that_needs_itself():
+    @kerasrec.recursive(memo=True)
+    def f(x, n):
+        def step(k, y):
+            return k + 1, y * f(x, (n + 1) % 3)
+
+        _, y = kerasrec.while_loop(lambda k, _: k < n + 1, step, (n, x))
+        return y
+
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=r"f\(n=\d\) needs loop\(k=\d, .* needs f\(n=\d\) "
+    ):
+        f([[1.0, 2.0]], [0])
+
+
+@pytest.mark.slow
 def test_calls_without_end():
     @kerasrec.recursive(memo=True, max_depth=50)
     def endless(n):

@@ -265,7 +265,8 @@ class Layout:
             if self.graph.memo:
                 specs["done", name] = BufferSpec(name, tf.bool, ())
                 for number, node in enumerate(body.parameters):
-                    specs["argument", name, number] = _spec(name, node.types[0])
+                    if node.types[0].shape == ():
+                        specs["argument", name, number] = _spec(name, node.types[0])
         for segment, send in self._all(Send):
             shape = (len(send.sites),) if self.graph.memo else ()
             for key in dict.fromkeys([self.link(send.sites), self.link(send.sites, True)]):

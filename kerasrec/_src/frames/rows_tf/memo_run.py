@@ -95,11 +95,12 @@ class MemoStep(LiveStep):
         self.append(callee, rows_where(is_new, tf.stack(columns, 1)), new)
 
     def append(self, callee: str, table: tf.Tensor, arguments: Tensors) -> None:
-        """Appends frames of a body, and keeps their arguments for errors."""
+        """Appends frames of a body, and keeps their scalar arguments for errors."""
         super().append(callee, table, arguments)
         rows = tf.range(self._before[callee], self.counts[callee])
         for number, tensor in enumerate(arguments):
-            self.buffers.write(("argument", callee, number), rows, tensor)
+            if ("argument", callee, number) in self.buffers.specs:
+                self.buffers.write(("argument", callee, number), rows, tensor)
 
     def resume(self, returns: Sequence[Return]) -> None:
         """Notes that the frames have returned."""
@@ -165,7 +166,8 @@ class MemoQueueRun(QueueRun):
         for name, start, size in zip(names, starts, sizes, strict=True):
             parameters = range(len(self.graph.bodies[name].parameters))
             keys = [("argument", name, place) for place in parameters]
-            arguments[name] = [done[key][:size] for key in keys]
+            vector = tf.zeros([size, 1])  # It is not shown.
+            arguments[name] = [done[key][:size] if key in done else vector for key in keys]
             numbers[name] = start + tf.range(size)
         calls = Calls(arguments, numbers, self.roots, tf.constant(1), {}, count)
         return check_order(self.graph, calls, callers, callees, is_open)
