@@ -89,7 +89,7 @@ def asserted(is_right: tf.Tensor, message: list[Any]) -> AbstractContextManager[
 
 
 class SentenceFirst(contextlib.ContextDecorator):
-    """A context or decorator that puts what is wrong first in the message of a failed assertion.
+    """A context or decorator that puts the cause first in the message of a failed assertion.
 
     So does that of an index outside of a tensor in a body. TensorFlow and Keras begin it with the
     op that failed and where it was made. Other errors stay as they are.

@@ -18,7 +18,7 @@ def cast_integers(values: tf.Tensor, dtype: tf.DType, what: str) -> tf.Tensor:
     Raises:
         ValueError: If they are not integers.
         tf.errors.InvalidArgumentError: When the graph runs, if one is out of the range of `dtype`;
-            the message says which one and where.
+            the message shows it and its place.
     """
     if not values.dtype.is_integer:
         raise ValueError(f"{what} are {values.dtype.name}; expected integers.")

@@ -1,4 +1,4 @@
-"""The options of a recursive function: their types, their defaults, and what is refused."""
+"""The options of a recursive function: their types, their defaults, and their checks."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Options:
             self._check_that_waves_run()
 
     def alone(self) -> Options:
-        """Returns a copy without what a subclass adds.
+        """Returns a copy without the attributes of a subclass.
 
         A program keeps it, and must not keep the function that keeps the program.
         """
@@ -80,7 +80,7 @@ class Options:
     def check_that_instances_are_there(self, function: str) -> None:
         """Checks that all devices that `instances` names exist; the error lists those that do.
 
-        TensorFlow would run the part of a missing device on another one, without saying so.
+        TensorFlow would run the part of a missing device on another one, silently.
 
         Args:
             function: The function's name.

@@ -220,7 +220,7 @@ class RecursiveFunction(Options):
         Their memory is freed once Python has collected the garbage (`gc.collect()`) and no tape or
         `tf.function` that called them is left. With the engine "scalar", some of it was seen to
         stay until the process ended: about 4 MB per signature with TensorFlow 2.21 on a CPU,
-        probably what XLA had compiled.
+        probably XLA's compiled programs.
         """
         self._cache.clear()
         self._table_runs.clear()
@@ -259,7 +259,7 @@ class RecursiveFunction(Options):
 
     @property
     def _instance(self) -> Any:
-        """The object whose method this is."""
+        """The object that this is a method of."""
         return self.python_function.__self__  # type: ignore[attr-defined]
 
     @property

@@ -50,7 +50,7 @@ def problem_of_word(word: str) -> str:
 
 
 def expect_word(place: str, word: Any) -> None:
-    """Raises ValueError for what cannot be a word of a tree, or of a file.
+    """Raises ValueError for a value that cannot be a word of a tree, or of a file.
 
     Args:
         place: The word's place, for the message, such as "Word 2".

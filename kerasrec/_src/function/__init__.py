@@ -1,1 +1,1 @@
-"""The parts of a recursive function: arguments, and what is compiled for a signature."""
+"""The parts of a recursive function: arguments, and the programs compiled for each signature."""

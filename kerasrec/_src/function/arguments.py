@@ -34,7 +34,7 @@ class Arguments:
     Args:
         tensors: The flat tensors, with a token axis unless `is_scalar`.
         is_scalar: Whether all were given without a token axis.
-        rows: A RaggedTensor whose entries are the tokens, if any was given.
+        rows: A RaggedTensor with the tokens as its entries, if any was given.
         signature: The signature of the tensors.
         tables: The tables of the values of data types among them.
     """

@@ -72,7 +72,7 @@ class ConcreteFunction:
         return result, tables
 
     def record(self, given: Arguments) -> RunTrace:
-        """Runs the program forward, in waves, and returns what happened."""
+        """Runs the program forward, in waves, and returns a record of it."""
         return self._recorder.record(given.tokens())
 
     def _results(self, given: Arguments, is_session: bool) -> Results:
@@ -128,7 +128,7 @@ class ConcreteFunction:
 
 
 def _of_one(run: Any, *tensors: tf.Tensor) -> Results:
-    """Runs one token, whose tensors have no token axis."""
+    """Runs one token, with tensors without a token axis."""
     outputs, tables, marks = run(*as_token(tensors))
     return tuple(tf.squeeze(tensor, 0) for tensor in outputs), tables, marks
 

@@ -14,7 +14,7 @@ lines follow this grammar, which is a part of Python's, so that `ast.parse` read
     choice     := expression " if " expression " else " expression
                 | "case(" expression {", " expression} ")", with the number of the branch first
 
-The first definitions, of a single name, are what the outside asks for. Under the tag `t`:
+The first definitions, of a single name, are those that the outside asks for. Under the tag `t`:
 
 * `call_i(f)` is the value of f under `i : t`. Calls of a function are numbered from 0 in the order
   of the program; the call from outside is the last.
@@ -65,8 +65,8 @@ class IntensionalProgram:
     Args:
         text: The definitions.
         arguments: The names that stand for the flat arguments of the call from outside.
-        given: By name, what the text does not spell out: captured tensors and variables, large
-          constants, and ops that hold functions.
+        given: By name, the values that the text does not spell out: captured tensors and variables,
+          large constants, and ops that hold functions.
     """
 
     text: str
@@ -156,7 +156,7 @@ class _Writer:
         return [site.inputs[place] for site in self._sites[self._callees[node]]]
 
     def _write(self, function: FunctionGraph) -> None:
-        """Makes the expressions of a function, and the definitions of what has a variable."""
+        """Makes the expressions of a function, and the definitions of its variables."""
         start, local = len(self._lines), self._functions[function.name]
         for node in function.nodes:
             needed = [value for value in node.outputs if value in self._num_readers]
@@ -365,7 +365,7 @@ def _attributes(operation: tf.Operation) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Returns the value of an attribute as what a literal can say."""
+    """Returns the value of an attribute as a literal."""
     if isinstance(value, list):
         return list(map(_plain, value))
     if isinstance(value, tf.DType):

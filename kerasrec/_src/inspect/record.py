@@ -1,4 +1,4 @@
-"""Runs a program and records what the engine did: what ran on which wave, with how many tokens.
+"""Runs a program and records the steps of the engine: the nodes and tokens of each wave.
 
 Recorded runs save the numbers of tokens in addition, so ordinary runs have no cost from this.
 """
@@ -46,7 +46,7 @@ _Fired = tuple[Node, Region | None]
 
 
 class Recorder:
-    """Runs a program in waves and records what happens.
+    """Runs a program in waves and records its steps.
 
     Args:
         executable: The program.
@@ -141,7 +141,7 @@ def _totals(schedule: Schedule, notes: list[list[int]], sizes: Sizes) -> dict[Re
 def _steps(
     ran: list[_Ran], notes: list[list[int]], tokens: _TokenCounts
 ) -> Iterator[list[RunStep]]:
-    """Yields what ran in each step; hoisted instructions run when their loop is done."""
+    """Yields the nodes of each step; hoisted instructions run when their loop is done."""
     last = {ran[what].hoisted: at for at, (what, _, _) in enumerate(notes)}
     for at, (what, wave, depth) in enumerate(notes):
         yield tokens.step(ran[what], wave, depth)
@@ -156,7 +156,7 @@ class _Ran:
 
     Args:
         text: Its name in the trace.
-        fired: For each body, the nodes that it fires, and the regions whose tokens fire them.
+        fired: For each body, the nodes that it fires, and the regions of the tokens that fire them.
         begins: Whether functions are called in it.
         hoisted: The hoisted section that runs when its loop is done.
     """
@@ -168,7 +168,7 @@ class _Ran:
 
 
 def _ran(schedule: Schedule) -> list[_Ran]:
-    """Returns what a note means by its first number, in the order of these numbers."""
+    """Returns the meaning of a note by its first number, in the order of these numbers."""
     first, *others = [section for section in schedule.sections if not section.sweep]
     if isinstance(first, Queues):
         hoisted = _of_section("hoisted", schedule.graph, others[0])
@@ -222,7 +222,7 @@ def _in_order(graph: TaggedGraph, body: str, found: Iterable[list[_Fired]]) -> l
 
 
 def _nodes(instruction: Instruction) -> list[_Fired]:
-    """The nodes that an instruction fires, each with the region whose tokens fire it."""
+    """The nodes that an instruction fires, each with the region of the tokens that fire it."""
     if isinstance(instruction, Return | HandOn):
         return [(node, instruction.region) for node in instruction.passing]
     nodes: list[Node] = []
@@ -254,7 +254,7 @@ class _TokenCounts:
         self.names = names_in(graph.scopes())
 
     def step(self, ran: _Ran, wave: int | None, depth: int | None) -> list[RunStep]:
-        """Returns what bodies with tokens did in one step; without a wave, the step is hoisted."""
+        """Returns the steps of bodies with tokens in one step; without a wave, it is hoisted."""
         steps = []
         for name, nodes in ran.fired.items():
             tokens = self.count(name, None, wave)

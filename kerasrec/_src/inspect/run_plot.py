@@ -105,7 +105,7 @@ def _draw_tokens(
 
 
 def _draw_hoisted(axes: Axes, steps: Sequence[RunStep], num_steps: int) -> None:
-    """Draws a line and a label for hoisted steps, whose area would dwarf those of the waves."""
+    """Draws a line and a label for hoisted steps; their area would dwarf that of the waves."""
     hoisted = (step for step in steps if step.wave is None)
     for number, group in itertools.groupby(hoisted, lambda step: step.step):
         found = list(group)

@@ -13,7 +13,7 @@ class RunStep:
         step: The number of the step in the run. Functions that run in one step have the same
             number.
         function: The function's name.
-        stage: What ran: "loop 0", as `fn.execution_plan` counts loops, or "hoisted 0" for what is
+        stage: What ran: "loop 0", as `fn.execution_plan` counts loops, or "hoisted 0" for nodes
             hoisted out of it. In a program of several rounds, "place 0" and "hoisted".
         depth: The number of calls in which the deepest of these tokens is nested; 0 for tokens
             called from outside. None for hoisted steps, which take all tokens at once.

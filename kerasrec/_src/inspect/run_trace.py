@@ -141,7 +141,7 @@ def _line(row: list[str], widths: list[int]) -> str:
 
 
 def _fired(step: RunStep) -> str:
-    """`8: MERGE_n, Less; 5 false: Sub, CALL_0`: the tokens of each branch, and what they fired."""
+    """`8: MERGE_n, Less; 5 false: Sub, CALL_0`: the tokens and nodes of each branch."""
     groups: dict[str, list[str]] = {}
     for name in step.fired:
         groups.setdefault(_branch(name), []).append(name)

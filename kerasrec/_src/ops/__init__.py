@@ -1,1 +1,1 @@
-"""What each TensorFlow op does to tokens, and what engines may do with it: one table."""
+"""The effect of each TensorFlow op on tokens, and which engines run it: one table."""

@@ -1,6 +1,6 @@
 """Rules for where an axis of an op's inputs is in its outputs, such as the axis of tokens.
 
-Tokens are independent of each other. A rule says whether an op leaves the axis of tokens whole,
+Tokens are independent of each other. A rule tells whether an op leaves the axis of tokens whole,
 wherever it is, adds up along it, or mixes tokens in another way. `table.py` has each op's rule.
 """
 

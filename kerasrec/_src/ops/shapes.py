@@ -89,7 +89,7 @@ def _computed(operation: tf.Operation, index: int) -> list[Entry]:
 
 
 def bounded_size(size: tf.Tensor) -> int | None:
-    """Returns a size whose lower and upper bound are the same number; None if they are not.
+    """Returns a size with equal lower and upper bounds; None if they differ.
 
     `tf.math.bincount` computes such a size, from its `minlength` and `maxlength`.
     """

@@ -59,7 +59,7 @@ class Is(enum.Flag):
         BROADCAST_AXES: It finds the axes along which two shapes are broadcast.
         LOOKUP: It takes rows of a table by their places.
         SCATTERING: It adds rows up at their places in a tensor of zeros.
-        CLAMPED: XLA moves what it takes if it begins outside of its input.
+        CLAMPED: XLA moves its slice if that begins outside of its input.
         PRODUCT: It multiplies matrices.
         QUOTIENT: It divides; a quotient of two counts is how many there are for each token.
         ADDING: It adds its inputs.
@@ -182,7 +182,7 @@ class Draw(enum.Enum):
 
 
 class Ragged(enum.Enum):
-    """What an op does with ragged rows, or with what these consist of."""
+    """How an op uses ragged rows, or their parts."""
 
     LOOKS_UP = enum.auto()  # tf.gather(rows, node)
     MAKES_RANGES = enum.auto()  # tf.ragged.range(n), or the places of rows[:, 1:]
@@ -482,7 +482,7 @@ _UNKNOWN, _OF_LIST = Op(), Op(axes.of_list)
 
 
 def op_named(name: str) -> Op:
-    """Returns what is known of an op of this name; of a node of another kind, nothing is."""
+    """Returns the facts about an op of this name; a node of another kind has none."""
     return OPS.get(name) or (_OF_LIST if name.startswith("TensorList") else _UNKNOWN)
 
 

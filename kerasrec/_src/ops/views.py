@@ -1,4 +1,4 @@
-"""Reads what ops do to axes from their attributes and from inputs that are known while tracing."""
+"""Reads the effects of ops on axes from attributes and from inputs known while tracing."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Cut:
 
 
 def cuts_of(operation: tf.Operation) -> list[Cut] | None:
-    """Returns what a StridedSlice does to each axis, as far as it names them, or None if unknown.
+    """Returns the effect of a StridedSlice on each axis that it names; None if unknown.
 
     If the rank of the input is not known, of the axes that `...` stands for only the first counts.
     """
@@ -109,7 +109,7 @@ def place_after(operation: tf.Operation, axis: int) -> int | None:
 
 
 def cut_of_rows(operation: tf.Operation) -> slice | int | None:
-    """Returns what a StridedSlice takes of the first axis, if it does nothing else."""
+    """Returns the part of the first axis that a StridedSlice takes, if it has no other effect."""
     cuts = cuts_of(operation) or ()
     return cuts[0].taken if len(cuts) == 1 and cuts[0].axis == 0 else None
 
@@ -139,7 +139,7 @@ def labels_of(operation: tf.Operation) -> tuple[list[str], str]:
 
 
 def compared_as_equal(condition: tf.Tensor) -> Sequence[tf.Tensor] | None:
-    """Returns two tensors that a condition says are equal; None for any other condition."""
+    """Returns the two tensors that a condition compares as equal; None for other conditions."""
     operation = condition.op.inputs[0].op if condition.op.type == "All" else condition.op
     return operation.inputs if operation.type == "Equal" else None
 

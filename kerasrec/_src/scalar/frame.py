@@ -94,7 +94,7 @@ def _values(nodes: Iterable[Node | None]) -> list[Value]:
 
 
 def _sites(graph: TaggedGraph, body: Body) -> list[CallSite]:
-    """The call sites of a body, each after those whose results it needs."""
+    """The call sites of a body, each after those that it needs results of."""
     labels = (node.label for node in body.sweeps[0].nodes if isinstance(node, CallNode))
     return [graph.call_sites[label] for label in dict.fromkeys(labels)]
 

@@ -234,7 +234,7 @@ class ScalarGradient:
         return {**state, "backward": end, "sums": sums}
 
     def _added(self, step: Decision, sums: Tensors) -> Tensors:
-        """The sums plus what the frame that returns contributes to SHARED values."""
+        """The sums plus the contribution of the returning frame to SHARED values."""
         found = dict(zip(self.wanted, sums, strict=True))
         for name, (values, is_done) in step.frames.items():
             for node in self.graph.bodies[name].accumulates:

@@ -31,7 +31,7 @@ def collect(name: str, value: Any, index: Any = None, size: Any = None) -> None:
         value: The value of each token, `[tokens, ...]`, of any float or int dtype. Without an index
           it may have any dtype.
         index: The row that each token writes, `[tokens]` of any int dtype; or a value of a data
-          type, whose row is its number among all tree nodes of the batch.
+            type, with its number among all tree nodes of the batch as its row.
         size: The number of rows of the table, an int scalar that depends on no token.
 
     Raises:

@@ -1,9 +1,9 @@
 """`functions` and `lazy`: functions as values, and values as functions.
 
-`functions` makes a table of functions, and values that say for each token which of them it calls,
-by defunctionalisation (Reynolds 1972, "Definitional Interpreters for Higher-Order Programming
-Languages", section 6): a value is a label, together with the tensors that the functions have
-captured, and a call is a SWITCH on the label.
+`functions` makes a table of functions, and values that choose for each token which of them it
+calls, by defunctionalisation (Reynolds 1972, "Definitional Interpreters for Higher-Order
+Programming Languages", section 6): a value is a label, together with the tensors that the functions
+have captured, and a call is a SWITCH on the label.
 
 `lazy` makes values that are computed only for the tokens that read them. A dataflow graph is eager:
 arguments are computed before the function that takes them looks at them. Vasilakopoulos 2024,
@@ -121,7 +121,7 @@ class FunctionTable:
         return index % len(self)
 
     def as_passed(self) -> tuple[FunctionTable, list[tf.Tensor]]:
-        """Returns the table with what its functions capture now, and the captured tensors.
+        """Returns the table with the tensors captured now by its functions, and these tensors.
 
         Raises:
             TraceError: If its functions capture a value of a table with the same lines, whose
@@ -215,7 +215,7 @@ class Lazy:
 
     Args:
         function: Computes the value.
-        is_computed: Whether the function only returns what another body has computed.
+        is_computed: Whether the function only returns the value that another body has computed.
     """
 
     def __init__(self, function: Callable[[], Any], is_computed: bool = False):

@@ -114,7 +114,7 @@ def filter_fn(fn: Callable[[Any], Any], elems: Any) -> Any:
 
 
 def _bool_of(result: Any, source: Source | None) -> Any:
-    """Returns what a filter's function returned; raises SignatureError if it is not a bool."""
+    """Returns the result of a filter's function; raises SignatureError if it is not a bool."""
     is_bool = isinstance(result, bool) or (tf.is_tensor(result) and result.dtype == tf.bool)
     if not is_bool or (tf.is_tensor(result) and result.shape.rank not in (0, 1)):
         raise SignatureError(
@@ -235,7 +235,7 @@ def _map(
 
 @dataclass(eq=False)
 class _Map(Divided):
-    """A function applied to the entries of rows; the results are all entries of what it returns.
+    """A function applied to the entries of rows; the results are all entries of its results.
 
     Args:
         rows: The rows of each ragged value.

@@ -46,7 +46,7 @@ class Accumulation:
 
     @classmethod
     def of(cls, model: keras.Model) -> Accumulation | None:
-        """Returns what must add up the gradients of a model; None if its optimizer does, or none.
+        """Returns what adds up the gradients of a model; None if its optimizer does, or none.
 
         Raises:
             ValueError: If the model's optimizer accumulates in a way that this class cannot follow.

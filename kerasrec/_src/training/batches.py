@@ -48,7 +48,7 @@ class Batches:
             )
 
     def map(self, function: Callable[..., Any]) -> Batches:
-        """The same batches after a function, which each reader calls on what it reads."""
+        """The same batches after a function, which each reader applies to its part."""
         mapped, reader = copy.copy(self), self.reader
         mapped.whole = self.whole.map(function)
         if reader:

@@ -22,7 +22,7 @@ class Coordinated(Runner):
     The coordinator reads whole batches and sends each worker its part. The workers leave gradients
     and predictions on the servers; then the coordinator takes the step with all of them. So a step
     is the same with any number of workers. A part that runs twice, because its worker was lost,
-    counts once, except for what a layer changes as it runs, as `BatchNormalization` does.
+    counts once, except for variables that a layer changes as it runs, as `BatchNormalization` does.
     """
 
     can_save_alone = True
@@ -182,7 +182,7 @@ def _coordinator_of(
 
 
 def _num_workers() -> int:
-    """The number of workers in the cluster whose coordinator this process is."""
+    """The number of workers in the cluster that this process coordinates."""
     tasks = (device.name.partition("/device")[0] for device in tf.config.list_logical_devices())
     return len({task for task in tasks if "/job:worker" in task})
 

@@ -117,7 +117,7 @@ class Termination(contextlib.AbstractContextManager["Termination"]):
         self._asked, self._frame = True, frame
 
     def _do_as_before(self) -> None:
-        """Does what the signal would have done when it came."""
+        """Takes the action that the signal would have taken when it came."""
         self._asked = False
         if callable(self._before):
             self._before(signal.SIGTERM, self._frame)

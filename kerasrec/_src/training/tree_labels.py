@@ -22,7 +22,7 @@ class NodeLabels:
 
     Attributes:
         missing: The label of a node that has none, as at padding.
-        outputs: A word for what predicts the labels, for messages.
+        outputs: A word for the outputs that predict the labels, for messages.
         instead: What to do instead of passing `class_weight` to `fit`, for messages.
     """
 

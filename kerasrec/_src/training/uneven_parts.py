@@ -22,7 +22,7 @@ from kerasrec._src.training.strategies import is_served, splits_batches
 
 
 def check_losses(model: keras.Model, y: Any, y_pred: Any) -> None:
-    """Raises a ValueError if replicas cannot tell what the model's losses are means over."""
+    """Raises a ValueError if replicas cannot tell the sizes of the means in the losses."""
     strategy = model.distribute_strategy
     if not splits_batches(strategy):
         return
@@ -94,7 +94,7 @@ def part_of_whole(own: tf.Tensor, whole: tf.Tensor, otherwise: float) -> tf.Tens
 
 
 def divisor(model: keras.Model, x: Any, y: Any, y_pred: Any) -> tf.Tensor:
-    """The size of the mean that is the loss: what the loss says, unmasked entries, or examples.
+    """The size of the mean that is the loss: that of the loss, unmasked entries, or examples.
 
     It is float32.
     """

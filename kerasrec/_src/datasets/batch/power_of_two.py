@@ -80,7 +80,7 @@ def _padded_trees(inputs: tuple[tf.Tensor, ...], more: tf.Tensor) -> tuple[tf.Te
 
 
 def _padded_nodes(values: Any, children: tf.Tensor, more: tf.Tensor, value: int) -> Any:
-    """Pads what a nest has for each tree node, and not what it has for each tree."""
+    """Pads the values of tree nodes in a nest, and not those of whole trees."""
 
     def pad(tensor: tf.Tensor) -> tf.Tensor:
         is_of_trees = len(tensor.shape) < 2 or (tensor.shape[1] and children.shape[1] is None)

@@ -364,7 +364,7 @@ class TreeOrder:
         return tf.gather(rows, self._rows) if is_ragged else rows[self._rows]
 
     def _as_list(self, rows: Any) -> list[np.ndarray]:
-        """An array of the nodes of each tree, from what was predicted for them."""
+        """An array of the nodes of each tree, from their predictions."""
         if self.sizes is None:
             raise ValueError(
                 "as_list=True needs the sizes of the trees: make the TreeOrder with `sizes`, as "

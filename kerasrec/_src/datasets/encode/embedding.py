@@ -20,7 +20,7 @@ def embedding_matrix(
     """Gathers a vector for every entry of a vocabulary.
 
     A word without a vector takes the vector of its lower-case form. If that has none either, and
-    for the unknown word, `unknown` says what the row is. The row of padding is zeros.
+    for the unknown word, `unknown` chooses the row. The row of padding is zeros.
 
     Args:
         vocabulary: The vocabulary; its entries become the rows.

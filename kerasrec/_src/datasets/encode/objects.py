@@ -36,8 +36,8 @@ def encode(
 
     Each place in a tree is a tree node. An object that stands at two places is an error, since a
     tree layer would read two copies of it, unless nodes may be shared. Strings, numbers, tuples,
-    None, and what has no fields in `ast`, such as `Load()`, are values: they may be repeated, and
-    are never shared.
+    None, and objects without fields in `ast`, such as `Load()`, are values: they may be repeated,
+    and are never shared.
 
     Args:
         root: Any object.

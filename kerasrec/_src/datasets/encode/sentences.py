@@ -102,7 +102,7 @@ def encode_tree(
 
 
 def _problem_of_children(node: Tree, arity: int) -> str:
-    """Says what is wrong with the content of a tree node, and how to fix it."""
+    """Describes the fault in the content of a tree node, and how to fix it."""
     expected = f"expected one word (str), or 1 to {arity} trees (nltk.Tree)"
     words = sum(isinstance(child, str) for child in node)
     trees = sum(isinstance(child, Tree) for child in node)

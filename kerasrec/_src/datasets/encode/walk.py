@@ -161,7 +161,7 @@ class Walk:
 def nodes_of(root: Node, children_of: Callable[[Node], Iterable[Node]]) -> Iterator[Node]:
     """Visits the nodes of a tree of Python objects, in the order in which `encode` numbers them.
 
-    Trees may have any height. See `encode` for what counts as a tree.
+    Trees may have any height. See `encode` for the definition of a tree.
 
     Args:
         root: Any object.

@@ -35,7 +35,7 @@ def lengths_key(key: str) -> str:
 
 
 def arrays_of(key: str, tensor: tf.RaggedTensor) -> dict[str, list[np.ndarray]]:
-    """Returns what the record of each example has of a ragged tensor, by key."""
+    """Returns the entries of a ragged tensor in the record of each example, by key."""
     splits, rows = tensor.row_splits.numpy(), tensor.values
     arrays = {}
     if isinstance(rows, tf.RaggedTensor):
@@ -50,7 +50,7 @@ def arrays_of(key: str, tensor: tf.RaggedTensor) -> dict[str, list[np.ndarray]]:
 
 
 def features_of(specs: Mapping[str, tf.RaggedTensorSpec]) -> dict[str, Any]:
-    """Returns what to parse of each record, for `tf.io.parse_example`."""
+    """Returns the features to parse of each record, for `tf.io.parse_example`."""
     dtypes = {key: _stored_dtype(spec.dtype) for key, spec in specs.items()}
     dtypes |= {lengths_key(key): tf.int64 for key, spec in specs.items() if spec.ragged_rank == 2}
     return {

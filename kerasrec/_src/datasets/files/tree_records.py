@@ -218,7 +218,7 @@ def _parsed(records: tf.Tensor, index: TreeIndex) -> tuple[dict[str, Any], tf.Te
 def _wrong_groups(
     group_sizes: tf.Tensor, sizes: tf.Tensor, records: Records, index: TreeIndex
 ) -> dict[str, tf.Tensor]:
-    """Where records do not fit their neighbors, bool `[records]`, by what is wrong with them."""
+    """Where records do not fit their neighbors, bool `[records]`, by their fault."""
     num_here, num_files = len(records.files), len(index.file_sizes)
     group_sizes, sizes = (tf.reshape(numbers, [-1, num_here]) for numbers in (group_sizes, sizes))
     # All groups have a tree of each file, except the last, which has the trees that are left.
@@ -244,7 +244,7 @@ def _wrong_groups(
 def _wrong_sizes(
     features: Mapping[str, Any], sizes: tf.Tensor, widths: Mapping[str, int], index: TreeIndex
 ) -> dict[str, tf.Tensor]:
-    """Where numbers of values are wrong, bool `[records]`, by what is wrong with them."""
+    """Where numbers of values are wrong, bool `[records]`, by their fault."""
     lengths = {key: lists.row_lengths() for key, lists in features.items()}
     wrong = {
         f"its {name} are not {width} for each tree node": lengths[name] != sizes * width
@@ -318,7 +318,7 @@ def _any_entry(where: tf.Tensor) -> tf.Tensor:
 def _wrong_nodes(
     columns: Mapping[str, tf.Tensor], labels: tf.Tensor, trees: _Trees, index: TreeIndex
 ) -> dict[str, tf.Tensor]:
-    """Where tree nodes are wrong, bool `[nodes]`, by what is wrong with them."""
+    """Where tree nodes are wrong, bool `[nodes]`, by their fault."""
     if index.label_dtype.is_floating:
         wrong = {"its label is infinite": tf.math.is_inf(labels)}
     else:
@@ -343,7 +343,7 @@ def _wrong_nodes(
 
 
 def _wrong_children(trees: _Trees, shared_nodes: bool) -> dict[str, tf.Tensor]:
-    """Where tree nodes do not form a tree, bool `[nodes]`, by what is wrong with them."""
+    """Where tree nodes do not form a tree, bool `[nodes]`, by their fault."""
     above, links, is_root = trees.above, trees.links, trees.is_root
     # There is no segment -1, so slots without a child are not counted.
     num_parents = tf.math.unsorted_segment_sum(tf.ones_like(links), links, tf.size(trees.nodes))

@@ -184,7 +184,7 @@ def parse_newick(text: str) -> NewickTree:
 
 
 def _parsed(text: str) -> Iterator[tuple[int, int, NewickTree | Problem]]:
-    """Yields where each tree begins and ends, and the tree, or what is wrong with it."""
+    """Yields where each tree begins and ends, and the tree, or its fault."""
     tokens: list[tuple[int, str]] = []
     try:
         for place, token in _tokens(text):

@@ -126,7 +126,7 @@ def _sentences(parsed: Any) -> Iterable[Any]:
 
 
 def _without_blank_leaves(text: str) -> str:
-    """Brackets without leaves whose word is white space, and without what contains only those."""
+    """Brackets without leaves of white space, and without parts that contain only those."""
     shorter = BLANK_LEAF.sub("  ", text)
     while shorter != text:
         text, shorter = shorter, BLANK_LEAF.sub("  ", shorter)

@@ -1,4 +1,4 @@
-"""Reads all files of a reader: which they are, progress, and one report of what is malformed."""
+"""Reads all files of a reader: which they are, progress, and one report of malformed parts."""
 
 import glob
 import os
@@ -42,7 +42,7 @@ class Format(Generic[AnyTree]):
         endings: The endings of its files' names.
         thing: The content of a file, such as `"tree"`.
         expected: The same for messages, with an example.
-        read: Makes trees of the lines of a file, and problems of what is malformed.
+        read: Makes trees of the lines of a file, and problems of malformed parts.
     """
 
     reader: str
@@ -113,7 +113,7 @@ def read_files(
 def read_what_can_be_read(
     path: str | os.PathLike[str], form: Format[AnyTree], problems: list[str], verbose: int = 0
 ) -> list[AnyTree]:
-    """Reads what can be read, as `read_files` does, and adds to the problems."""
+    """Reads the well-formed parts, as `read_files` does, and adds to the problems."""
     files = _files_of(path, form)
     bar = Bar(files, verbose)
     trees: list[AnyTree] = []

@@ -184,7 +184,7 @@ def _lines(path: Path, limit: int) -> Iterator[tuple[int, list[bytes]]]:
 
 
 def _sizes(path: Path, limit: int) -> tuple[int | None, int]:
-    """Returns the number of words, if the first line says it, and `dim`; 0 if no line says."""
+    """Returns the number of words, if the first line has it, and `dim`; 0 if no line has it."""
     try:
         for number, parts in _lines(path, limit):
             if number == 1 and len(parts) == 2 and all(map(COUNT.fullmatch, parts)):

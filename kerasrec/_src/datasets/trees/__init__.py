@@ -1,1 +1,1 @@
-"""Trees as Python objects: what they are, and how to change and draw them."""
+"""Trees as Python objects: their classes, and how to change and draw them."""

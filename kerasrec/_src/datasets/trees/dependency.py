@@ -84,7 +84,7 @@ class DependencyTree:
 
     @cached_property
     def dependents(self) -> list[list[int]]:
-        """For each word the words whose head it is, in the order of the sentence."""
+        """For each word its dependents, in the order of the sentence."""
         return _dependents(self.heads)
 
     @cached_property
@@ -100,7 +100,7 @@ class DependencyTree:
 def problem_of_heads(
     words: Sequence[str], heads: Sequence[int], first: int = 0, root: int | None = None
 ) -> tuple[int, str] | None:
-    """Returns what keeps words and heads from being a tree, or `None`.
+    """Returns why words and heads are not a tree, or `None`.
 
     Args:
         words: The words.
