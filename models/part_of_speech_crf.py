@@ -2,7 +2,7 @@
 
     python models/part_of_speech_crf.py --data path/to/ud_english_ewt --seeds 1 2 3
 
-The chain's likelihood is a recursion from the last word to the first (`linear_chain.py`).
+`kerasrec.layers.LinearChainCRF` sums over all sequences of tags.
 """
 
 import time
@@ -11,8 +11,8 @@ from pathlib import Path
 
 import keras
 
+import kerasrec
 from comparison import Run, report
-from linear_chain import LinearChain, best_tags
 from recipe_options import parse, recipe_parser
 from saving import save_and_export
 from tagged_sentences import read
@@ -29,24 +29,32 @@ def main(argv: Sequence[str] | None = None) -> list[Run]:
     parser.add_argument("--epochs", type=int, default=5, help="of training")
     options = parse(parser, argv)
     (words, known), test, vocabulary, tags = read(options.data, options.longest)
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=-1)
+    losses = {
+        "no chain": keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=-1),
+        "chain": kerasrec.layers.StructuredLoss(),
+    }
     runs: list[Run] = []
     for seed in options.seeds:
         runs.append({})
-        for name in ("no chain", "chain"):
+        for name, loss in losses.items():
             keras.utils.set_random_seed(seed)
-            chain, start = LinearChain(len(tags)), time.perf_counter()
-            chain.trainable = name == "chain"  # Otherwise it scores all pairs with 0.
+            start = time.perf_counter()
+            inputs = keras.Input([None], dtype="int32")
             hidden = keras.layers.Conv1D(options.units, options.window, 1, "same")
             embedding = keras.layers.Embedding(len(vocabulary), options.units)
-            scores = keras.layers.Dense(len(tags))
-            model = keras.Sequential([embedding, hidden, keras.layers.ReLU(), scores, chain])
-            model.compile("adam", chain.loss if name == "chain" else loss)
+            scores = keras.layers.Dense(len(tags))(keras.layers.ReLU()(hidden(embedding(inputs))))
+            chain = kerasrec.layers.LinearChainCRF(len(tags), use_boundary=False)
+            is_word = keras.ops.not_equal(inputs, 0)
+            # Until it is trained, the chain scores all pairs with 0.
+            tagger = keras.Model(inputs, chain(scores, mask=is_word, output="best"))
+            outputs = chain(scores, mask=is_word) if name == "chain" else scores
+            model = keras.Model(inputs, outputs)
+            model.compile("adam", loss)
             model.fit(words, known, batch_size=32, epochs=options.epochs, verbose=2)
             minutes = (time.perf_counter() - start) / 60
-            right = test.share_right(best_tags(model, test.words))
+            right = test.share_right(tagger.predict(test.words, verbose=0))
             runs[-1][name] = {"right tags, %": right, "minutes": minutes}
-    save_and_export(model, [test.words[:8]], options.output, best_tags)
+    save_and_export(tagger, [test.words[:8]], options.output)
     vocabulary.save(options.output / "vocabulary.txt")
     draw_transitions(chain.transitions.numpy(), tags, options.output / "transitions.png")
     report(runs, options.output)

@@ -1,6 +1,5 @@
-"""The linear-chain field: against all sequences of tags, and a whole run."""
+"""The linear-chain field: a whole run."""
 
-import itertools
 import json
 
 import numpy as np
@@ -9,47 +8,6 @@ import tensorflow as tf
 
 import part_of_speech_crf as recipe
 from kerasrec.datasets import Vocabulary
-from linear_chain import LinearChain
-
-RANDOM = np.random.default_rng(1)
-SCORES = RANDOM.normal(size=[3, 4, 3]).astype(np.float32)
-TRANSITIONS = RANDOM.normal(size=[3, 3])
-TAGS = np.int32([[0, 2, 1, 1], [2, 2, 0, -1], [1, -1, -1, -1]])
-LENGTHS = np.int32([4, 3, 1])
-
-
-def score(row, tags):
-    pairs = sum(TRANSITIONS[pair] for pair in itertools.pairwise(tags))
-    return pairs + sum(SCORES[row, place, tag] for place, tag in enumerate(tags))
-
-
-def sequences(row):
-    return list(itertools.product(range(3), repeat=LENGTHS[row]))
-
-
-@pytest.fixture(scope="module")
-def chain():
-    found = LinearChain(3)
-    found.transitions.assign(TRANSITIONS)
-    return found
-
-
-@pytest.mark.slow
-def test_likelihoods_are_over_all_sequences(chain):
-    wanted = [
-        np.logaddexp.reduce([score(row, tags) for tags in sequences(row)])
-        - score(row, TAGS[row][: LENGTHS[row]])
-        for row in range(3)
-    ]
-    np.testing.assert_allclose(chain.loss(tf.constant(TAGS), tf.constant(SCORES)), wanted, 1e-4)
-
-
-@pytest.mark.many
-def test_the_best_sequence(chain):
-    found = chain.decode(tf.constant(SCORES), tf.constant(LENGTHS)).numpy()
-    for row in range(3):
-        best = max(sequences(row), key=lambda tags: score(row, tags))
-        assert tuple(found[row][: LENGTHS[row]]) == best
 
 
 def write_conllu(file, number, seed):
