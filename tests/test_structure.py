@@ -101,10 +101,9 @@ OUTSIDE = ["models", "examples", "benchmarks", "data"]
 # The modules that may reach into TensorFlow or Keras where there is no public way. The benchmark
 # asks TensorFlow which kernels it has.
 PRIVATE_ALLOWED = {"kerasrec/_src/private.py", "benchmarks/copies.py"}
-# What kerasrec itself writes onto objects that are not its own: the methods of a user's object, a
-# mark on a mask, and the layer that a loss asks. And the end of a folder's name that TensorFlow's
-# checkpoints leave.
-OWN_STRINGS = {"_is_of_tree_nodes", "_recursive_methods", "_structured_layer", "_temp"}
+# What kerasrec itself writes onto objects that are not its own: the methods of a user's object, and
+# a mark on a mask. And the end of a folder's name that TensorFlow's checkpoints leave.
+OWN_STRINGS = {"_is_of_tree_nodes", "_recursive_methods", "_temp"}
 
 
 def imports(source: str, package: str) -> Iterator[tuple[int, str, str]]:

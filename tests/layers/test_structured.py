@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import kerasrec
 from kerasrec.layers import (
     HMM,
     Alignment,
@@ -328,6 +329,21 @@ def test_fit_save_and_load(tmp_path):
     tagger.export(tmp_path / "tagger")
     served = tf.saved_model.load(tmp_path / "tagger")
     np.testing.assert_array_equal(served.serve(tf.cast(words, tf.int32)), found)
+
+
+@pytest.mark.many
+def test_the_training_loop_that_every_strategy_uses():
+    words, tags = next(iter(_data()))
+    losses = []
+    for fit in (keras.Model.fit, kerasrec.training.fit):
+        keras.utils.set_random_seed(1)
+        model, _ = _tagger()
+        model.compile("sgd", StructuredLoss())
+        batches = tf.data.Dataset.from_tensor_slices((words, tags)).batch(8)
+        losses.append(fit(model, batches, epochs=2, verbose=0).history["loss"])
+    np.testing.assert_allclose(*losses, rtol=1e-5)
+    # Replicas weigh their parts by the examples in them, not by their words.
+    assert StructuredLoss().divisor(tags) == 16
 
 
 @pytest.mark.many

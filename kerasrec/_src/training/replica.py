@@ -204,6 +204,10 @@ def _where(condition: tf.Tensor, gradients: Gradients) -> Gradients:
 
 def _zeros(spec: Any) -> Any:
     """Tensors of zeros for specs; 1 stands for sizes that are not known."""
-    return keras.tree.map_structure(
-        lambda leaf: tf.zeros([size or 1 for size in leaf.shape], leaf.dtype), spec
-    )
+
+    def of(leaf: Any) -> tf.Tensor:
+        zeros = tf.zeros([size or 1 for size in leaf.shape], leaf.dtype)
+        zeros.scored_by = getattr(leaf, "scored_by", None)  # See `StructuredLoss`.
+        return zeros
+
+    return keras.tree.map_structure(of, spec)

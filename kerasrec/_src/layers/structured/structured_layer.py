@@ -11,7 +11,7 @@ import tensorflow as tf
 from kerasrec._src.autograph import not_converted
 from kerasrec._src.layers.saved_arguments import SavedByArguments
 from kerasrec._src.layers.structured.semirings import NEVER, Semiring
-from kerasrec._src.private import mask_of, set_mask
+from kerasrec._src.private import in_symbolic_scope, mask_of, set_mask
 
 _OUTPUTS = ("scores", "best", "marginals", "log_partition", "entropy")
 
@@ -41,7 +41,7 @@ class StructuredLayer(SavedByArguments):
         if output != "scores":
             return getattr(self, output)(scores, mask)
         scores = tf.identity(scores)
-        scores._structured_layer = self  # For the loss, as Keras does with masks.
+        scores.scored_by = self  # For the loss; Keras passes masks along in the same way.
         if mask is not None:
             set_mask(scores, mask)
         return scores
@@ -56,7 +56,10 @@ class StructuredLayer(SavedByArguments):
             return keras.KerasTensor(scores.shape[:1], self.compute_dtype)
         if output == "best":
             return keras.KerasTensor(scores.shape[:-1], "int32")
-        return keras.KerasTensor(scores.shape, self.compute_dtype)
+        found = keras.KerasTensor(scores.shape, self.compute_dtype)
+        if output == "scores":
+            found.scored_by = self
+        return found
 
     def total_of(self, scores: tf.Tensor, semiring: Semiring, mask: Any) -> tf.Tensor:
         """Returns the value of all structures of each example in a semiring, `[batch, ...]`."""
@@ -223,7 +226,10 @@ class StructuredLoss(keras.losses.Loss):
 
     @not_converted
     def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> tf.Tensor:
-        layer = getattr(y_pred, "_structured_layer", None)
+        layer = getattr(y_pred, "scored_by", None)
+        if layer is None and in_symbolic_scope():  # Keras asks for no more than the shape.
+            found = tf.reduce_sum(y_pred, list(range(1, y_pred.shape.rank)))
+            return super().__call__(found, found, sample_weight)
         if layer is None:
             raise ValueError(
                 "StructuredLoss needs the outputs of a layer that scores structures, such as "
@@ -235,3 +241,7 @@ class StructuredLoss(keras.losses.Loss):
     def call(self, y_true: Any, y_pred: Any) -> tf.Tensor:
         """Returns the losses `[batch]` from log-likelihoods."""
         return -y_pred
+
+    def divisor(self, y_true: Any) -> tf.Tensor:
+        """Returns the number that a mean over examples divides by, float32."""
+        return tf.cast(tf.shape(y_true)[0], tf.float32)
