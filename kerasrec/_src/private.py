@@ -2,7 +2,7 @@
 
 A comment or docstring next to each explains why there is no public way, and what breaks if the name
 changes. None has changed since TensorFlow 2.18 and Keras 3.10, the oldest versions that kerasrec
-supports. `docs/versions.md` lists the names and says which versions were tested.
+supports. `docs/versions.md` lists the names and the versions that were tested.
 """
 
 from __future__ import annotations
@@ -106,8 +106,9 @@ def copy_gradient(operation: tf.Operation, copy: tf.Operation) -> None:
 def copy_held_function(name: str, operation: tf.Operation, copy: tf.Operation) -> None:
     """Makes a function that an op holds, and those inside it, known in the graph of its copy.
 
-    TensorFlow has no other way to call in one graph what only another knows. If a name changes,
-    `tf.while_loop`, `tf.map_fn`, `tf.cond` and `tf.function` in a body raise AttributeError.
+    TensorFlow has no other way to call in one graph a function that only another knows. If a name
+    changes, `tf.while_loop`, `tf.map_fn`, `tf.cond` and `tf.function` in a body raise
+    AttributeError.
     """
     copy.graph._add_function_recursive(operation.graph._get_function(name))
 
@@ -137,7 +138,7 @@ def with_outer_graphs(graph: tf.Graph) -> list[tf.Graph]:
 def not_inlined(function: Callable[..., Any], **options: Any) -> Any:
     """A `tf.function` whose call stays a call, so that it costs nothing where it is not made.
 
-    `tf.function` has no other way to say so. If the attribute changes, results are the same, and
+    `tf.function` has no other way to do this. If the attribute changes, results are the same, and
     small runs that XLA compiles, and the first steps of all programs, take longer.
 
     Args:
@@ -157,7 +158,7 @@ def in_xla() -> bool:
 
 @contextmanager
 def as_in_xla() -> Iterator[None]:
-    """A context in which graphs are built to be compiled by XLA, whether they say so or not.
+    """A context in which graphs are built to be compiled by XLA, whether they are marked or not.
 
     Where a tape is outside of `tf.function(jit_compile=True)`, the graph of a second derivative
     does not.
@@ -225,7 +226,7 @@ def unseen_by_op_callbacks(are_unseen: bool = True) -> Iterator[None]:
 
 
 def unseen_by_tapes() -> Any:
-    """A context whose ops tapes do not see; see `show_to_tapes`."""
+    """A context with ops that tapes do not see; see `show_to_tapes`."""
     return record.stop_recording()
 
 
@@ -298,7 +299,7 @@ def layers_in(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
 
 
 def innermost_layer() -> Any:
-    """The layer whose call is running, or None.
+    """The layer with the running call, or None.
 
     Keras keeps it with the scopes of names, and has no public way to ask for it. Without the
     import, kerasrec cannot be imported. If another name changes, losses that layers add in a

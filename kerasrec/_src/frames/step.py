@@ -1,6 +1,6 @@
 """One step of the first sweep: a place of a body runs on a block of frames that wait for it.
 
-The order of what a step does is here, and what it writes about calls: where their frames and
+The order of a step is here, and its bookkeeping of calls: where their frames and
 results are, who called them, and for how many calls a frame waits. How the frames are taken from
 queues and appended to queues depends on how their rows are stored.
 """
@@ -63,7 +63,7 @@ class Step:
         raise NotImplementedError
 
     def note(self) -> None:
-        """Notes what the block has computed, before it makes calls."""
+        """Notes the values that the block has computed, before it makes calls."""
 
     def appended(self, space: Hashable, region: Region | None, width: int) -> tf.Tensor:
         """Appends `width` rows to a space for each token of a region; returns the first ones."""

@@ -7,10 +7,11 @@ j of a token's row is `Entry(j) : t`.
 An engine knows a token only by its place in a wave, but the message of a failed assertion must name
 the token. So functions of a program with assertions take two more arguments, the root token and the
 tag. In a program that makes values of data types, tokens carry a key. It identifies what they make
-before it is known in which row that will be. In a program that draws random numbers, the key says
-which numbers a token draws (`trace/draws.py`). If calls of a function read different results of it,
-the function takes bools that say which results are read (see `transform/reads.py`). If equal calls
-are one call, tokens carry their root token, since calls of different roots are never one.
+before it is known in which row that will be. In a program that draws random numbers, the key
+determines which numbers a token draws (`trace/draws.py`). If calls of a function read different
+results of it, the function takes bools for which results are read (see `transform/reads.py`).
+If equal calls are one call, tokens carry their root token, since calls of different roots are never
+one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Runs equal calls of a root token as one call, in the interpreter.
 
 A call runs under the tag with which it was first made. Nothing runs under the tags of equal calls:
-they return what the first call returns. Cotangents wait until all callers of the call have passed
+they return the results of the first call. Cotangents wait until all callers of the call have passed
 theirs. Then their sum enters the gradient of the call once.
 """
 

@@ -1,6 +1,6 @@
 """The definitional interpreter: one token at a time, by the papers' firing rules.
 
-It defines what a tagged graph means. It is slow on purpose, and shares only the graph with the
+It defines the meaning of a tagged graph. It is slow on purpose, and shares only the graph with the
 engines: every engine is tested against it.
 
 The rules (Kostopoulou et al., sections 2.2, 3 and 5.2.1; Vasilakopoulos 2024, section 3.4):
@@ -19,7 +19,7 @@ The rules (Kostopoulou et al., sections 2.2, 3 and 5.2.1; Vasilakopoulos 2024, s
 * Arguments arrive one by one, so a call may be partial: outputs that need only some arguments
   return before the others arrive. Gradients are called in this way.
 * With `memo`, calls of a function whose integers, bools and strings are equal run once, under the
-  tag of the first call. The others return what it returns, and the cotangents of all are added up
+  tag of the first call. The others return its results, and the cotangents of all are added up
   (see `equal_calls.py`).
 * NEW makes a row of tables, PUT adds a value to a table in the row of a key, and GET finds what is
   there. In a gradient, GET waits for all PUTs (see `made_rows.py`).

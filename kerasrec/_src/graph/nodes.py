@@ -1,8 +1,8 @@
 """The kinds of nodes: one class each, which defines the fields, the print and the checks.
 
 A node is a TensorFlow op or one of the nodes of tagged dataflow, which print in capitals
-(Kostopoulou et al., sections 2 and 3). A rule in `interpreter.py` defines what each kind means, and
-a rule in `transform/extend.py` defines its gradient.
+(Kostopoulou et al., sections 2 and 3). A rule in `interpreter.py` defines the meaning of each kind,
+and a rule in `transform/extend.py` defines its gradient.
 """
 
 from __future__ import annotations
@@ -370,7 +370,7 @@ class Accumulate(Node):
 class Check(Node):
     """CHECK condition, root, tag, data...: fails, and shows the data, if the condition is false.
 
-    Root and tag say which token it fails for.
+    Root and tag identify the token that it fails for.
 
     Args:
         summarize: How many entries of each to show; None for TensorFlow's default.
@@ -458,7 +458,7 @@ class Recomputed(Named, Computed):
 
 
 def constant_of(value: Value) -> np.ndarray | None:
-    """Returns what a constant holds; None for other values."""
+    """Returns the value of a constant; None for other values."""
     if not isinstance(value.node, Primitive) or not value.node.is_constant:
         return None
     return tf.make_ndarray(value.node.operation.get_attr("value"))

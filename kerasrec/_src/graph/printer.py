@@ -29,7 +29,7 @@ _Part = TypeVar("_Part")
 
 
 class GraphPart(NamedTuple):
-    """A part of a printed graph: a line, the nodes below it, and what a function returns."""
+    """A part of a printed graph: a line, the nodes below it, and the results of a function."""
 
     head: str
     nodes: Sequence[Node]
@@ -51,11 +51,11 @@ class Names:
         return ", ".join(map(self.of, values))
 
     def outputs(self, values: Sequence[Value]) -> str:
-        """Returns what stands in front of an op: the names and types of the values it computes."""
+        """Returns the text in front of an op: the names and types of the values it computes."""
         return f"{self.all(values)}: {', '.join(map(type_text, values))} = " if values else ""
 
     def region(self, region: Region | None) -> str:
-        """Returns text that says which tokens a region has."""
+        """Returns text for the tokens of a region."""
         if region is None:
             return ""
         selector = self.of(region.selector)

@@ -58,12 +58,12 @@ class Node:
 
     @property
     def op(self) -> str:
-        """The name of what it does: `SWITCH`, or TensorFlow's `AddV2`."""
+        """The name of its op: `SWITCH`, or TensorFlow's `AddV2`."""
         return self.kind or type(self).__name__.upper()
 
     @property
     def title(self) -> str:
-        """A short text of what it does: `AddV2`, `CALL_0`, `Const 1`, `SHARED kernel`."""
+        """A short text of its op: `AddV2`, `CALL_0`, `Const 1`, `SHARED kernel`."""
         return self.op
 
     def rest(self, name: Callable[[Value], str]) -> str:
@@ -190,7 +190,7 @@ class Branch(Region):
 
 @dataclass(frozen=True)
 class Each(Region):
-    """The entries of ragged rows: `selector`, int32, says how many each token has."""
+    """The entries of ragged rows: `selector`, int32, is the number that each token has."""
 
 
 def each_of(region: Region | None) -> Each | None:

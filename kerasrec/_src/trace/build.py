@@ -1,4 +1,4 @@
-"""Builds a function graph from what a tracer recorded.
+"""Builds a function graph from a tracer's record.
 
 Ops become nodes in the order in which they were made. Each result of a conditional becomes a MERGE,
 and each value that a branch reads from outside passes a SWITCH (Kostopoulou et al., section 2.2;
@@ -111,7 +111,7 @@ def _free_tensors(states: Sequence[FunctionState]) -> Mapping[str, Sequence[Free
 
 
 class _Builder:
-    """Builds the function graph from what a tracer recorded.
+    """Builds the function graph from a tracer's record.
 
     Args:
         state: The function, after it was traced.

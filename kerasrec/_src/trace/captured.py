@@ -1,4 +1,4 @@
-"""Finds what functions read, and replaces the tensors of a call among it by others.
+"""Finds the values that functions read, and replaces the tensors of a call among them by others.
 
 A function value may outlive the call that made it, so the tensors that it captured go with it. This
 is closure conversion, as in defunctionalisation (Reynolds 1972, "Definitional Interpreters for

@@ -2,11 +2,11 @@
 
 An op that only computes may be left out if its outputs are not read, and may run for tokens in any
 order. An op that checks or shows something runs for the tokens that reach it. An op that changes
-something cannot be in a graph whose tokens have no order. `ops/table.py` says what is allowed; any
-other op with a state, a resource or no outputs is refused.
+something cannot be in a graph whose tokens have no order. `ops/table.py` lists the ops that are
+allowed; any other op with a state, a resource or no outputs is refused.
 
 Two kinds of allowed ops may change something. A random draw changes the state of its generator.
-For most draws, `draws.py` says which token gets which numbers; for others, this is not defined.
+For most draws, `draws.py` defines which token gets which numbers; for others, this is not defined.
 What a Python function does cannot be known; it is treated as an op that shows something.
 `op_nodes.py` allows one more op: the assignment of the next state of a Keras seed.
 """

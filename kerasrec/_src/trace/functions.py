@@ -242,8 +242,8 @@ def random_op(operations: Sequence[tf.Operation]) -> str | None:
 def hides_a_variable(operation: tf.Operation) -> bool:
     """Whether a loop or conditional inside a loop or conditional reads a variable.
 
-    TensorFlow makes the inner op again from its definition, which does not say which variables its
-    handles belong to. It then takes the variable's gradient to be zero.
+    TensorFlow makes the inner op again from its definition, which does not contain the variables
+    that its handles belong to. It then takes the variable's gradient to be zero.
     """
     return is_control_flow(operation.type) and any(
         is_control_flow(node.op) and tf.resource.as_datatype_enum in _input_dtypes(node)

@@ -176,22 +176,22 @@ def _is_followed(tensor: tf.Tensor, known: Known) -> bool:
 
 
 def _as_output(output: tf.Tensor, known: Known) -> Known:
-    """Returns what is known of an output, from what is known of it inside the function."""
+    """Returns the facts about an output, from those about it inside the function."""
     if known.kind is Kind.TOKEN and not has_open_rows(output):
         return replace(known, kind=Kind.WAVE, axis=None)
     return replace(known, kind=Kind.WAVE) if known.kind is Kind.SHARED else known
 
 
 Find = Callable[[tf.Graph, Sequence[Known], int], Sequence[Known]]
-"""A function that says what is known of the first outputs of a function's graph.
+"""A function that returns the facts about the first outputs of a function's graph.
 
-It gets the graph, what is known of its inputs, and the number of outputs. There may be more: when a
+It gets the graph, the facts about its inputs, and the number of outputs. There may be more: when a
 function has been called, TensorFlow adds some for its gradient.
 """
 
 
 def outputs_of_held(operation: tf.Operation, given: Sequence[Known], find: Find) -> Sequence[Known]:
-    """Returns what is known of an op's outputs, from the functions that the op holds.
+    """Returns the facts about an op's outputs, from the functions that the op holds.
 
     Args:
         operation: An op that holds functions.
@@ -237,7 +237,7 @@ def _outputs_of_loop(
 
 
 def _carried(before: Known, after: Known, tensor: tf.Tensor, settles: bool) -> Known:
-    """Returns what is known of a value that a loop passes to its next turn.
+    """Returns the facts about a value that a loop passes to its next turn.
 
     `tf.map_fn` passes on only lists. Any other value of a single token would reach the next token,
     as with `tf.scan`. A value whose number of rows changes from turn to turn is not followed.

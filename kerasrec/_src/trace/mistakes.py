@@ -75,7 +75,7 @@ def finding_mistakes(state: FunctionState, args: Sequence[Any], graph: tf.Graph)
 
     Raises:
         TraceError: If a Python loop over rows does not end; if a layer adds a loss; or if the
-            function changes an argument whose default is a list, dict or deque, which all calls
+            function changes an argument that defaults to a list, dict or deque, which all calls
             would share.
     """
     with loops_over_rows_end(graph), _no_losses_in(graph), _defaults_stay(state, args):
@@ -214,7 +214,7 @@ def check_what_is_left(state: FunctionState, graph: tf.Graph) -> None:
 def _with_mutable_defaults(
     function: Traceable, args: Sequence[Any]
 ) -> list[tuple[inspect.Parameter, Any]]:
-    """The parameters whose default is a list, dict or deque, each with its argument."""
+    """The parameters that default to a list, dict or deque, each with its argument."""
     parameters = list(function.python_signature.parameters.values())
     keywords = [parameter for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
     by_place = itertools.takewhile(lambda parameter: parameter.kind in _BY_PLACE, parameters)

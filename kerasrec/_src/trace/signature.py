@@ -225,7 +225,7 @@ _STAND_IN = (
 
 
 def call_does_not_fit(name: str, known: Signature, passed: Signature) -> SignatureError:
-    """Returns the error for a recursive call whose arguments differ from those before.
+    """Returns the error for a recursive call with arguments that differ from those before.
 
     Args:
         name: The function's name.

@@ -79,7 +79,7 @@ def broadcast_of(values: Sequence[Value]) -> Shape:
 
 
 def _operands(axes: Value) -> list[Value]:
-    """The two values whose shapes say over which axes to sum; empty if nothing says it."""
+    """The two values with shapes that determine the axes to sum over; empty if unknown."""
     shapes = [size.node for size in axes.node.inputs]
     is_known = has(axes.node.op, Is.BROADCAST_AXES) and all(
         has(node.op, Is.SHAPE) for node in shapes

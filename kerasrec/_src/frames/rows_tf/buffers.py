@@ -1,4 +1,4 @@
-"""Rows for the frames of a run, in tensors that a loop writes in place; what a run keeps.
+"""Rows for the frames of a run, in tensors that a loop writes in place, and values it keeps.
 
 If a loop scatters into a tensor by `tf.tensor_scatter_nd_update`, it copies the whole tensor in
 each step. `InplaceUpdate` writes into its input instead. TensorFlow's own loops no longer use it,

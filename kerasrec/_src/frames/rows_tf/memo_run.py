@@ -1,6 +1,6 @@
 """Runs a program of several rounds in which equal calls are one call.
 
-There, what calls return decides which calls are made, so the calls are not known before the run
+There, results of calls decide which calls are made, so the calls are not known before the run
 (see `memo/calls.py`). Instead, a call looks its key up when it is made. If an equal call has been
 made before, it makes no frame. It waits until that call has returned, which may be at once. So a
 frame may have several callers, and cotangents from all of them are added up. A loop that changes

@@ -107,7 +107,7 @@ class QueueRun(ScheduleRun):
         return first_state(self.layout, self.bound, self.recorded, arguments)
 
     def _take_over(self, end: State, sums: Sums) -> None:
-        """Stores what the first sweep has kept; with a bound, also what it has collected."""
+        """Stores the values kept by the first sweep; with a bound, also the collected ones."""
         self.store.counts, self.store.done = end["counts"], end["buffers"]
         self.store.arrays = end["kept"]
         if self.bound is None:

@@ -93,7 +93,7 @@ def run_all_frames(store: MaskedStore, section: AllTokens) -> dict[Sum, Tensors]
     """Runs a section for all frames; returns the final tensors of each sum.
 
     Args:
-        store: The store of the run, which takes what the section keeps.
+        store: The store of the run, which takes the values that the section keeps.
         section: The section of the schedule.
     """
     sums: dict[Sum, Tensors] = {}

@@ -1,8 +1,9 @@
 """A block: frames of one body that run one of its places together; some of its rows may be dead.
 
-All branches are computed on all rows of the block; a *mask* says which rows are tokens of a branch.
-So SWITCH costs nothing and MERGE is a choice. Sums over tokens read zeros in dead rows. Values that
-are passed to several call sites in turns, or returned by them, are one tensor for each call site.
+All branches are computed on all rows of the block; a *mask* selects the rows that are tokens of a
+branch. So SWITCH costs nothing and MERGE is a choice. Sums over tokens read zeros in dead rows.
+Values that are passed to several call sites in turns, or returned by them, are one tensor for each
+call site.
 """
 
 from __future__ import annotations
@@ -117,8 +118,7 @@ class MaskedBlock(Block):
         """Notes where something fails.
 
         Args:
-            where: For each token of the region, whether it fails, bool; what it says of others does
-                not matter.
+            where: For each token of the region, whether it fails, bool; of others, anything.
             region: The region.
             value: A value that has a row for each of those tokens; it may be rows of entries.
         """

@@ -37,7 +37,7 @@ class CompiledRun(Run):
 
     Args:
         schedule: The schedule in queues.
-        keeps: Whether it keeps what a gradient reads.
+        keeps: Whether it keeps the values that a gradient reads.
         make_wave_run: Makes a run in waves from the tensors of SHARED values.
         known: The sizes for which XLA has compiled the program; beyond their bound, waves run it.
             None if the code around it is also compiled.
@@ -138,7 +138,7 @@ class RunWithinXla(CompiledRun):
 
     Args:
         schedule: The schedule in queues.
-        keeps: Whether it keeps what a gradient reads.
+        keeps: Whether it keeps the values that a gradient reads.
         options: The user's options, which bound calls and rows.
         shared: The tensors of SHARED values.
         limits: The bounds on depth.

@@ -1,6 +1,7 @@
 """One run of a program in which equal calls are one call, compiled by XLA.
 
-Its sweeps go over calls that are all known: first what needs no other call, then level by level.
+Its sweeps go over calls that are all known: first those that need no other call, then level by
+level.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ class XlaProgram:
 
 
 class Values(XlaProgram):
-    """The program of the values: the first sweep, and what runs for all of its frames.
+    """The program of the values: the first sweep, and the nodes that run for all of its frames.
 
     It keeps the values that the gradient reads.
 

@@ -1,7 +1,7 @@
 """How many frames, and entries of ragged rows, a compiled run has room for.
 
 The number of frames is not known before a run. If there is no room for them, it begins again with
-more; inside of a program that XLA compiles as a whole, it cannot, and bounds say how much there is.
+more; inside of a program that XLA compiles as a whole, it cannot, and bounds give the room.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ class JoinedBuffers:
 
     For each buffer that a turn of a loop writes, XLA makes a kernel. On a GPU a turn takes about as
     long as it has kernels. On a CPU it takes longer to put columns together, so there only
-    arguments are. What a call passes is computed from what its caller was passed. If that were in
+    arguments are. Arguments of a call are computed from those of its caller. If that were in
     two buffers, XLA might compute a part of it once for each, so that one buffer is read after the
     other is written, and would copy it in each turn.
 

@@ -1,4 +1,4 @@
-"""The sizes of what XLA compiles: rounded up, so that there are few of them, and counted.
+"""The sizes that XLA compiles for: rounded up, so that there are few of them, and counted.
 
 XLA compiles separately for each size. Programs that XLA compiles as a whole have static shapes
 already, and are not padded.

@@ -220,7 +220,7 @@ def write_frames(
     known: Mapping[Column, tf.Tensor],
     live: tf.Tensor,
 ) -> None:
-    """Writes what is kept of calls when they are made.
+    """Writes the values kept of calls when they are made.
 
     Args:
         rows: The buffers.

@@ -1,4 +1,4 @@
-"""What a compiled run keeps: its buffers, and what all parts of the run know of it."""
+"""The state of a compiled run: its buffers, and the facts that all its parts share."""
 
 from __future__ import annotations
 
