@@ -39,5 +39,6 @@ def export(
 
     function = tf.function(serve, input_signature=list(signature))
     archive = keras.export.ExportArchive()
+    archive.track(model)  # Its tables of words, too.
     archive.add_endpoint("serve", function)
     archive.write_out(folder, verbose=False)
