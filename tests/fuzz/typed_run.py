@@ -110,8 +110,8 @@ class Results:
     """What a program gave.
 
     Args:
-        values: of `value`, and of `value` of what `change` made, in a second run and in the same
-          one, `[tokens]` each.
+        values: of `value`; of `value` of what `change` made; and of `value` of what `change` made
+          of that, all in one run; `[tokens]` each.
         slopes: of a sum of the same, into a direction of the numbers of the batch, of the second
             argument and of the weight.
         made: what `change` made, in plain lists.
@@ -171,7 +171,9 @@ class Check:
         found = [value(*item) for item in zip(items, xs, strict=True)]
         made = [change(*item) for item in zip(items, xs, strict=True)]
         of_made = [value(*item) for item in zip(made, self.y, strict=True)]
-        values = [np.array(item) for item in (found, of_made, of_made)]
+        pairs = zip(made, self.y, strict=True)
+        of_made_again = [value(change(item, y), y) for item, y in pairs]
+        values = [np.array(item) for item in (found, of_made, of_made_again)]
         return values, [as_lists(item) for item in made]
 
     def _moved(self, size: float) -> dict[str, Any]:
@@ -191,10 +193,10 @@ class Check:
         exec(self.typed.source, space)
         value, change = space["value"], space["change"]
 
-        def change_then_value(item: Any, x: Any, y: Any) -> Any:
-            return value(change(item, x), y)
+        def change_twice_then_value(item: Any, x: Any, y: Any) -> Any:
+            return value(change(change(item, x), y), y)
 
-        at_once = _recursive(change_then_value, **options)
+        at_once = _recursive(change_twice_then_value, **options)
 
         def run(x: tf.Tensor, batch: dict[str, tf.RaggedTensor]) -> tuple:
             flat = [batch[name].flat_values for name in self.moved]

@@ -137,11 +137,27 @@ def _read(
         rows: The row in this table for each number; None if the numbers are rows.
     """
     rows_name, name = name_of_table(tables, names[0]), name_of_table(tables, *names[1:])
+    known = tracer.known_reads.setdefault((name, node.ref()), [])
+    for scope, read_before in known:
+        if scope == tracer.scope[: len(scope)]:
+            return read_before
     is_made = node >= FIRST_KEY
     key = node if given is None else tf.maximum(node, FIRST_KEY)
     found = get(tracer, name, rows_name, key, content)
-    if given is None:
-        return found
+    if given is not None:
+        found = _or_given(found, is_made, node, given, rows)
+    known.append((tracer.scope, found))
+    return found
+
+
+def _or_given(
+    found: tf.Tensor,
+    is_made: tf.Tensor,
+    node: tf.Tensor,
+    given: tf.Tensor,
+    rows: tf.Tensor | None,
+) -> tf.Tensor:
+    """Returns what was found for made values, and rows of a table for others; see `_read`."""
     # One row more, for tokens whose value is made.
     given = tf.concat([given, tf.zeros([1, *given.shape[1:]], given.dtype)], 0)
     if rows is None:
@@ -149,5 +165,5 @@ def _read(
     else:
         rows = tf.concat([rows, [0]], 0)
         place = tf.gather(rows, tf.where(is_made, tf.size(rows, tf.int64) - 1, node))
-    is_made = tf.reshape(is_made, [-1, *[1] * len(content.shape or ())])
+    is_made = tf.reshape(is_made, [-1, *[1] * (found.shape.rank - 1)])
     return tf.where(is_made, found, tf.gather(given, place))

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from kerasrec._src.errors import GraphError
 from kerasrec._src.graph.graph import CallSite, present
-from kerasrec._src.graph.nodes import New
+from kerasrec._src.graph.nodes import New, Put
 from kerasrec._src.graph.types import Type
 from kerasrec._src.graph.values import Each, Node, Region, Value, each_of
 from kerasrec._src.half_precision import wide
@@ -80,7 +80,8 @@ class Layout:
     Attributes:
         order: All places, in the order in which they run.
         components: The same by component; see `Queues`.
-        bytes_kept: The least number of bytes that a frame of each body keeps in the forward pass.
+        bytes_kept: The least number of bytes that a frame of each body keeps in the forward pass,
+            and a row of what is made, by space.
     """
 
     def __init__(self, schedule: Schedule):
@@ -96,10 +97,14 @@ class Layout:
             for index, sweep in enumerate(body.sweeps):
                 for number, node in enumerate(present(sweep.parameters) if index else ()):
                     self.inputs[node] = index, self.input(name, index, number)
-        self.bytes_kept = {
+        self.bytes_kept: dict[Hashable, int] = {
             name: schedule.bytes_kept(name) + sum(node.types[0].num_bytes for node in body.outputs)
             for name, body in self.graph.bodies.items()
         }
+        nodes = [row.node for _, row in self._all(InTable)]
+        for put in {node.name: node for node in nodes if isinstance(node, Put)}.values():
+            space = "rows", put.rows
+            self.bytes_kept[space] = self.bytes_kept.get(space, 0) + put.inputs[0].type.num_bytes
         saves = [save for _, _, save in schedule.instructions() if isinstance(save, Save)]
         self.entries = self._entries([save.item for save in saves if save.by_frame])
 

@@ -164,8 +164,10 @@ class Tracer:
         # stands for. It is called with the `OpNodes` of the function.
         self.add_nodes: dict[str, Callable[[Any], None]] = {}
         self.makes_values = False
-        # The tables of what is made that it reads.
+        # The tables of what is made that it reads; and what it has read, with the scope, by what
+        # and whose it is.
         self.reads: set[str] = set()
+        self.known_reads: dict[Any, list[tuple[tuple[Part, ...], tf.Tensor]]] = {}
         self.outputs: list[tf.Tensor] = []
         self.returns = Returns(None, [])
         self.unknown: ReturnTypeUnknownError | None = None

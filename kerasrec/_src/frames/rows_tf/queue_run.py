@@ -141,11 +141,11 @@ class QueueRun(ScheduleRun):
         return LiveStep(self.store, self.shared, self.bound, self.recorded, key, state)
 
     def _memory(self, state: State) -> tf.Tensor:
-        """The least number of bytes that the frames keep, an int64 scalar."""
+        """The least number of bytes that frames and rows keep, an int64 scalar."""
         return tf.add_n(
             [
-                tf.cast(state["counts"][name], tf.int64) * self.layout.bytes_kept[name]
-                for name in self.graph.bodies
+                tf.cast(state["counts"][space], tf.int64) * num_bytes
+                for space, num_bytes in self.layout.bytes_kept.items()
             ]
         )
 
