@@ -332,7 +332,7 @@ def traced(body, argument=TREE):
         ),
         (
             lambda e: kerasrec.match(e, {Expr: lambda e: None}),
-            " returns is None; a recursive function must return tensors",
+            " is None; a recursive function must return tensors",
         ),
         (
             lambda e: kerasrec.match(e, {Number: lambda _: None, Expr: lambda e: e}).value,

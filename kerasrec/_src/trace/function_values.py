@@ -134,8 +134,8 @@ class FunctionTable:
                 f"A function value{here()}, one of {self}, captures another one of the same "
                 f"lines, and so on, more than {_MAX_NESTED} times inside of each other. A value is "
                 "a tensor with the tensors that its functions capture, so it cannot grow from call "
-                "to call. Pass the parts of the functions as tensors, and index the table "
-                "where the function is called."
+                "to call. Make it a value of a kerasrec.DataType, with a kind for each function "
+                "and a field for each variable that it captures, and apply it with kerasrec.match."
             )
         return table, captured.tensors
 
