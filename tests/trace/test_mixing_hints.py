@@ -180,3 +180,19 @@ def test_a_number_in_the_base_case_and_a_vector_in_the_step(is_first):
         rf"{step} returns f32\[4\] at .*{LINE}",
         r"tf\.zeros\(\[4\]\) instead of 0\.0",
     )
+
+
+def test_a_number_in_the_base_case_of_one_of_several_results():
+    @recursive
+    def f(n):
+        return cond(
+            n < 1, lambda: {"a": 0.0, "b": n}, lambda: {"a": f(n - 1)["a"] + tf.ones([4]), "b": n}
+        )
+
+    answer(
+        kerasrec.SignatureError,
+        lambda: f(2),
+        r"true_fn returns \{'a': f32\[\], 'b': i32\[\]\}",
+        r"false_fn returns \{'a': f32\[4\], 'b': i32\[\]\}",
+        r"tf\.zeros\(\[4\]\)",
+    )

@@ -226,11 +226,8 @@ def choose(
             except ReturnTypeUnknownError as error:
                 tracer.unknown = error
             except TraceError:
-                vector = tracer.widened(result)
-                if vector is not None:
-                    number = Returns(0, [replace(vector, shape=())])
-                    wide = dict.fromkeys(branches, number) | {name: Returns(0, [vector])}
-                    _common(wide, branches, place)
+                if result is not None:
+                    _check_vectors(tracer, result, name, branches, place)
                 raise
     if not found and (tracer.unknown or not of_none):
         if tracer.unknown and of_none:  # The type is found by trial.
@@ -301,6 +298,23 @@ def _common(found: dict[str, Returns], branches: dict[str, Branch], place: str) 
         structure = merged
         types = list(map(_general, types, other_types))
     return Returns(structure, types)
+
+
+def _check_vectors(
+    tracer: Tracer, result: Any, name: str, branches: dict[str, Branch], place: str
+) -> None:
+    """Raises SignatureError if a branch adds vectors to calls that return numbers."""
+    values = tracer.tensors(tf.nest.flatten(result), [], "a result")
+    vectors = list(map(tracer.widened, values))
+    if any(vectors):
+        wide = [vector or tracer.type(value) for value, vector in zip(values, vectors, strict=True)]
+        narrow = [
+            replace(found, shape=()) if vector else found
+            for found, vector in zip(wide, vectors, strict=True)
+        ]
+        structure = tf.nest.map_structure(lambda _: 0, result)
+        others = dict.fromkeys(branches, Returns(structure, narrow))
+        _common(others | {name: Returns(structure, wide)}, branches, place)
 
 
 def _line(branch: Branch) -> str:
