@@ -44,6 +44,11 @@ SAID = {
     ],
     "14_module_network": ["new questions: 100%", "answered alike: 48%"],
     "15_matrix_chain": ["fewest multiplications: 15125 in the order ((A (B C)) ((D E) F))"],
+    "16_tagging": [
+        "the/determiner run/noun ends/verb",
+        "dogs/noun end/verb a/determiner run/noun",
+        "the best is more than likely: True among 9",
+    ],
     "tree_lstm_sentiment": ["Tree-LSTM, all phrases", "very negative", "  being very dull\n"],
 }
 

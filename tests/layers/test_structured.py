@@ -218,6 +218,7 @@ def test_sums_and_their_gradients(case):
                 np.testing.assert_allclose(*map(tf.convert_to_tensor, slopes), atol=1e-10)
 
 
+@pytest.mark.many
 def test_what_labels_do_not_tell_is_added_up(case):
     expected = []
     for (keys, plain), labels, mask in zip(
@@ -229,6 +230,7 @@ def test_what_labels_do_not_tell_is_added_up(case):
     np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
+@pytest.mark.many
 def test_marginals_and_counts(case):
     expected = np.zeros(case.scores.shape)
     structures = case.structures()
