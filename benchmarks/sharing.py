@@ -2,9 +2,10 @@
 
     python -m benchmarks.sharing
 
-prints how many calls programs make, and tables of time and memory for the inside algorithm and for
-the edit distance. Every ratio is of times taken in the same run, in turns. Memory is that of
-`memory.py`: the growth of a process' peak from a tiny case to the measured one.
+prints how many calls programs make, and tables of time and memory for the inside algorithm, the
+forward algorithm of a chain, and the edit distance. Every ratio is of times taken in the same run,
+in turns. Memory is that of `memory.py`: the growth of a process' peak from a tiny case to the
+measured one.
 """
 
 import argparse
@@ -22,7 +23,7 @@ from benchmarks.memory import peak_memory
 from benchmarks.peers import OURS
 from benchmarks.process import NO_GPU, Failed, Process
 from benchmarks.rounds import MODES, add_options
-from benchmarks.sharing_cases import Edits, Inside
+from benchmarks.sharing_cases import Chain, Edits, Inside
 
 PROGRAMS = "benchmarks.sharing_programs"
 TORCH = "benchmarks.peers.sharing_torch"
@@ -37,16 +38,22 @@ INSIDE = {
     "torch-struct": "benchmarks.peers.sharing_torch_struct:InsideByTorchStruct",
     "jax": "benchmarks.peers.sharing_jax:InsideByJax",
 }
+CHAIN = {
+    OURS: f"{PROGRAMS}:ChainByKerasrec",
+    "while_loop": f"{PROGRAMS}:ChainByLoop",
+    "while_loop by XLA": f"{PROGRAMS}:ChainByXLA",
+}
 EDITS = {
     OURS: f"{PROGRAMS}:EditsByKerasrec",
     COMPILED: f"{PROGRAMS}:EditsCompiled",
     "while_loop": f"{PROGRAMS}:EditsByLoop",
     "while_loop by XLA": f"{PROGRAMS}:EditsByXLA",
 }
-SECTIONS = ("calls", "inside", "edits")
-TINY = {"inside": Inside(2, 3, 2), "edits": Edits(2, 3)}
-CASES = {"inside": Inside(10, 50, 25), "edits": Edits(1000, 100)}
-QUICK = {"inside": Inside(2, 5, 3), "edits": Edits(5, 8)}
+PROGRAMS_OF = {"inside": INSIDE, "chain": CHAIN, "edits": EDITS}
+SECTIONS = ("calls", *PROGRAMS_OF)
+TINY = {"inside": Inside(2, 3, 2), "chain": Chain(2, 3, 2), "edits": Edits(2, 3)}
+CASES = {"inside": Inside(10, 50, 25), "chain": Chain(32, 40, 17), "edits": Edits(1000, 100)}
+QUICK = {"inside": Inside(2, 5, 3), "chain": Chain(3, 6, 4), "edits": Edits(5, 8)}
 
 TOLERANCE = 1e-5
 # Differences of float64 against gradients of float32.
@@ -205,7 +212,7 @@ def main():
         print("\ncalls\n")
         found["calls"] = report.print_table(CALLS, _elsewhere("sharing_calls", "rows"))
     cases = QUICK if arguments.quick else CASES
-    for title, runners in {"inside": INSIDE, "edits": EDITS}.items():
+    for title, runners in PROGRAMS_OF.items():
         if title in sections:
             case = cases[title]
             chosen = {name: runners[name] for name in runners if name in (OURS, *arguments.peers)}

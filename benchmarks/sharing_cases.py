@@ -75,6 +75,48 @@ class Inside(NamedTuple):
         return (ends[0] - ends[1]) / (2 * STEP)
 
 
+class Chain(NamedTuple):
+    """Sequences of tags of different lengths, with scores of tags and of pairs of neighbors.
+
+    Attributes:
+        batch: how many sequences.
+        length: of the longest one; the shortest has half of it.
+        tags: how many there are.
+    """
+
+    batch: int
+    length: int
+    tags: int
+
+    has_gradient = True
+
+    @property
+    def key(self):
+        return tuple(self)
+
+    @property
+    def lengths(self):
+        """Int32 `[batch]`."""
+        return np.linspace(self.length, self.length // 2, self.batch).astype(np.int32)
+
+    def weights(self, _):
+        """Scores: `scores` `[batch, length, tags]`, `moves` `[tags, tags]`."""
+        rng = np.random.default_rng(0)
+        shapes = {"scores": [self.batch, self.length, self.tags], "moves": [self.tags, self.tags]}
+        return {name: rng.standard_normal(shape, np.float32) for name, shape in shapes.items()}
+
+    def expected(self, weights):
+        """Logarithms of the sums over all sequences of tags, float64 `[batch]`."""
+        scores, moves = weights["scores"].astype(float), weights["moves"].astype(float)
+        found = scores[:, 0]
+        for place in range(1, self.length):
+            after = np.logaddexp.reduce(found[:, :, np.newaxis] + moves, 1) + scores[:, place]
+            found = np.where((place < self.lengths)[:, np.newaxis], after, found)
+        return np.logaddexp.reduce(found, axis=1)
+
+    derivative = Inside.derivative
+
+
 class Edits(NamedTuple):
     """Pairs of strings.
 

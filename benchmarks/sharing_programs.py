@@ -123,6 +123,40 @@ class InsideByXLA(InsideByWidth):
     jit_compile = True
 
 
+class ChainByKerasrec(TensorFlowRunner):
+    def function(self, case, weights):
+        layer = kerasrec.layers.LinearChainCRF(case.tags, use_boundary=False)
+        layer.transitions = weights["moves"]
+        mask = tf.sequence_mask(case.lengths, case.length)
+        return lambda: layer.log_partition(weights["scores"], mask)
+
+
+class ChainByLoop(TensorFlowRunner):
+    """A `tf.while_loop` over the places of all sequences."""
+
+    def function(self, case, weights):
+        moves, scores = weights["moves"], weights["scores"]
+
+        def step(place, before):
+            after = tf.reduce_logsumexp(before[:, :, tf.newaxis] + moves, 1) + scores[:, place]
+            return place + 1, tf.where((place < case.lengths)[:, tf.newaxis], after, before)
+
+        def loop():
+            _, found = tf.while_loop(
+                lambda place, _: place < case.length,
+                step,
+                (1, scores[:, 0]),
+                maximum_iterations=case.length,
+            )
+            return tf.reduce_logsumexp(found, 1)
+
+        return loop
+
+
+class ChainByXLA(ChainByLoop):
+    jit_compile = True
+
+
 class EditsByKerasrec(TensorFlowRunner):
     engine = "waves"
 

@@ -19,7 +19,7 @@ def test_quick_run(tmp_path, monkeypatch, capsys):
         found = json.load(file)
     assert all(row["memo"] == row["cache"] < row["every"] for row in found["calls"])
     printed = capsys.readouterr().out
-    for section in ("inside", "edits"):
+    for section in ("inside", "chain", "edits"):
         assert all(f"| {row['name']} |" in printed for row in found[section])
         assert all(row["forward"]["of"] > 0 for row in found[section] if "first" in row)
 
