@@ -122,8 +122,14 @@ class Choices:
         """
         raise NotImplementedError
 
-    def _weights(self, layer: keras.layers.Dense, features: tf.Tensor) -> list[tf.Tensor]:
-        """A Dense layer's kernel and bias, as tensors of the features' dtype."""
+    def _weights(
+        self, layer: keras.layers.Dense, features: tf.Tensor, divisor: tf.Tensor | float = 1.0
+    ) -> tuple[tf.Tensor, tf.Tensor]:
+        """A Dense layer's kernel, of the features' dtype, and its bias over a divisor, float32.
+
+        The bias forbids token 0, which saves a pass over the logits of all nodes. It does so after
+        the division: a very high temperature would make token 0 possible.
+        """
         mode = getattr(layer, "quantization_mode", None)
         if mode is not None:
             raise ValueError(
@@ -141,10 +147,12 @@ class Choices:
                 "choose.token needs a keras.layers.Dense with a bias, no activation and a unit for "
                 f"each of {self._num_tokens} tokens; received {layer!r}."
             )
-        return [
+        kernel, bias = (
             tf.cast(tf.convert_to_tensor(weight), features.dtype)
             for weight in (layer.kernel, layer.bias)
-        ]
+        )
+        bias = tf.cast(bias, tf.float32) / divisor
+        return kernel, bias + tf.one_hot(0, self._num_tokens, _IMPOSSIBLE, 0.0)
 
     def _log_children(self, has_child: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
         terms = tf.math.log_sigmoid(tf.where(has_child, logits, -logits))
@@ -170,7 +178,8 @@ class Given(Choices):
     def token(self, layer: keras.layers.Dense, features: tf.Tensor) -> Choice:
         """Returns the given tokens; see `Choices.token`."""
         logits = _token_logits(features, *self._weights(layer, features))
-        return Choice(self._tokens, _log_token(logits, self._tokens))
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(self._tokens, logits)
+        return Choice(self._tokens, -losses)
 
     def children(self, logits: tf.Tensor) -> Choice:
         """Returns the given children; see `Choices.children`."""
@@ -204,25 +213,25 @@ class Drawn(Choices):
         self._place = place
         self._roots = roots
         self._temperature = temperature
-        self._uniform = place.uniform(1 + allowed.shape[1])
 
     def token(self, layer: keras.layers.Dense, features: tf.Tensor) -> Choice:
         """Draws tokens, except for roots whose token is given, with probability 1."""
         is_root = self._place.slot == ROOT
         given = tf.where(is_root, tf.gather(self._roots, self._place.tree), -1)
-        weights = self._weights(layer, features)
-        drawn = self._uniform[:, 0]
+        divisor = _divisor(self._temperature)
+        weights = self._weights(layer, features, divisor)
+        drawn = self._place.uniform[:, 0]
         # As one function, this is one node of the graph, so that logits of the whole vocabulary are
         # freed with each wave. Decoders do not share it: relaxed to a vocabulary of any size, it
         # would hide which axis is that of the nodes.
         draw = tf.function(partial(_draw_token, self._limits), autograph=False)
-        return Choice(*draw(features, drawn, given, self._temperature, *weights))
+        return Choice(*draw(features, drawn, given, self._temperature, divisor, *weights))
 
     def children(self, logits: tf.Tensor) -> Choice:
         """Draws children; see `Choices.children`."""
         logits = tf.cast(logits, tf.float32) / _divisor(self._temperature)
         is_random = self._temperature > 0
-        wants = tf.where(is_random, self._uniform[:, 1:] < tf.sigmoid(logits), logits > 0)
+        wants = tf.where(is_random, self._place.uniform[:, 1:] < tf.sigmoid(logits), logits > 0)
         wants = wants & self._allowed
         return Choice(wants, tf.where(is_random, self._log_children(wants, logits), 0.0))
 
@@ -304,20 +313,20 @@ def _divisor(temperature: tf.Tensor) -> tf.Tensor:
 
 
 def _token_logits(
-    features: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, divisor: tf.Tensor | None = None
+    features: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor, divisor: tf.Tensor | float = 1.0
 ) -> tf.Tensor:
-    """The logits, float32 `[nodes, tokens]`; token 0 is padding and never drawn."""
-    logits = tf.cast(tf.matmul(features, kernel), tf.float32)
-    bias = tf.cast(bias, tf.float32)
-    if divisor is not None:
-        logits, bias = logits / divisor, bias / divisor
-    # The bias forbids token 0, which saves a pass over the logits of all nodes. It does so after
-    # the division: a very high temperature would make token 0 possible.
-    return logits + (bias + tf.one_hot(0, tf.size(bias), _IMPOSSIBLE, 0.0))
+    """The logits over a divisor, float32 `[nodes, tokens]`.
 
-
-def _log_token(logits: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
-    return -tf.nn.sparse_softmax_cross_entropy_with_logits(tokens, logits)
+    Args:
+        features: The features, `[nodes, features]`.
+        kernel: The kernel, `[features, tokens]`.
+        bias: The bias over the divisor, float32 `[tokens]`.
+        divisor: The divisor.
+    """
+    if features.dtype == tf.float32:
+        return tf.nn.bias_add(tf.matmul(features / divisor, kernel), bias)
+    # Features over a low temperature might overflow.
+    return tf.cast(tf.matmul(features, kernel), tf.float32) / divisor + bias
 
 
 @unseen_by_op_callbacks()
@@ -327,26 +336,57 @@ def _draw_token(
     drawn: tf.Tensor,
     given: tf.Tensor,
     temperature: tf.Tensor,
+    divisor: tf.Tensor,
     kernel: tf.Tensor,
     bias: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Each node's token and its log-probability: 0 where nothing is drawn.
 
+    First a block of tokens is drawn, then a token of the block. So chances are not added up token
+    by token over the whole vocabulary, which would take as long as the logits.
+
     Args:
         limits: Which tokens may be drawn.
         features: The features, `[nodes, features]`.
-        drawn: Uniform random numbers from 0 to 1, float32 `[nodes]`.
+        drawn: Uniform random numbers from 0 to below 1, float32 `[nodes]`.
         given: The tokens to take, int32 `[nodes]`; -1 to draw one.
         temperature: The temperature, a float32 scalar.
+        divisor: The divisor of the logits, a float32 scalar.
         kernel: The kernel, `[features, tokens]`.
-        bias: The bias, `[tokens]`.
+        bias: The bias over the divisor, float32 `[tokens]`.
     """
-    logits = limits.limit(_token_logits(features, kernel, bias, _divisor(temperature)))
-    chances = tf.cumsum(tf.nn.softmax(logits), axis=-1)
-    # The last sum is not exactly one.
-    below = tf.cast(chances <= drawn[:, tf.newaxis] * chances[:, -1:], tf.int32)
-    sampled = tf.minimum(tf.reduce_sum(below, -1), tf.shape(logits)[-1] - 1)
-    likeliest = tf.argmax(logits, -1, tf.int32)
-    tokens = tf.where(given >= 0, given, tf.where(temperature > 0, sampled, likeliest))
-    is_random = (given < 0) & (temperature > 0)
-    return tokens, tf.where(is_random, _log_token(logits, tokens), 0.0)
+    logits = limits.limit(_token_logits(features, kernel, bias, divisor))
+    logits -= tf.stop_gradient(tf.reduce_max(logits, -1, keepdims=True))
+    num_tokens = logits.shape[-1]
+    size = math.isqrt(num_tokens - 1) + 1
+    num_blocks = -(-num_tokens // size)
+    chances, missing = tf.exp(logits), num_blocks * size - num_tokens
+    if missing:
+        chances = tf.concat([chances, tf.zeros_like(logits[:, :missing])], 1)
+    blocks = tf.reshape(chances, [-1, num_blocks, size])
+    of_blocks = tf.reduce_sum(blocks, -1)
+    total = tf.reduce_sum(of_blocks, -1)
+    block, rest = _drawn_place(of_blocks, drawn * total)
+    # Engine "compiled" takes no gathers from rows of tokens.
+    inside = tf.reduce_sum(blocks * tf.one_hot(block, num_blocks)[..., tf.newaxis], 1)
+    place, _ = _drawn_place(inside, rest)
+    chance = tf.reduce_sum(inside * tf.one_hot(place, size), -1) / total
+    is_random = temperature > 0
+    tokens = tf.where(is_random, block * size + place, tf.argmax(logits, -1, tf.int32))
+    tokens = tf.where(given >= 0, given, tokens)
+    return tokens, tf.where((given < 0) & is_random, tf.math.log(chance), 0.0)
+
+
+def _drawn_place(chances: tf.Tensor, drawn: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """The first place up to which chances add up to more than a number, and the number's rest.
+
+    If rounding errors leave none, it is the last place with a chance.
+
+    Args:
+        chances: The chances of the places, float32 `[nodes, places]`.
+        drawn: The numbers, float32 `[nodes]`.
+    """
+    sums = tf.cumsum(chances, -1)
+    is_before = (sums <= drawn[:, tf.newaxis]) & (sums < sums[:, -1:])
+    before = tf.reduce_max(tf.where(is_before, sums, 0.0), -1)
+    return tf.reduce_sum(tf.cast(is_before, tf.int32), -1), drawn - before

@@ -23,31 +23,22 @@ ROOT = -1  # the slot of a root
 
 _GOLDEN = 0x9E3779B97F4A7C15
 _FIRST, _SECOND = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
-_DRAWS = 1 << 32  # what is drawn at a node counts from here, its children from 1
 
 
 class Place(NamedTuple):
     """The place where a tree node grows.
 
     Args:
-        tree: The number of the node's tree, int32 `[nodes]`.
-        depth: The node's depth, int32 `[nodes]`; 0 for a root.
-        slot: The node's place among its parent's children, int32 `[nodes]`; -1 for a root.
-        key: The node's key, int64 `[nodes]`.
-        parent: The key of the node's parent, int64 `[nodes]`.
+        tree: The number of the node's tree, int64 `[nodes]`.
+        depth: The node's depth, int64 `[nodes]`; 0 for a root.
+        slot: The node's place among its parent's children, int64 `[nodes]`; -1 for a root.
+        uniform: Random numbers from 0 to below 1, float32 `[nodes, 1 + arity]`.
     """
 
     tree: tf.Tensor
     depth: tf.Tensor
     slot: tf.Tensor
-    key: tf.Tensor
-    parent: tf.Tensor
-
-    def uniform(self, count: int) -> tf.Tensor:
-        """Draws numbers at each node, from 0 to below 1, float32 `[nodes, count]`."""
-        counters = tf.range(_DRAWS, _DRAWS + count, dtype=tf.int64)
-        bits = _shifted(_mixed(self.key[:, tf.newaxis] + counters), 40)
-        return tf.cast(bits, tf.float32) * 2.0**-24
+    uniform: tf.Tensor
 
 
 class Decision(NamedTuple):
@@ -116,62 +107,61 @@ def grow_trees(
         `GrownTrees`.
     """
     batch = tf.shape(initial_states[0])[0]
-    grow = grower(cell, decide, engine)
-    places = root_places(batch, seed)
-    log_likelihood, tables = grow.with_tables(places, initial_states)
+    grow = grower(cell, decide, engine, batch)
+    _, tables = grow.with_tables(root_places(batch, seed), initial_states)
     tokens, children = _numbered(tables["nodes"], batch, cell.arity)
-    return GrownTrees(tokens, children, log_likelihood)
+    return GrownTrees(tokens, children, tables["log_likelihood"])
 
 
-def root_places(batch: tf.Tensor, seed: tf.Tensor) -> Place:
-    """The places of the roots of a batch."""
-    trees = tf.range(batch)
-    keys = _mixed(_mixed(tf.fill([batch], seed)) + tf.cast(trees, tf.int64))
-    return Place(
-        trees,
-        tf.zeros_like(trees),
-        tf.fill([batch], ROOT),
-        keys,
-        tf.zeros_like(keys),
-    )
+def root_places(batch: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
+    """The rows with which the roots of a batch grow, int64 `[batch, 5]`; see `grower`."""
+    trees = tf.range(tf.cast(batch, tf.int64))
+    zeros = tf.zeros_like(trees)
+    keys = _mixed(_mixed(tf.fill([batch], seed)) + trees)
+    return tf.stack([trees, zeros, zeros + ROOT, keys, zeros], 1)
 
 
 def grower(
     cell: TopDownCell,
     decide: Callable[[list[tf.Tensor], Place], Decision],
     engine: Engine,
+    batch: tf.Tensor,
 ) -> RecursiveFunction:
     """Returns the recursive function that decides on a tree node and grows its children.
 
-    The function returns the log-likelihood of all decisions from the node down, and collects a row
-    for each node: tree, depth, slot, key, parent's key and token, int64. With the engine "compiled"
-    a gradient runs the values again, so that nothing is kept: most trees grow without a gradient.
+    The function takes a row for each node, int64 `[nodes, 5]`: its tree, its depth, its slot, its
+    key and its parent's key. They are one argument, since each argument of a call takes time. It
+    collects these rows, with the nodes' tokens, and for each tree of the batch the log-likelihood
+    of all decisions. Nothing reads what it returns, so nothing waits for it. With the engine
+    "compiled" a gradient runs the values again, so that nothing is kept: most trees grow without a
+    gradient.
     """
+    arity = cell.arity
 
     @recursive(engine=engine, recompute=engine == "compiled")
-    def grow(place: Place, states: list[tf.Tensor]) -> tf.Tensor:
-        decision = decide(states, place)
-        columns = [*place, decision.tokens]
-        collect("nodes", tf.stack([tf.cast(column, tf.int64) for column in columns], axis=1))
-        total = decision.log_likelihood
-        for slot in range(cell.arity):
+    def grow(row: tf.Tensor, states: list[tf.Tensor]) -> tf.Tensor:
+        tree, depth, slot, key, _ = tf.unstack(row, axis=1)
+        # One key for each child, and one for each draw.
+        keys = _mixed(key[:, tf.newaxis] + tf.range(1, 2 * arity + 2, dtype=tf.int64))
+        drawn = tf.cast(_shifted(keys[:, arity:], 40), tf.float32) * 2.0**-24
+        decision = decide(states, Place(tree, depth, slot, drawn))
+        tokens = tf.cast(decision.tokens, tf.int64)
+        collect("nodes", tf.concat([row, tokens[:, tf.newaxis]], 1))
+        collect("log_likelihood", decision.log_likelihood, tree, batch)
+        # Gradients enter a function through what it returns.
+        nothing = tf.zeros_like(states[0][:, 0])
+        zeros, depth = tf.zeros_like(tree), depth + 1
+        for number, key_of_child in enumerate(tf.unstack(keys[:, :arity], axis=1)):
+            below = tf.stack([tree, depth, zeros + number, key_of_child, key], 1)
 
-            def child(slot: int = slot) -> tf.Tensor:
-                below = Place(
-                    place.tree,
-                    place.depth + 1,
-                    tf.fill(tf.shape(place.tree), slot),
-                    _mixed(place.key + (slot + 1)),
-                    place.key,
-                )
-                which = 0 if cell.shares_weights else slot
+            def child(number: int = number, below: tf.Tensor = below) -> tf.Tensor:
+                which = 0 if cell.shares_weights else number
                 # Called as a layer, so that its dtype policy casts the weights.
                 made = call_cell(cell, cell, decision.inputs, states, slot=which, training=False)
                 return grow(below, made)
 
-            nothing = tf.zeros_like(decision.log_likelihood)
-            total += cond(decision.wants[:, slot], child, lambda nothing=nothing: nothing)
-        return total
+            cond(decision.wants[:, number], child, lambda: nothing)
+        return nothing
 
     return grow
 
@@ -182,8 +172,9 @@ def _numbered(rows: tf.Tensor, batch: tf.Tensor, arity: int) -> tuple[tf.Tensor,
     key, parent = rows[:, 3], rows[:, 4]
     tree, depth, slot, token = (tf.cast(rows[:, column], tf.int32) for column in (0, 1, 2, 5))
     order = tf.argsort(tree * (_largest(depth) + 1) + depth, stable=True)
-    sizes = tf.math.bincount(tree, minlength=batch)
-    places = tf.range(tf.size(order)) - tf.repeat(tf.cumsum(sizes, exclusive=True), sizes)
+    sizes = tf.math.unsorted_segment_sum(tf.ones_like(tree), tree, batch)
+    starts = tf.gather(tf.cumsum(sizes, exclusive=True), tf.gather(tree, order))
+    places = tf.range(tf.size(order)) - starts
     number = tf.scatter_nd(order[:, tf.newaxis], places, tf.shape(places))
     shape = tf.stack([batch, _largest(sizes)])
     tokens = tf.scatter_nd(tf.stack([tree, number], 1), token, shape)

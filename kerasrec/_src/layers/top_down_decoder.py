@@ -483,9 +483,9 @@ class TopDownDecoder(keras.layers.Layer):
         self._check_built()
         decide = partial(self._grown, tf.constant([-1]), tf.constant(1.0), Limits())
         states = self.top_down.initial_states(None, 1)
-        places = root_places(tf.constant(1), tf.constant(0, tf.int64))
-        grow = grower(self.cell, decide, self.engine)
-        return grow.tagged_graph(places, states)
+        batch = tf.constant(1)
+        grow = grower(self.cell, decide, self.engine, batch)
+        return grow.tagged_graph(root_places(batch, tf.constant(0, tf.int64)), states)
 
     def _check_built(self) -> None:
         if not self.built:
