@@ -28,7 +28,7 @@ FOLLOWS = ((0, 1), (0, 1, 2), (0, 1, 3), (0, 1, 2), (0, 1, 3))
 CHANCES = (0.304, 0.216, 0.475, 0.398)
 OURS = "kerasrec"
 ENGINES = {OURS: "auto", "kerasrec compiled": "compiled"}
-NUM_TREES = 256
+NUM_TREES = 512
 NUM_EAGER_TREES = 10
 TOLERANCE = 1e-4
 
@@ -57,11 +57,12 @@ def measure(arguments):
     for mode in ("scoring", "generation"):
         for batch_size in arguments.batch:
             if mode == "scoring":
-                steps = scoring(scores, eager, iterative, trees, batch_size)
+                steps, size = scoring(scores, eager, iterative, trees, batch_size), mean_size(trees)
             else:
-                steps = generation(decoders, eager, iterative, batch_size)
+                steps, size = generation(decoders, eager, iterative, batch_size)
             seconds = time_in_turns(steps, arguments.repeats)
-            rows.append({"mode": mode, "batch": batch_size, **summary(seconds, mean_size(trees))})
+            row = {"mode": mode, "batch": batch_size, "nodes": size}
+            rows.append({**row, **summary(seconds, size)})
     for one in decoders.values():
         if one.num_traces != 1:
             raise ValueError(f"generate was traced {one.num_traces} times; expected once.")
@@ -187,8 +188,16 @@ def scoring(scores, eager, iterative, trees, batch_size):
 
 
 def generation(decoders, eager, iterative, batch_size):
-    """By peer, a function that grows trees and returns how many nodes they have."""
+    """By peer, a function that grows trees and returns how many nodes they have; their mean size.
+
+    The loop grows the same trees as kerasrec, since their sizes differ too much to compare others.
+    """
     seeds = range(NUM_TREES // batch_size)
+    batches = [lists(decoders[OURS].generate(batch_size, seed=seed)) for seed in seeds]
+    trees = [as_they_come(*tree) for batch in batches for tree in batch]
+    starts = range(0, len(trees), batch_size)
+    inputs = [padded(trees[start : start + batch_size]) for start in starts]
+    check_regrown(iterative, inputs)
 
     def count(grown):
         return sum(int(tf.math.count_nonzero(of.tokens)) for of in grown)
@@ -197,11 +206,33 @@ def generation(decoders, eager, iterative, batch_size):
         """The same trees in each turn."""
         return lambda: count([decoder.generate(batch_size, seed=seed) for seed in seeds])
 
-    return {
+    steps = {
         **{name: of(decoder) for name, decoder in decoders.items()},
         "eager": lambda: sum(len(tokens) for (tokens, _), _ in eager.generate(NUM_EAGER_TREES)),
-        "iterative": lambda: count([iterative.generate(batch_size) for _ in seeds]),
+        "iterative": lambda: count([iterative.regrow(*given) for given in inputs]),
     }
+    return steps, mean_size(trees)
+
+
+def as_they_come(tokens, children):
+    """The same tree with its nodes in the order in which a loop grows them."""
+    order = [0]
+    for node in order:  # It grows as it is read.
+        order += [child for child in children[node] if child >= 0]
+    number = {node: place for place, node in enumerate(order)} | {-1: -1}
+    below = [[number[child] for child in children[node]] for node in order]
+    return [tokens[node] for node in order], below
+
+
+def check_regrown(iterative, inputs):
+    """Raises unless the loop grows the trees that it is given."""
+    for tokens, children in inputs:
+        grown, is_node = iterative.regrow(tokens, children), tokens.numpy() > 0
+        same = np.array_equal(grown.tokens, tokens)
+        if not same or not np.array_equal(
+            grown.children.numpy()[is_node], children.numpy()[is_node]
+        ):
+            raise ValueError("The loop has not grown the trees that it was given.")
 
 
 def time_in_turns(steps, repeats):
@@ -219,8 +250,7 @@ def time_in_turns(steps, repeats):
 def summary(seconds, nodes_per_tree):
     """Trees per second and ratios, medians over the repeats.
 
-    Eager code runs only some of the trees, and it and the loop grow others: what counts is the
-    time a node.
+    Eager code runs only some of the trees, and grows others: what counts is the time a node.
     """
     row = {
         f"{name} trees/s": 1 / (nodes_per_tree * statistics.median(times))
@@ -239,6 +269,7 @@ def print_rows(rows):
     columns = {
         "": lambda row: row["mode"],
         "batch": lambda row: row["batch"],
+        "nodes per tree": lambda row: report.short(row["nodes"]),
         **{
             name.replace(" trees", ", trees"): lambda row, name=name: report.short(row[name])
             for name in names

@@ -27,6 +27,7 @@ def run(options):
 DESCRIBED = ("units", "words", "mean tree nodes", "max tree nodes")
 COLUMNS = {
     "batch": lambda row: row["batch"],
+    "nodes per tree, ours": lambda row: row["nodes"],
     "iterative, theirs": lambda row: reported(TABLE_3[row["batch"]]["iterative"], ".2f"),
     "iterative, ours": lambda row: row["iterative trees/s"],
     "recursive, theirs": lambda row: reported(TABLE_3[row["batch"]]["recursive"], ".2f"),

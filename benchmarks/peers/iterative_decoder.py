@@ -50,6 +50,7 @@ class IterativeDecoder:
         number = [tf.TensorSpec([], tf.int32)]
         self.scores = tf.function(self._scores, input_signature=trees, autograph=False)
         self.generate = tf.function(self._generate, input_signature=number, autograph=False)
+        self.regrow = tf.function(self._regrow, input_signature=trees, autograph=False)
 
     def _scores(self, tokens, children):
         """Log-likelihood of padded trees, `[batch]`; their nodes follow their parents."""
@@ -59,6 +60,10 @@ class IterativeDecoder:
     def _generate(self, batch_size):
         """Grows trees."""
         return self._run(_Drawn(), tf.ones([batch_size], tf.int32))
+
+    def _regrow(self, tokens, children):
+        """Grows padded trees that are known, in which nodes are numbered as they come."""
+        return self._run(_Regrown(tokens, children), tf.ones(tf.shape(tokens)[:1], tf.int32))
 
     def _run(self, choices, counts):
         """The loop.
@@ -147,12 +152,37 @@ class _Drawn:
         return tf.random.categorical(log_words, 1, dtype=tf.int32)[:, 0]
 
     def children(self, t, trees, counts, logits, allowed):
-        grows = (tf.random.uniform(tf.shape(logits)) < tf.sigmoid(logits)) & allowed
+        return self._numbered(trees, counts, self._grows(t, trees, logits, allowed))
+
+    def _grows(self, t, trees, logits, allowed):
+        return (tf.random.uniform(tf.shape(logits)) < tf.sigmoid(logits)) & allowed
+
+    def _numbered(self, trees, counts, grows):
         ones = tf.cast(grows, tf.int32)
         numbers = tf.gather(counts, trees)[:, tf.newaxis] + tf.cumsum(ones, 1, exclusive=True)
         more = tf.reduce_sum(ones, 1)
         counts = tf.tensor_scatter_nd_add(counts, trees[:, tf.newaxis], more)
         return tf.where(grows, numbers, -1), counts
+
+
+class _Regrown(_Drawn):
+    """Draws tokens and children, and takes those of given trees if they have any.
+
+    So a loop and a recursion grow the same trees, which their random numbers alone would not do.
+    """
+
+    def __init__(self, tokens, children):
+        self._tokens, self._children = tokens, children
+
+    def token(self, t, trees, log_words):
+        drawn = super().token(t, trees, log_words)
+        given = tf.gather(self._tokens[:, t], trees)
+        return tf.where(given > 0, given, drawn)
+
+    def _grows(self, t, trees, logits, allowed):
+        drawn = super()._grows(t, trees, logits, allowed)
+        given = tf.gather(self._children[:, t], trees) >= 0
+        return tf.where(tf.gather(self._tokens[:, t], trees)[:, tf.newaxis] > 0, given, drawn)
 
 
 def _array(dtype, element_shape):

@@ -37,6 +37,20 @@ def test_what_a_loop_grows_are_trees_with_the_likelihood_that_it_scores():
     np.testing.assert_allclose(found, tf.stack(eager.scores(trees)), rtol=1e-4)
 
 
+@pytest.mark.slow
+def test_a_loop_grows_the_trees_that_kerasrec_has_grown():
+    decoder, eager, iterative = peers()
+    steps, size = generation.generation({generation.OURS: decoder}, eager, iterative, 64)
+    nodes = {steps[name]() for name in (generation.OURS, "iterative")}
+    assert nodes == {round(size * generation.NUM_TREES)}
+
+
+def test_nodes_in_the_order_in_which_they_come():
+    tree = [5, 6, 7, 8], [[2, 1], [3, -1], [-1, -1], [-1, -1]]
+    expected = [5, 7, 6, 8], [[1, 2], [-1, -1], [3, -1], [-1, -1]]
+    assert generation.as_they_come(*tree) == expected
+
+
 def peers():
     """A small decoder, and those that share its weights."""
     arguments = argparse.Namespace(units=5, embedding=3, words=11)
