@@ -10,6 +10,12 @@ def of_workers():
     return [f"/job:worker/task:{task}/device:CPU:0" for task in (0, 1)]
 
 
+def server():
+    """The address of the first of these workers."""
+    resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+    return f"grpc://{resolver.cluster_spec().task_address('worker', 0)}"
+
+
 def of_this_process():
     """Of two logical devices; before TensorFlow first runs."""
     (cpu,) = tf.config.list_physical_devices("CPU")

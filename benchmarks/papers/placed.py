@@ -22,11 +22,11 @@ def run(options):
         {"call": call, "results": {of[call][0] for of in found.values()}, "found": found}
         for call in found["one device"]
     ]
-    return ["Milliseconds a call:", table(_columns(places), rows)]
+    return ["Milliseconds per call, and messages between devices:", table(_columns(places), rows)]
 
 
 def _seconds(where, repeats):
-    """By call, the result and the seconds."""
+    """By call, the result, the seconds and the number of messages."""
     program = ["benchmarks.papers.placed_program", where, str(repeats)]
     command = [sys.executable, "-m", *MODULES[where], *program]
     done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
@@ -46,5 +46,9 @@ def _columns(places):
         **{
             f"{where}, ours": lambda row, where=where: 1e3 * row["found"][where][row["call"]][1]
             for where in places
+        },
+        **{
+            f"messages, {where}": lambda row, where=where: row["found"][where][row["call"]][2]
+            for where in places[1:]
         },
     }

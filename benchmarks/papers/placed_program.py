@@ -2,9 +2,11 @@
 
     python -m benchmarks.papers.placed_program WHERE REPEATS
 
-prints, as JSON, what each call returns and the median of its seconds.
+prints, as JSON, what each call returns, the median of its seconds, and the number of messages that
+devices send each other.
 """
 
+import collections
 import json
 import statistics
 import sys
@@ -15,6 +17,7 @@ import tensorflow as tf
 import kerasrec
 from benchmarks import devices
 
+WORKERS = "two workers"
 CALLS = {"factorial": (5, 10), "fib": (5, 10, 20)}
 
 
@@ -29,13 +32,39 @@ def main(where, repeats):
                 start = time.perf_counter()
                 result = functions[name](tf.constant(n)).numpy()
                 seconds.append(time.perf_counter() - start)
-            found[f"{name}({n})"] = int(result), statistics.median(seconds[1:])
+            sent = messages(functions[name], n, devices.server() if where == WORKERS else "")
+            found[f"{name}({n})"] = int(result), statistics.median(seconds[1:]), sent
     print(json.dumps(found))
+
+
+def messages(function, n, target):
+    """The number of messages between devices in a call, as TensorFlow traces it.
+
+    Args:
+        function: The function.
+        n: Its argument.
+        target: The address of a server of a cluster; empty for this process.
+    """
+    v1 = tf.compat.v1
+    traced = tf.function(function).get_concrete_function(tf.TensorSpec([], tf.int32))
+    graph = tf.Graph()
+    with graph.as_default():
+        tf.import_graph_def(traced.graph.as_graph_def(), name="")
+    options = v1.RunOptions(trace_level=v1.RunOptions.FULL_TRACE, output_partition_graphs=True)
+    metadata = v1.RunMetadata()
+    with v1.Session(target, graph=graph, config=v1.ConfigProto(device_count={"CPU": 2})) as session:
+        session.run(traced.outputs[0].name, {traced.inputs[0].name: n}, options, metadata)
+    # The trace leaves messages out, but has what they carry.
+    stats = (node for device in metadata.step_stats.dev_stats for node in device.node_stats)
+    ran = collections.Counter(node.node_name for node in stats)
+    nodes = (node for part in metadata.partition_graphs for node in part.node)
+    sends = (node for node in nodes if node.op in ("_Send", "_HostSend"))
+    return sum(ran[send.input[0].partition(":")[0]] for send in sends)
 
 
 def places(where):
     """Two names; None leaves the place to TensorFlow."""
-    if where == "two workers":
+    if where == WORKERS:
         return devices.of_workers()
     return devices.of_this_process() if where == "two devices" else (None, None)
 
