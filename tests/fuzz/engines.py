@@ -61,6 +61,7 @@ class Options:
         in_queues: whether a program of one round runs by the engine for all programs, too.
         passes: over the schedule, by name. These two are of "traced" alone.
         has_values: whether branches are function values.
+        leaves_out: whether calls leave out an argument, or pass a zero.
         memo: whether equal calls are one.
     """
 
@@ -72,6 +73,7 @@ class Options:
     in_queues: bool = False
     passes: str = "default"
     has_values: bool = False
+    leaves_out: bool = False
     memo: bool = False
 
     def __str__(self) -> str:
@@ -141,7 +143,7 @@ class Run:
             "functions": kerasrec.functions,
             "recursive": functools.partial(kerasrec.recursive, **options),
         }
-        exec(source_of(self.program, self.options.has_values), space)
+        exec(source_of(self.program, self.options.has_values, self.options.leaves_out), space)
         return space[self.program.entry.name]
 
     def __call__(self, tokens: Sequence[int] | None) -> Result:

@@ -168,6 +168,12 @@ def with_values(program: Program, options: Options, rng: random.Random) -> Pair 
     return Run(program, changed)(program.tokens), Run(program, options)(program.tokens)
 
 
+def leaving_out(program: Program, options: Options, rng: random.Random) -> Pair:
+    """Calls that leave out an argument, and calls that pass a zero for it, give the same."""
+    changed = dataclasses.replace(options, leaves_out=True)
+    return Run(program, changed)(program.tokens), Run(program, options)(program.tokens)
+
+
 def with_memo(program: Program, options: Options, rng: random.Random) -> Pair | None:
     """Equal calls that are one call give the same, but for what they collect."""
     program = without_tables(program)
@@ -181,6 +187,7 @@ RELATIONS: dict[str, Relation] = {
     "with_branch": with_branch,
     "inlined": inlined,
     "with_values": with_values,
+    "leaving_out": leaving_out,
     "with_memo": with_memo,
     "other_options": other_options,
 }

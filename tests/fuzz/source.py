@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zlib
 from typing import Any
 
 from tests.fuzz.ops import OPS
@@ -36,15 +37,17 @@ from tests.fuzz.syntax import (
 KEYS = ("a", "b", "c")  # in the order of tf.nest
 
 
-def source_of(program: Program, has_values: bool = False) -> str:
+def source_of(program: Program, has_values: bool = False, leaves_out: bool = False) -> str:
     """The functions as Python source, with `tf`, `kerasrec`'s names and weights given.
 
     Args:
         program: to print.
         has_values: whether branches are function values, which another function returns.
+        leaves_out: whether functions take one more argument, a zero that about half of the calls
+          leave out.
     """
     functions = [
-        "\n".join(_Printer(has_values).function(function))
+        "\n".join(_Printer(has_values, leaves_out).function(function))
         for function in reachable(program).functions
     ]
     returned = "@recursive\ndef returned(function):\n    return function"
@@ -75,8 +78,9 @@ def nested(structure: str, parts: list[str]) -> str:
 
 
 class _Printer:
-    def __init__(self, has_values: bool) -> None:
+    def __init__(self, has_values: bool, leaves_out: bool) -> None:
         self.has_values = has_values
+        self.leaves_out = leaves_out
         self.count = 0
 
     def function(self, function: Function) -> list[str]:
@@ -91,6 +95,11 @@ class _Printer:
             lines.append(f"{', '.join(names[:-1])}{',' if len(names) == 2 else ''} = {state}")
             names = [state, names[-1]]
         names += [item.name for item in signature.functions]
+        if self.leaves_out:
+            more = f"more_{signature.fuel}"
+            names.append(f"{more}=None")
+            added = f"{signature.fuel} = {signature.fuel} + {more}"
+            lines += [f"if {more} is not None:", *_indented([added])]
         lines += self.block(function.block)
         return [head, f"def {signature.name}({', '.join(names)}):", *_indented(lines)]
 
@@ -149,6 +158,8 @@ class _Printer:
             if expression.signature.packs:
                 parts = [nested("tuple", parts)]
             parts += [fuel, *(self.passed(item, lines) for item in expression.functions)]
+            if self.leaves_out and zlib.crc32(fuel.encode()) % 2:
+                parts.append(f"more_{expression.signature.fuel}=0")
             return f"{expression.signature.name}({', '.join(parts)})"
         if isinstance(expression, Invoke):
             operands = [self.expression(item, lines) for item in expression.operands]
