@@ -154,7 +154,7 @@ def test_what_cannot_be_compiled_says_so(options, result, sentence):
     def down(n):
         return kerasrec.cond(n < 1, lambda: result(n), lambda: down(n - 1))
 
-    with pytest.raises(kerasrec.TraceError, match=f"down is called inside of .*{sentence}"):
+    with pytest.raises(kerasrec.TraceError, match=f"down is called inside .*{sentence}"):
         by_xla(down)([3])
     down([3])
 
