@@ -114,7 +114,7 @@ def check(program: Program, options: Options) -> Outcome:
 
 def is_refused(error: Exception) -> bool:
     """Whether `memo=True`, or XLA, does not take a program, as it says."""
-    says_so = "memo=True" in str(error) or "inside of what XLA compiles" in str(error)
+    says_so = "memo=True" in str(error) or "program that XLA compiles" in str(error)
     return isinstance(error, kerasrec.TraceError) and says_so
 
 

@@ -145,7 +145,7 @@ def choose_within_xla(program: Program) -> ExecutionPlan:
     if reasons:
         what = "called" if order == 1 else f"differentiated {order} times"
         raise TraceError(
-            f"{graph.entry} is {what} inside of what XLA compiles as a whole, such as "
+            f"{graph.entry} is {what} inside a larger program that XLA compiles, such as "
             f"tf.function(jit_compile=True), and cannot be compiled: {reasons[0]}. Leave out "
             "jit_compile=True; in a layer, set self.supports_jit = False."
         )
