@@ -69,6 +69,9 @@ def _of_keras_hub(folder: Path) -> Encoder:
         "padding_mask": mask,
         "segment_ids": keras.ops.zeros_like(pieces),
     }
-    found = backbone({name: known[name] for name in backbone.input})
-    vectors = found["sequence_output"] if isinstance(found, dict) else found
+    vectors = backbone.output
+    vectors = vectors["sequence_output"] if isinstance(vectors, dict) else vectors
+    # Without layers that only make other outputs, such as a vector of the sentence.
+    layers = keras.Model(backbone.input, vectors)
+    vectors = layers({name: known[name] for name in backbone.input})
     return Encoder(subwords, keras.Model([pieces, mask], vectors, name="encoder"))

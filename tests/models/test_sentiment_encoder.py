@@ -9,6 +9,7 @@ from nltk import Tree
 
 import sentiment_encoder as recipe
 from kerasrec.datasets import load_treebank
+from pretrained_encoder import read_encoder
 
 LINES = ["(4 (2 it) (4 (4 (2 is) (4 good)) (2 .)))", "(1 (3 nice) (1 (2 ,) (1 (2 but) (1 dull))))"]
 
@@ -45,3 +46,24 @@ def test_recipe(data, encoder_rate):
         served = tf.saved_model.load(data / f"runs/{kind}_1/export")
         logits = served.serve(tf.constant(LINES))
         assert logits.shape == (2, nodes, 5) and np.isfinite(logits).all()
+
+
+@pytest.mark.slow
+def test_an_encoder_of_keras_hub(tmp_path):
+    hub = pytest.importorskip("keras_hub")
+    known = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "fil", "##m", "dull"]
+    hub.models.BertTokenizer(known, lowercase=True).save_to_preset(tmp_path)
+    backbone = hub.models.BertBackbone(len(known), 1, 2, 4, 4, max_sequence_length=9)
+    backbone.save_to_preset(tmp_path)
+    encoder = read_encoder(tmp_path)
+    pieces, mask, nodes = encoder.subwords(tf.constant([["", "Dull", "film"]]))
+    assert pieces.numpy().tolist() == [[2, 7, 5, 6, 3]]
+    assert nodes.numpy().tolist() == [[-1, 1, 2, 2, -1]]
+    inputs = {"token_ids": pieces, "padding_mask": mask, "segment_ids": tf.zeros_like(pieces)}
+    expected = backbone(inputs)["sequence_output"]
+    np.testing.assert_allclose(encoder.model([pieces, mask]), expected, atol=1e-6)
+    assert not any("pooled" in weight.path for weight in encoder.model.weights)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="max_pieces=9"):
+        encoder.subwords(tf.constant([["film"] * 4]))
+    model = recipe.build_model("tree", encoder, num_classes=3, units=2)
+    assert model(tf.constant(["(4 (2 dull) (4 film))"])).shape == (1, 3, 3)
