@@ -834,6 +834,58 @@ def test_a_value_of_another_kind_is_found_when_it_is_read():
         size([0, 2])
 
 
+class Item(kerasrec.DataType):
+    number: float
+    name: str
+    vector: tf.TensorSpec([2], tf.float16)
+    is_large: bool
+    note: int | None
+    rest: "Item | None"
+
+
+@pytest.mark.many
+@pytest.mark.parametrize("options", [*OPTIONS, {"instances": ["CPU:0", "CPU:0"]}])
+def test_fields_of_all_types_are_read_again(options):
+    @kerasrec.recursive(**options)
+    def items(n, x):
+        vector = tf.cast(tf.stack([x, 2.0 * x], 1), tf.float16)
+
+        def before(rest):
+            return kerasrec.cond(
+                n % 2 == 0,
+                lambda: Item(x, tf.strings.as_string(n), vector, n > 2, n, rest),
+                lambda: Item(x, "none", [1.0, 2.0], False, None, rest),
+            )
+
+        more = lambda: before(items(n - 1, 1.5 * x))  # noqa: E731
+        return kerasrec.cond(n < 1, lambda: before(None), more)
+
+    @kerasrec.recursive(**options)
+    def total(item):
+        square = tf.cast(tf.reduce_sum(item.vector * item.vector, 1), tf.float32)
+        note = kerasrec.cond(item.has("note"), lambda: tf.cast(item.note, tf.float32), lambda: 0.5)
+        length = tf.cast(tf.strings.length(item.name), tf.float32)
+        own = item.number + square + note + length + tf.where(item.is_large, 10.0, 0.0)
+        return own + kerasrec.match(item.rest, {None: lambda: 0.0, Item: total})
+
+    @kerasrec.recursive(**options)
+    def total_of_items(n, x):
+        return total(items(n, x))
+
+    def plain_total(n, x):
+        of_even, of_odd = x + 5 * x**2 + n + len(str(n)) + 10 * (n > 2), x + 5 + 0.5 + 4
+        own = of_odd if n % 2 else of_even
+        return own + (plain_total(n - 1, 1.5 * x) if n > 0 else 0.0)
+
+    numbers, x = [3, 0, 4], tf.Variable([0.5, 0.25, 1.0])
+    found, gradient = _with_gradient(lambda: total_of_items(numbers, x), x)
+    expected, slopes = _with_gradient(
+        lambda: tf.stack([plain_total(n, x[token]) for token, n in enumerate(numbers)]), x
+    )
+    np.testing.assert_allclose(found, expected, rtol=2e-3)
+    np.testing.assert_allclose(gradient, tf.convert_to_tensor(slopes), rtol=2e-3)
+
+
 class Stack(kerasrec.DataType):
     pass
 

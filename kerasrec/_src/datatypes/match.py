@@ -35,7 +35,8 @@ def match(value: Any, branches: Mapping[type | None, Callable[..., Any]]) -> Any
     In the graph this is the SWITCH and MERGE of `kerasrec.switch`.
 
     Args:
-        value: A value of a data type: an argument of a recursive function, or a field of one.
+        value: A value of a data type: an argument of a recursive function, a value that the run has
+            made, or a field of one.
         branches: A dict with a function for each kind. A type stands for all its kinds that have no
             branch before it; its function gets the value, to match it again. None stands for an
             optional field without a value; its function is called without arguments.
