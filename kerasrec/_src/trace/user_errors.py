@@ -295,10 +295,11 @@ def no_type_fits(
     """
     reason = "" if failure is None else f" A trial failed: {str(failure).strip()}"
     return NoBaseCaseError(
-        f"The result type of {state.name} ({state.source.where}) is unknown: every path through "
-        f"it calls {state.name} with ragged arguments, and only rows without entries end it. "
-        f"Declare the type of one token's value: `@kerasrec.recursive(returns=tf.TensorSpec([], "
-        f"tf.{dtype}))`, or a nest of such specs.{reason}"
+        f"The result type of {state.name} ({state.source.where}) cannot be inferred: every path "
+        f"through it calls {state.name} with ragged arguments, and only rows without entries end "
+        "it. Declare the type of one token's value: "
+        f"`@kerasrec.recursive(returns=tf.TensorSpec([], tf.{dtype}))`, or a nest of such "
+        f"specs.{reason}"
     )
 
 
