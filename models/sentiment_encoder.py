@@ -60,14 +60,14 @@ def examples(trees: Sequence[Tree], kind: str, labels: str) -> list[tuple[str, l
     if labels == "nodes" and kind == "flat":
         phrases = {(_text(part), part.label()) for tree in trees for part in tree.subtrees()}
         return [(text, [label]) for text, label in sorted(phrases)]
-    found = []
+    labeled = []
     for tree in trees:
         of_nodes = [part.label() for part in tree.subtrees()]
         root, *others = of_nodes
         if labels == "roots":
             others = [-1] * len(others)
-        found.append((_text(tree), [root] if kind == "flat" else [root, *others]))
-    return found
+        labeled.append((_text(tree), [root] if kind == "flat" else [root, *others]))
+    return labeled
 
 
 def _text(tree: Tree) -> str:
@@ -121,17 +121,17 @@ def run(options: argparse.Namespace, kind: str, seed: int) -> dict[str, float]:
         shuffle=False,  # the dataset does it
         verbose=2,
     )
-    found = {"minutes": (time.perf_counter() - start) / 60}
+    figures = {"minutes": (time.perf_counter() - start) / 60}
     for split in ("dev", "test"):
         given = batches(examples(getattr(treebank, split), kind, "roots"), 64)
         values = model.evaluate(given, verbose=0, return_dict=True)
-        found[f"{split}, %"] = 100 * values["root_accuracy"]
-        found[f"{split}, binary, %"] = 100 * values["binary_root_accuracy"]
+        figures[f"{split}, %"] = 100 * values["root_accuracy"]
+        figures[f"{split}, binary, %"] = 100 * values["binary_root_accuracy"]
     folder = options.output / f"{kind}_{seed}"
     folder.mkdir(exist_ok=True)
     texts = tf.constant([text for text, _ in examples(treebank.test[:8], kind, "roots")])
     save_and_export(model, [texts], folder)
-    return found
+    return figures
 
 
 def main(argv: Sequence[str] | None = None) -> list[Run]:

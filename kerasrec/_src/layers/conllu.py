@@ -53,13 +53,15 @@ def parse_conllu(
         numbers, slots = _numbers_and_slots(words, tf.identity(sizes))
         size = tf.size(texts, tf.int64), tf.reduce_max(tf.concat([[1], words.lengths], 0))
         children = children_of(words.rows, numbers, words.heads, slots, size, arity)
-        found = (at_nodes(words.column(name), words.rows, numbers, size) for name in columns)
+        texts_at_nodes = [
+            at_nodes(words.column(name), words.rows, numbers, size) for name in columns
+        ]
         positions = tf.tensor_scatter_nd_update(
             tf.fill(tf.stack(size), -1),
             tf.stack([words.rows, numbers], 1),
             tf.cast(words.everyone - words.starts, tf.int32),
         )
-        return (*found, positions, children)
+        return (*texts_at_nodes, positions, children)
 
 
 @dataclass(frozen=True)
@@ -400,9 +402,9 @@ def _numbers_and_slots(words: _Words, sizes: tf.Tensor) -> tuple[tf.Tensor, tf.T
     eldest = first_in_group(tf.gather(heads, order))
     before = tf.cumsum(tf.gather(sizes, order), exclusive=True)
     earlier = before - tf.gather(before, eldest)
-    found = tf.stack([earlier + 1, words.everyone - eldest], 1)
+    steps_and_slots = tf.stack([earlier + 1, words.everyone - eldest], 1)
     steps, slots = tf.unstack(
-        tf.scatter_nd(order[:, tf.newaxis], found, tf.stack([tf.size(order), 2])), axis=1
+        tf.scatter_nd(order[:, tf.newaxis], steps_and_slots, tf.stack([tf.size(order), 2])), axis=1
     )
     numbers, _ = _sums(words, tf.where(heads < size, steps, 0), to_heads=False)
     return numbers, slots

@@ -142,8 +142,8 @@ class TextLayer(keras.layers.Layer):
         for column in columns:
             column.set_shape([text.shape[0], None])
         children.set_shape([text.shape[0], None, self.arity])
-        found = map(_Column.__call__, self._columns, columns)
-        return (*found, *columns[len(self._columns) :], children)
+        looked_up = map(_Column.__call__, self._columns, columns)
+        return (*looked_up, *columns[len(self._columns) :], children)
 
     def trees_of(self, text: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """Returns columns, string `[batch, nodes]`, and children, int32 `[batch, nodes, arity]`.
