@@ -403,6 +403,23 @@ def test_configurations(layer):
 
 
 @pytest.mark.many
+def test_what_is_impossible():
+    layer = LinearChainCRF(2, dtype="float64")
+    scores = layer(np.array([[[0.5, -np.inf], [-np.inf, 0.5], [1.0, 2.0]]]))
+    total = 1.0 + np.logaddexp(1.0, 2.0)
+    np.testing.assert_allclose(layer.log_partition(scores), [total])
+    assert layer.count(scores).numpy() == [2]
+    chance = np.exp(3.0 - total)
+    marginals = [[[1, 0], [0, 1], [1 - chance, chance]]]
+    np.testing.assert_allclose(layer.marginals(scores), marginals, atol=1e-12)
+    np.testing.assert_allclose(
+        layer.entropy(scores), -chance * np.log(chance) - (1 - chance) * np.log(1 - chance)
+    )
+    assert layer.k_best(scores, 3).numpy()[0].tolist() == [[0, 1, 1], [0, 1, 0], [-1, -1, -1]]
+    assert (layer.sample(scores, 5).numpy()[..., :2] == [0, 1]).all()
+
+
+@pytest.mark.many
 def test_half_precision_around_it():
     keras.config.set_dtype_policy("mixed_float16")
     try:

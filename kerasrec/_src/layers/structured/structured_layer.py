@@ -146,7 +146,8 @@ class StructuredLayer(SavedByArguments):
     def _total(self, scores: tf.Tensor, semiring: Semiring, mask: Any) -> tf.Tensor:
         with warnings.catch_warnings():  # Each semiring compiles the recursion once.
             warnings.filterwarnings("ignore", ".* compiled it again", UserWarning)
-            return self.total_of(scores, semiring, mask)
+            never = tf.constant(NEVER, scores.dtype)  # Infinities would have no gradient.
+            return self.total_of(tf.maximum(scores, never), semiring, mask)
 
     @tf.function(autograph=False, reduce_retracing=True)
     def _gradient(self, scores: tf.Tensor, semiring: Semiring, mask: Any, number: int) -> tf.Tensor:
