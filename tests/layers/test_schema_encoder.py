@@ -59,9 +59,38 @@ def encoder_of():
     return make
 
 
+def features_of(layer, kind):
+    """The layer for the fields of a kind that refer to no tree nodes; None if there are none."""
+    return next((one for one in layer._features if one.kind.number == kind.number), None)
+
+
+def constant_of(layer, kind):
+    """What stands for these fields if there are none."""
+    return layer._constants.numpy()[layer._constant_kinds.index(kind.number)]
+
+
+def number_of(layer, kind, item):
+    """The number of a field among those that refer to tree nodes, single ones first."""
+    pairs = [(other.number, field.name) for other, field in layer._fields]
+    return pairs.index((kind.number, item.name))
+
+
+def weights_of(layer, kind, item):
+    """The kernel of a field that refers to tree nodes, and its query or the vector of None."""
+    fields = [field for _, field in layer._fields]
+    number, weights = number_of(layer, kind, item), layer._pooled
+    kernels = [kernel for stack in weights.kernels for kernel in stack.numpy()]
+    vector = None
+    if item.is_list and "attention" in layer.pooling:
+        vector = weights.queries.numpy()[sum(field.is_list for field in fields[:number])]
+    if item.is_optional:
+        vector = weights.absent.numpy()[sum(field.is_optional for field in fields[:number])]
+    return kernels[number], vector
+
+
 def of_vector(layer, kind, number, item, value):
     """The vector of one value of a field, from the layer's weights."""
-    features = layer._features[kind.number]
+    features = features_of(layer, kind)
     embedding = features.embeddings[number]
     if value is None:
         return features._missing[number].numpy()
@@ -97,30 +126,29 @@ def plain(layer, kind_name, document, found=None):
         value = document.get(item.name)
         if item.is_list:
             entries = [of_vector(layer, kind, number, item, entry) for entry in value or []]
-            query = layer._features[kind.number].queries[number]
+            query = features_of(layer, kind).queries[number]
             parts += [pool(entries, way, query) for way in layer.pooling]
         else:
             parts.append(of_vector(layer, kind, number, item, value))
-    features = layer._features[kind.number]
+    features = features_of(layer, kind)
     if own:
         hidden, last = features._dense
         total = np.concatenate(parts) @ hidden.kernel.numpy() + hidden.bias.numpy()
         total = ACTIVATIONS[layer.activation](total) @ last.kernel.numpy() + last.bias.numpy()
     else:
-        total = features._constant.numpy()
-    for weights in layer._references[kind.number]:
-        item = weights.field
+        total = constant_of(layer, kind)
+    for item in (item for item in kind.fields if item.is_reference):
+        kernel, other = weights_of(layer, kind, item)
         value = document.get(item.name)
         name = item.content.family.__name__
         if item.is_list:
             below = [plain(layer, name, entry, found) for entry in value or []]
-            query = weights.query.numpy() if "attention" in layer.pooling else None
-            vector = np.concatenate([pool(below, way, query) for way in layer.pooling])
+            vector = np.concatenate([pool(below, way, other) for way in layer.pooling])
         elif value is None:
-            vector = weights.absent.numpy()
+            vector = other
         else:
             vector = plain(layer, name, value, found)
-        total = total + vector @ weights.kernel.numpy()
+        total = total + vector @ kernel
     vector = ACTIVATIONS[layer.activation](total)
     if found is not None:
         found.append(vector)
@@ -190,18 +218,21 @@ def sigmoid(x):
 def plain_lstm(layer, kind_name, document):
     """h and c of a document by the equations of Tai et al. 2015, section 3.1, one child a time."""
     kind = next(kind for kind in layer.schema.kinds if kind.name == kind_name)
-    features, cell = layer._features[kind.number], layer._cells[kind.number]
-    x = features._constant.numpy() if not features.fields else None
-    for number, item in enumerate(features.fields):
+    features, cell = features_of(layer, kind), layer._lstm
+    order = [*layer._constant_kinds, *(one.kind.number for one in layer._features)]
+    place = order.index(kind.number)
+    x = constant_of(layer, kind) if features is None else None
+    for number, item in enumerate(features.fields if features else ()):
         hidden, last = features._dense
         x = of_vector(layer, kind, number, item, document[item.name])
         x = np.maximum(x @ hidden.kernel.numpy() + hidden.bias.numpy(), 0)
         x = x @ last.kernel.numpy() + last.bias.numpy()
-    gates = x @ cell.kernel.numpy() + cell.bias.numpy()
+    gates = x @ cell.kernel.numpy()[place] + cell.bias.numpy()[place]
     total, forget, carry = gates[:9], gates[9:], np.zeros(3)
     references = [item for item in kind.fields if item.is_reference]
-    for item, weight in zip(references, cell.recurrent_kernels, strict=True):
-        value, kernel = document.get(item.name), weight.numpy()
+    for item in references:
+        value = document.get(item.name)
+        kernel = cell.recurrent_kernels.numpy()[number_of(layer, kind, item)]
         for child in (value or []) if item.is_list else [value] * (value is not None):
             h, c = plain_lstm(layer, item.content.family.__name__, child)
             total = total + h @ kernel[:, :9]
@@ -447,9 +478,8 @@ def test_configuration():
     )
     config = layer.get_config()
     assert SchemaEncoder.from_config(config).get_config() == config
-    for cell in layer._cells:  # Forget gates begin open, where there are any.
-        assert cell.bias.numpy()[:15].max() == 0
-        assert cell.bias.numpy()[15:].tolist() == [1.0] * (5 if cell.fields else 0)
+    bias = layer._lstm.bias.numpy()  # Forget gates begin open.
+    assert (bias[:, :15] == 0).all() and (bias[:, 15:] == 1).all()
     shapes = [item.shape for item in layer.weights]
     assert [item.shape for item in SchemaEncoder.from_config(config).weights] == shapes
 

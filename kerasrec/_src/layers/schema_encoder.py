@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -11,19 +11,21 @@ import numpy as np
 import tensorflow as tf
 
 from kerasrec._src.datatypes.kinds import KIND
+from kerasrec._src.datatypes.values import Tables
+from kerasrec._src.half_precision import gather_repeated
 from kerasrec._src.layers.cell import is_of_keras
 from kerasrec._src.layers.kernel_cell import Activation
 from kerasrec._src.layers.recursive import Engine, check_engine
-from kerasrec._src.layers.schema_kinds import (
-    POOLINGS,
-    SUM,
-    KindFeatures,
-    KindLSTM,
-    ReferenceWeights,
-)
+from kerasrec._src.layers.schema_kinds import POOLINGS, SUM, KindFeatures
 from kerasrec._src.layers.schema_layer import SchemaLayer, is_stand_in
+from kerasrec._src.layers.schema_references import (
+    ChildSumLSTM,
+    PooledReferences,
+    References,
+    reference_fields,
+)
 from kerasrec._src.layers.shared_sublayers import MadeOnce, freeze_sublayers, plain
-from kerasrec._src.public import collect, match, recursive
+from kerasrec._src.public import collect, recursive
 
 CELLS = ("dense", "child-sum-lstm")
 
@@ -141,25 +143,28 @@ class SchemaEncoder(SchemaLayer):
                 self.pooling,
                 hash_bins,
                 dtype=policy,
-                name=f"fields_{number}",
+                name=f"fields_{kind.number}",
             )
-            for number, kind in enumerate(self.schema.kinds)
+            for kind in self.schema.kinds
+            if not all(field.is_reference for field in kind.fields)
         ]
-        self._references = [
-            [
-                ReferenceWeights(
-                    field, units, self.pooling, dtype=policy, name=f"references_{number}_{place}"
-                )
-                for place, field in enumerate(kind.fields)
-                if field.is_reference and cell == "dense"
-            ]
-            for number, kind in enumerate(self.schema.kinds)
-        ]
-        self._cells = [
-            KindLSTM(kind, units, dtype=policy, name=f"cell_{number}")
-            for number, kind in enumerate(self.schema.kinds)
-            if cell != "dense"
-        ]
+        # In this order are the rows of the kinds' own features.
+        of_fields = {features.kind.number for features in self._features}
+        self._constant_kinds = sorted(set(range(len(self.schema.kinds))) - of_fields)
+        counts = [1] * len(self._features)
+        if self._constant_kinds:
+            shape = (len(self._constant_kinds), units)
+            self._constants = self.add_weight(shape, "zeros", name="constants")
+            counts.insert(0, len(self._constant_kinds))
+        self._fields = reference_fields(self.schema)
+        self._pooled = self._lstm = None
+        if cell != "dense":
+            self._lstm = ChildSumLSTM(counts, len(self._fields), units, dtype=policy, name="cell")
+        elif self._fields:
+            fields = [field for _, field in self._fields]
+            self._pooled = PooledReferences(
+                fields, units, self.pooling, dtype=policy, name="references"
+            )
         self._runs: MadeOnce[Any] = MadeOnce(self)
         freeze_sublayers(self)
         self.built = True
@@ -207,7 +212,8 @@ class SchemaEncoder(SchemaLayer):
 
     def _numbers(self) -> Iterable[tuple[str, Any, str | None]]:
         """The keys of all numbers, their embeddings, and the keys that say which are given."""
-        for kind, features in zip(self.schema.kinds, self._features, strict=True):
+        for features in self._features:
+            kind = features.kind
             for field, embedding in zip(features.fields, features.embeddings, strict=True):
                 if embedding.statistics:
                     given = kind.presence_key(field) if field.needs_presence else None
@@ -232,67 +238,59 @@ class SchemaEncoder(SchemaLayer):
         return bool(self.dropout) or self.engine == "compiled" or not is_of_keras(self.activation)
 
     def _run(self, training: bool, batch: dict[str, tf.RaggedTensor]) -> Any:
-        nodes = batch[KIND].values
-        counts = tf.math.bincount(nodes, minlength=len(self.schema.kinds))
-        own = [features(batch, counts[number]) for number, features in enumerate(self._features)]
-        drops = [self._drop(x) if training and self.dropout else None for x in own]
-        compute = self._lstm(own) if self._cells else self._dense(batch, own)
-        states = tf.TensorSpec([self.units], self.compute_dtype)
+        values = self.schema.values(batch)
+        tables = values._tables
+        drop = None
+        if training and self.dropout:
+            ones = tf.ones([tf.size(tables.kinds), self.units], self.compute_dtype)
+            drop = keras.random.dropout(ones, self.dropout, seed=self.seed_generator)
+        compute = self._cell_of(tables, self._own(batch, tables), lambda node: encode(node))
+        state = tf.TensorSpec([self.units], self.compute_dtype)
 
         @recursive(
-            returns=[states, states] if self._cells else [states],
+            returns=[state, state] if self._lstm else [state],
             engine=self.engine,
             recompute=self.engine == "compiled" and not training,  # As in the tree layers.
         )
-        def encode(value: Any) -> list[tf.Tensor]:
-            def of_kind(number: int, value: Any) -> list[tf.Tensor]:
-                vectors, *memory = compute(number, value, encode)
-                if drops[number] is not None:
-                    vectors = vectors * value.lookup(drops[number])
-                if self.return_sequences:
-                    collect("vectors", vectors, value, tf.size(nodes))
-                return [vectors, *memory]
+        def encode(node: tf.Tensor) -> list[tf.Tensor]:
+            vectors, *memory = compute(node)
+            if drop is not None:
+                vectors = vectors * tf.gather(drop, node)
+            if self.return_sequences:
+                collect("vectors", vectors, node, tf.size(tables.kinds))
+            return [vectors, *memory]
 
-            kinds = {number: self.schema.kinds[number].type for number in value._kinds}
-            return match(value, {kind: partial(of_kind, number) for number, kind in kinds.items()})
-
-        (vectors, *_), collected = encode.with_tables(self.schema.values(batch))
+        (vectors, *_), collected = encode.with_tables(tf.cast(values._node, tf.int32))
         return batch[KIND].with_values(collected["vectors"]) if self.return_sequences else vectors
 
-    def _dense(self, batch: dict[str, tf.RaggedTensor], own: list[tf.Tensor]) -> Any:
-        """Computes a tree node from its own fields, `[rows, units]`, and what is below."""
-        lengths = [
-            {
-                reference.field.name: batch[kind.key(reference.field)].values.row_lengths()
-                for reference in references
-                if reference.field.is_list
-            }
-            for kind, references in zip(self.schema.kinds, self._references, strict=True)
-        ]
+    def _own(self, batch: dict[str, tf.RaggedTensor], tables: Tables) -> tf.Tensor:
+        """What the fields that refer to no tree nodes give, a row for each node of the tables.
 
-        def compute(number: int, value: Any, encode: Any) -> list[tf.Tensor]:
-            total = value.lookup(own[number])
-            for reference in self._references[number]:
-                rows = lengths[number].get(reference.field.name)
-                rows = None if rows is None else value.lookup(rows)
-                below = value._read(reference.field.name)
-                total = total + reference.part(below, lambda below: encode(below)[0], rows)
-            return [self.activation(total)]
+        That is x, `[nodes, units]`, or what it adds to the gates, `[nodes, 4 * units]`.
+        """
+        rows = [features(batch) for features in self._features]
+        if self._constant_kinds:
+            rows.insert(0, tf.cast(self._constants, self.compute_dtype))
+        rows = self._lstm.gates(rows) if self._lstm else rows
+        counts = tf.math.bincount(tables.kinds, minlength=len(self.schema.kinds))
+        order = [*self._constant_kinds, *(features.kind.number for features in self._features)]
+        sizes = tf.gather(counts, order[len(self._constant_kinds) :])
+        sizes = tf.concat([tf.ones([len(self._constant_kinds)], tf.int32), sizes], 0)
+        starts = tf.gather(tf.cumsum(sizes, exclusive=True), np.argsort(order))
+        is_constant = tf.gather(np.isin(range(len(order)), self._constant_kinds), tables.kinds)
+        places = tf.gather(starts, tables.kinds) + tf.where(is_constant, 0, tables.rows)
+        return gather_repeated(tf.concat(rows, 0), places)
 
-        return compute
-
-    def _lstm(self, own: list[tf.Tensor]) -> Any:
-        """Computes h and c of the Child-Sum Tree-LSTM, from the same arguments."""
-        gates = [cell(x) for cell, x in zip(self._cells, own, strict=True)]
-
-        def compute(number: int, value: Any, encode: Any) -> Any:
-            cell = self._cells[number]
-            return cell.states(value.lookup(gates[number]), value._read, encode)
-
-        return compute
-
-    def _drop(self, like: tf.Tensor) -> tf.Tensor:
-        return keras.random.dropout(tf.ones_like(like), self.dropout, seed=self.seed_generator)
+    def _cell_of(self, tables: Tables, own: tf.Tensor, encode: Any) -> Any:
+        """Returns a function from tree nodes to their states, to be called in the recursion."""
+        references = References.of(tables, self._fields)
+        in_blocks = self.engine == "compiled"
+        if self._lstm:
+            return self._lstm.states(own, references, encode, in_blocks)
+        sums: Callable[[tf.Tensor], tf.Tensor] = partial(tf.gather, own)
+        if self._pooled:
+            sums = self._pooled.sums(own, references, encode, in_blocks)
+        return lambda node: [self.activation(sums(node))]
 
     @property
     def num_traces(self) -> int:
