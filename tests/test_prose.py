@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("*.md", "*/README.md", "benchmarks/papers.md", "docs/**/*.md", "docs/**/*.ipynb")
 SOURCES = ("kerasrec/**/*.py", "examples/**/*.py")
 # Folders with texts that still have some.
-DEFERRED = ("datatypes", "emit", "engine", "layers", "memo", "schedule", "waves")
+DEFERRED = ("layers",)
 # Each pattern, and what to write instead.
 PATTERNS = {
     r"\bof (?:its|their|your|our) own\b": "your, its, separate",

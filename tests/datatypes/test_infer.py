@@ -320,7 +320,7 @@ def test_numbers_of_numpy_are_those_of_python():
         {"a": 4.5, "b": 2.5, "c": False, "d": []},
     ]
     for wrong in (np.float32("nan"), np.longdouble("1e400"), [np.array(np.inf)]):
-        with pytest.raises(ValueError, match=r"example 1: document\.a is .*no number of JSON"):
+        with pytest.raises(ValueError, match=r"example 1: document\.a is .*not a number of JSON"):
             infer([{"a": 1.5}, {"a": wrong}])
 
 

@@ -176,8 +176,8 @@ def test_what_does_not_fit_is_an_error():
     batch = SCHEMA.encode(FORMULAS)
     wrong = [
         ({"token_of": 1}, "expected a dict with a function for each kind"),
-        ({"token_of": {Number: 1}}, "no kind of the schema; expected Const, Var, Add, Mul"),
-        ({"token_of": {"Sub": 1}}, "no kind of the schema"),
+        ({"token_of": {Number: 1}}, "not a kind in this schema; expected Const, Var, Add, Mul"),
+        ({"token_of": {"Sub": 1}}, "not a kind in this schema"),
         ({"token_of": {}}, "token_of gives nothing"),
         ({"token_of": {Const: lambda e: e.value}}, "float32 for Const; expected int32"),
         ({"token_of": {Const: 1, Var: "x"}}, "expected one dtype"),

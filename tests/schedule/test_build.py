@@ -17,7 +17,7 @@ def schedule_of(program):
 
 @each(few=FEW, many=MORE)
 @pytest.mark.parametrize("by_queues", [False, True])
-def test_every_op_that_is_needed_runs_once_if_it_is_not_materialised_at_use(program, by_queues):
+def test_every_op_that_is_needed_runs_once_if_it_is_not_materialized_at_use(program, by_queues):
     found = build(program.function.extended_graph(*program.inputs), by_queues)
     fired = [one for _, _, one in found.instructions() if isinstance(one, Fire) and not one.at_use]
     assert len(fired) == len(set(fired))

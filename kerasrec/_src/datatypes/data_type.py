@@ -70,8 +70,8 @@ class DataType(metaclass=_Class):
     Apply("+", [Number(1.0), Number(2.0)])
     ```
 
-    A class with fields but no subclasses is a type with a single kind. Kinds have the fields of the
-    classes above them, too.
+    A class with fields but no subclasses is a type with a single kind. Kinds also have the fields
+    of the classes above them.
 
     | a field that is declared as | in a recursive function is a tensor |
     |---|---|

@@ -143,10 +143,10 @@ def read_value(
 
     Returns:
         The kind of the value, and a function that returns the value of each field, `MISSING` if
-        there is none, or raises `ValueError`, too.
+        there is none, or also raises `ValueError`.
 
     Raises:
-        ValueError: If it is no such value; the message continues the value's path.
+        ValueError: If it is not such a value; the message continues the value's path.
     """
     number = schema.number(type(value))
     if number is not None and issubclass(type(value), family):
@@ -261,5 +261,5 @@ def _number(kind: Kind, field: Field, value: Any) -> Any:
 def not_json(value: Any) -> str | None:
     """Why JSON does not allow a number, for an error, after the value's path; None if it does."""
     if isinstance(value, float) and not math.isfinite(value):
-        return f"is {value}, which is no number of JSON; leave the key out"
+        return f"is {value}, which is not a number of JSON; leave the key out"
     return None

@@ -1,7 +1,7 @@
-"""Where a run finds the values that it has made, beside those that it was given.
+"""Where a run finds the values that it has made, next to those that it was given.
 
-A value that was made has a key in place of the number of a tree node. Its fields are in rows of
-tables that the run fills (`trace/made.py`). The entries of a list have rows of their own, one after
+A value that was made has a key instead of the number of a tree node. Its fields are in rows of
+tables that the run fills (`trace/made.py`). The entries of a list have separate rows, one after
 another, and the value has the key of the first one and their number.
 """
 

@@ -151,7 +151,7 @@ class Schema(Kinds):
             names = ", ".join(left_out[: 8 if more else None])
             warnings.warn(
                 f"Schema.infer leaves out {names}{more}: null or an empty list in all examples. "
-                "When documents are encoded, values there are left out, too. If other documents "
+                "When documents are encoded, values there are also left out. If other documents "
                 "have values there, add an example that has one.",
                 stacklevel=2,
             )
@@ -249,7 +249,7 @@ class Schema(Kinds):
                 number of the kind, from 1 to `len(schema.kinds)`, in the order of `print(schema)`.
             features_of: Returns features, float `[rows, features]`; `[rows]` is one feature.
             children_of: Returns the children in their order: a field of values, or a list of such
-                fields; names of fields may stand in place of a function. A field that is None
+                fields; names of fields may stand for a function. A field that is None
                 becomes -1, a slot without a child. By default all fields of values, in the order of
                 declaration.
 
@@ -261,7 +261,7 @@ class Schema(Kinds):
 
         Raises:
             ValueError: If values are of another type, a batch lacks a tensor, a dict has a key that
-                is no kind, or a function returns anything other than described above.
+                is not a kind, or a function returns anything other than described above.
             tf.errors.InvalidArgumentError: If a value is None, or if a function does not return a
                 row for each value.
 
@@ -393,8 +393,8 @@ _PADDED = (
 )
 _CAST = (
     " A layer or a subclass of keras.Model casts the floats that it is given: call "
-    "`super().__init__(autocast=False)` in its `__init__`. In place of keras.layers.Lambda write a "
-    "layer, and in place of keras.Sequential make a functional model of `schema.inputs()`."
+    "`super().__init__(autocast=False)` in its `__init__`. Instead of keras.layers.Lambda write a "
+    "layer, and instead of keras.Sequential make a functional model of `schema.inputs()`."
 )
 
 

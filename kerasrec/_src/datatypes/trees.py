@@ -67,7 +67,7 @@ def by_kind(schema: Kinds, name: str, of_kinds: Any) -> dict[Kind, Any]:
             above them; the first key to which a kind belongs counts.
 
     Raises:
-        ValueError: If it is neither, or if a key is no kind.
+        ValueError: If it is neither, or if a key is not a kind.
     """
     if callable(of_kinds):
         return dict.fromkeys(schema.kinds, of_kinds)
@@ -86,8 +86,8 @@ def by_kind(schema: Kinds, name: str, of_kinds: Any) -> dict[Kind, Any]:
         if not kinds:
             names = ", ".join(kind.name for kind in schema.kinds)
             raise ValueError(
-                f"{name} has {key!r}, which is no kind of the schema; expected {names}, or a type "
-                "above these."
+                f"{name} has {key!r}, which is not a kind in this schema; expected {names}, or a "
+                "type above these."
             )
         for kind in kinds:
             entries.setdefault(kind, entry)

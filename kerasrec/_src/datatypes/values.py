@@ -102,7 +102,7 @@ class Value:
     optional field has a value, bool `[tokens]`. A field that is a list has a row of values for each
     token; `one + other` joins two such rows.
 
-    A value that may have been made in the same run has a key in place of the number of a tree node
+    A value that may have been made in the same run has a key instead of the number of a tree node
     (see `made_rows.py`).
     """
 
@@ -329,8 +329,8 @@ def _taken_for_another(kind: Kind, field: Field, value: Any, number: int) -> Tra
 def _refuse(value: Value, *_: Any, **__: Any) -> NoReturn:
     """Says what to do with a value that was passed to an op of TensorFlow."""
     raise SignatureError(
-        f"An op of TensorFlow got {value!r}, which is no tensor. Read its fields, or choose by its "
-        "kind with kerasrec.match. Work on a list of values in kerasrec.map_fn, filter it with "
+        f"An op of TensorFlow got {value!r}, which is not a tensor. Read its fields, or choose by "
+        "its kind with kerasrec.match. Work on a list of values in kerasrec.map_fn, filter it with "
         f"kerasrec.filter_fn, and join it to another one with `+`.{at_this_line()}"
     )
 

@@ -63,7 +63,7 @@ def run_loop(
 
 
 def flat(state: State) -> State:
-    """Returns a state with lists in place of dicts, whose keys TensorFlow cannot sort."""
+    """Returns a state with lists instead of dicts, whose keys TensorFlow cannot sort."""
     return {
         name: list(part.values()) if isinstance(part, dict) else part
         for name, part in state.items()

@@ -82,7 +82,7 @@ def differentiable(
     gradient: Callable[[Inputs, Outcome], Outcome],
     inputs: Inputs,
 ) -> Outcome:
-    """Runs a function with a gradient of its own, so that TensorFlow does not differentiate it.
+    """Runs a function with a separate gradient, so that TensorFlow does not differentiate it.
 
     Args:
         run: The function.

@@ -187,7 +187,7 @@ class Executable:
     def _differentiable(
         self, run: Callable[[Inputs], Outcome], inputs: Inputs, cotangents: Outcome
     ) -> Outcome:
-        """Runs the last derivative in such a way that its results are differentiable, too.
+        """Runs the last derivative in such a way that its results are also differentiable.
 
         Args:
             run: Computes the derivative.

@@ -43,8 +43,8 @@ class Program:
         graph: The graph, extended once for each order.
         limits: The bounds on depth, width and memory.
         options: The user's options.
-        passes: The passes over its schedule by waves.
-        by_queues: Whether a program of one round runs by queues, too, as those of several do.
+        passes: The passes over its schedule in waves.
+        by_queues: Whether a program of one round also runs in queues, as those of several do.
     """
 
     graph: TaggedGraph
@@ -59,7 +59,7 @@ class Program:
 
     @cached_property
     def schedule(self) -> Schedule:
-        """The schedule by waves, or by queues of TensorFlow's kernels."""
+        """The schedule in waves, or in queues of TensorFlow's kernels."""
         return optimize(build(self.graph, self.by_queues), self.passes)
 
     @cached_property

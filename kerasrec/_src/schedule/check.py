@@ -221,7 +221,7 @@ def _are_all(regions: Sequence[Region | None], outer: Region | None = None) -> b
 
 
 def instructions_are_whole(schedule: Schedule) -> Iterator[str]:
-    """No instruction has a problem of its own."""
+    """No instruction has a problem by itself."""
     instructions = [(segment.body, one) for _, segment, one in schedule.instructions()]
     for place, instruction in (*instructions, *(("prepared", one) for one in schedule.prepared)):
         for problem in instruction.problems():

@@ -87,7 +87,7 @@ def _divided(
     Args:
         loops: The loop's segments of a body, in the order in which its tokens come to them.
         after: The segment for all tokens of the body.
-        at_use: The instructions that are materialised at use, by the items that they write.
+        at_use: The instructions that are materialized at use, by the items that they write.
         by_width: The items that earlier loops have computed with a different width for each wave.
         in_queues: Whether the loop must decide which tokens go where.
     """

@@ -155,7 +155,7 @@ class Instruction:
 
     Args:
         by: The pass that added it; empty if none did.
-        at_use: Whether it is materialised at use: it runs again in every segment that reads what it
+        at_use: Whether it is materialized at use: it runs again in every segment that reads what it
             writes, and its results are not saved.
     """
 
@@ -249,7 +249,7 @@ def items_through(items: Iterable[Item], makers: Mapping[Item, Instruction]) -> 
     Args:
         items: The items to begin with.
         makers: The instructions to look through, by the items that they write; most often those
-            that are materialised at use.
+            that are materialized at use.
     """
 
     def sources(item: Item) -> Iterator[Item]:

@@ -89,7 +89,7 @@ def results(graph: TaggedGraph, name: str, sweep: int) -> list[Instruction]:
 def read_from_rows(graph: TaggedGraph, name: str, groups: Sequence[Together]) -> list[Instruction]:
     """Returns instructions, for queues, that read values passed to the frames of a body.
 
-    They are materialised at use, at any place of the body.
+    They are materialized at use, at any place of the body.
 
     Args:
         graph: The graph of the program.

@@ -1,7 +1,7 @@
 """Adds loads and saves: the items that one segment of a schedule reads from another.
 
 Passes move, add and remove instructions without regard to loads and saves, which are added at the
-end. Then instructions that are materialised at use are put into every segment that reads their
+end. Then instructions that are materialized at use are put into every segment that reads their
 results, and instructions whose results nobody reads are left out.
 """
 
@@ -233,7 +233,7 @@ def _order_of_save(item: Item) -> int:
 
 
 def at_use_of(schedule: Schedule) -> dict[Item, Instruction]:
-    """Returns the instructions that are materialised at use, by the items that they write.
+    """Returns the instructions that are materialized at use, by the items that they write.
 
     Those that select or count tokens are left out.
     """

@@ -193,7 +193,7 @@ class BodyPlaces:
         return [item for reader in made for item in reader.reads] if made else list(node.inputs)
 
     def _sources(self, items: Iterable[Item]) -> Iterator[Node]:
-        """Yields the nodes that items come from, through what is materialised at use."""
+        """Yields the nodes that items come from, through those materialized at use."""
         for item in items_through(items, self._at_use):
             if isinstance(item, Value) and not item.is_shared and item not in self._at_use:
                 yield item.node

@@ -28,8 +28,8 @@ The lines follow this grammar:
 Names are given while printing: %0, %1 and so on, in the order of the lines. Small constants are
 printed where they are read. The indented lines below a branch are for the tokens that take it. A
 "save" says which sweeps load the items: without more words its own sweep; with "both passes", or
-"this sweep and later ones", its own sweep and others. "again" marks a line whose results a
-line above computes, too. "by" names the pass that added a line.
+"this sweep and later ones", its own sweep and others. "again" marks a line whose results a line
+above also computes. "by" names the pass that added a line.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ class _Printer:
         return lines
 
     def _readers(self, item: Item, sweep: int) -> int:
-        """Returns 0 if only the sweep that saves an item loads it, 1 if others do, too, else 2."""
+        """Returns 0 if only the sweep that saves an item loads it, 1 if others also do, else 2."""
         loaded_in = self._loaded_in[item]
         return 0 if loaded_in <= {sweep} else 1 + (sweep not in loaded_in)
 

@@ -77,7 +77,7 @@ class Segment:
 
     @property
     def at_use(self) -> list[Instruction]:
-        """The instructions that are materialised at use."""
+        """The instructions that are materialized at use."""
         return [instruction for instruction in self.instructions if instruction.at_use]
 
     def of(self, kind: type[OfKind]) -> list[OfKind]:

@@ -3,7 +3,7 @@
 A body often ends in a conditional, and returns what one of the branches returns. Then the tokens of
 a branch are done when this branch is, whatever other branches still wait for. So the leaves of a
 tree return at once, and a branch that calls once does not wait for one that calls twice.
-Derivatives of the gradient return there, too, since their conditionals are the same.
+Derivatives of the gradient also return there, since their conditionals are the same.
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ def _divided(
     Args:
         region: The region of the part.
         values: What it returns in each sweep of even number.
-        passed_to: The nodes that pass the values on. If other nodes read the values, too, all
+        passed_to: The nodes that pass the values on. If other nodes also read the values, all
             tokens are needed together.
         readers: The nodes that read each value.
     """

@@ -20,7 +20,7 @@ from kerasrec._src.schedule.sections import Segment
 
 
 def among_instances(schedule: Schedule, devices: Sequence[str]) -> Schedule:
-    """Divides the tokens of every body among instances of it, each on a device of its own.
+    """Divides the tokens of every body among instances of it, each on a separate device.
 
     Vasilakopoulos (2024, section 7.1) proposes several instances of a body, so that calls from many
     places need not all pass through one. Here calls that are ready come together as a wave, so a

@@ -99,7 +99,7 @@ def _products_of(
         segment: The segment.
         before: All segments before the one to which all frames of the branch come.
         region: The branch.
-        at_use: The instructions that are materialised at use.
+        at_use: The instructions that are materialized at use.
     """
     moved = [fire for fire in segment.placed if isinstance(fire, Fire) and region in fire.path]
     others = [other for earlier in before for other in earlier.placed]
