@@ -27,6 +27,11 @@ def layer():
     return decoder(2, None, max_depth=4)
 
 
+@pytest.fixture(scope="module")
+def smaller():
+    return decoder(2, None, bias=-0.3, max_depth=5)
+
+
 def scores_of(layer, grown):
     return tf.reduce_sum(layer(grown.tokens, grown.children), [1, 2]).numpy()
 
@@ -67,6 +72,14 @@ def test_beams_avoid_what_the_likeliest_choices_lead_to():
     assert np.count_nonzero(greedy.tokens) == 63 > np.count_nonzero(found.tokens)
     assert found.log_likelihood[0] > scores_of(layer, greedy)[0] + 50
     np.testing.assert_allclose(found.log_likelihood, scores_of(layer, found), rtol=1e-4)
+
+
+@pytest.mark.parametrize("root", [1, 2, 5])
+def test_the_largest_partial_tree_may_be_dropped(smaller, root):
+    """Nothing then needs the room for its nodes, which was an error."""
+    found = smaller.generate([root], num_beams=4)
+    terms = smaller(found.tokens, found.children).numpy()
+    np.testing.assert_allclose(found.log_likelihood, terms.sum() - terms[0, 0, 0], rtol=1e-4)
 
 
 def log_likelihood(layer, tokens, children, kept):

@@ -162,7 +162,8 @@ def search_trees(
             *(tf.gather_nd(of, where) for of in below),
         ]
         counts += tf.math.count_nonzero(wants, -1, dtype=tf.int32)
-        room = [[0, 0], [0, 0], [0, tf.reduce_max(counts) - tf.shape(nodes)[2]], [0, 0]]
+        more = tf.maximum(tf.reduce_max(counts) - tf.shape(nodes)[2], 0)
+        room = [[0, 0], [0, 0], [0, more], [0, 0]]
         nodes, ends, *states = (
             tf.tensor_scatter_nd_update(tf.pad(values, room), at, rows)
             for values, rows in zip((nodes, ends, *states), new, strict=True)
