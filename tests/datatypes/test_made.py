@@ -777,7 +777,7 @@ def made(body, *arguments):
         (
             lambda f: Const(1.0).lookup(tf.constant([1.0])),
             kerasrec.TraceError,
-            r"A row of a table was asked of a value that may have been made.*second\(first",
+            r"A row of a table is not available for a value that may have been made.*second\(first",
         ),
         (lambda f: Formula(), kerasrec.TraceError, "Call one of Const, Var, Add, Mul"),
         (lambda f: Series(f, 0.0), kerasrec.TraceError, "has no such kind; it has Const, Var"),

@@ -269,8 +269,8 @@ def reason_not_held(value: int) -> str:
     if not _fits(value, tf.float64):
         return _too_large(value, tf.float64)
     return (
-        f"is {value}, of which float64 would keep other digits, so that different numbers became "
-        "one; give identifiers as texts"
+        f"is {value}, which float64 cannot represent exactly, so that different numbers became "
+        "one; pass identifiers as strings"
     )
 
 

@@ -81,7 +81,7 @@ def infer(
         choices = field.get("choices", ())
         is_number = field.get("dtype") == "float64"
         if not is_number and not (choices and all(isinstance(choice, int) for choice in choices)):
-            raise ValueError(f"numbers={name!r} is a field that holds something else than numbers.")
+            raise ValueError(f"numbers={name!r} names a field without numbers.")
         for number in choices:
             if not holds(tf.float64, number):
                 raise ValueError(f"numbers={name!r}: a number {reason_not_held(number)}.")
@@ -376,7 +376,8 @@ class _Inference:
             )
         if place.items is not None:
             raise ValueError(
-                f"At {path} stand lists and objects with {KIND_KEY!r}. Put the lists into objects."
+                f"{path} holds both lists and objects with {KIND_KEY!r}. Put the lists into "
+                "objects."
             )
         for form, scalars in place.scalars.items():
             known = self._node.scalars.get(form)

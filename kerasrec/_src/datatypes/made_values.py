@@ -253,8 +253,8 @@ def _tables_for(
     place = here()
     if len(candidates) > 1:
         raise TraceError(
-            f"{kind.__name__}{place} is made of values of several batches. Let them be of one: "
-            "encode them together, as a value of a type that has a field for each."
+            f"{kind.__name__}{place} is made of values of several batches. Encode them "
+            "together, as a value of a type that has a field for each."
         )
     if candidates and candidates[0].schema.number(kind) is None:
         raise TraceError(

@@ -153,8 +153,9 @@ class Value:
         self._kind("A row of a table")
         if self._is_made:
             raise TraceError(
-                "A row of a table was asked of a value that may have been made in the same run; "
-                "the table has rows for given values only. Call a second function on the result: "
+                "A row of a table is not available for a value that may have been made in the same "
+                "run; the table has rows for given values only. Call a second function on the "
+                "result: "
                 f"`second(first(x))`, outside of both.{at_this_line()}"
             )
         return tf.gather(table, self._rows())
@@ -230,7 +231,8 @@ class Value:
                 self._refuse_python(what)
             names = [kind.name for kind in kinds] + ["None"] * self._is_optional
             raise TraceError(
-                f"{what} was asked of a value that may be {', '.join(names[:-1])} or {names[-1]}. "
+                f"{what} is not available for a value that may be {', '.join(names[:-1])} or "
+                f"{names[-1]}. "
                 "Find out which it is: kerasrec.match(value, {Kind: lambda value: ...})."
             )
         return kinds[0]
@@ -276,7 +278,7 @@ class Value:
                 f"Use kerasrec.match(value, {{{or_none}{kind}: lambda value: ..., ...}}). If it is "
                 "an argument that may be left out, ask `is None`."
             )
-        raise TraceError(f"{what} was asked of {reason}{at_this_line()}")
+        raise TraceError(f"{what} is not available for {reason}{at_this_line()}")
 
     def _about_list(self) -> str:
         return (
