@@ -951,6 +951,64 @@ def test_values_made_from_nothing_hold_values_of_other_types():
     np.testing.assert_allclose(tape.gradient(found, y), tape.gradient(expected, y))
 
 
+class Wait(kerasrec.DataType):
+    pass
+
+
+class Done(Wait):
+    pass
+
+
+class ThenRight(Wait):
+    formula: Formula
+    rest: Wait
+
+
+class ThenAdd(Wait):
+    number: float
+    rest: Wait
+
+
+class Start(kerasrec.DataType):
+    formula: Formula
+    rest: Wait
+
+
+@pytest.mark.many
+def test_continuations_that_capture_what_was_given():
+    @kerasrec.recursive
+    def walk(formula, rest):
+        return kerasrec.match(
+            formula,
+            {
+                Const: lambda f: resume(rest, f.value),
+                Add: lambda f: walk(f.left, ThenRight(f.right, rest)),
+                Formula: lambda _: resume(rest, 1.0),
+            },
+        )
+
+    @kerasrec.recursive
+    def resume(rest, found):
+        return kerasrec.match(
+            rest,
+            {
+                Done: lambda _: found,
+                ThenRight: lambda rest: walk(rest.formula, ThenAdd(found, rest.rest)),
+                ThenAdd: lambda rest: resume(rest.rest, 0.5 * rest.number + found),
+            },
+        )
+
+    def plain_walk(formula):
+        if isinstance(formula, Add):
+            return 0.5 * plain_walk(formula.left) + plain_walk(formula.right)
+        return formula.value if isinstance(formula, Const) else 1.0
+
+    formulas = [Add(Add(Const(2.0), Var()), Const(3.0)), Const(4.0), Add(Var(), Const(5.0))]
+    run = kerasrec.recursive(lambda start: walk(start.formula, start.rest))
+    found = run([Start(formula, Done()) for formula in formulas])
+    np.testing.assert_allclose(found, list(map(plain_walk, formulas)))
+
+
 @pytest.mark.many
 @pytest.mark.parametrize("options", [{}, {"memo": True}, {"memo": True, "parallel_tokens": 2}])
 def test_what_equal_calls_make_is_read(options):
