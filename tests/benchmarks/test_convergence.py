@@ -37,3 +37,10 @@ def test_other_losses_do_not_count(wrong):
     rows, (problem,) = convergence.rows_of(measured([2.0, wrong]))
     assert "iterative: its losses differ from those of kerasrec" in problem
     assert all({*row["peers"]} == {"kerasrec"} for row in rows)
+
+
+def test_of_some_models_the_first_steps_are_compared():
+    rows, problems = convergence.rows_of(measured([2.0, 1.2]), 3)
+    assert problems == [] and rows[2]["difference"] == pytest.approx(0.2)
+    assert convergence.rows_of(measured([2.0, math.nan]), 3)[1]
+    assert convergence.rows_of(measured([2.4, 1.0]), 3)[1]
