@@ -28,7 +28,7 @@ PEERS = ("iterative", "torch levels", "kerasrec")
 BATCH = (25,)
 # Of the loss of a step, between two peers.
 TOLERANCE = 1e-2
-# How many first steps of a model are compared, if not all. After 40 steps the losses of an RNTN
+# How many first steps of a model are compared, if not all. After 60 steps the losses of an RNTN
 # differ even between two runs of kerasrec whose first weights differ by 1e-7.
 COMPARED = {"RNTN": 20}
 

@@ -2,9 +2,14 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from benchmarks import convergence
+from benchmarks.epochs import Epochs
+from benchmarks.model import initial_values
+from benchmarks.peers import OURS, peer_class
+from benchmarks.process import ROOT
 
 
 def epoch(seconds, losses):
@@ -44,3 +49,20 @@ def test_of_some_models_the_first_steps_are_compared():
     assert problems == [] and rows[2]["difference"] == pytest.approx(0.2)
     assert convergence.rows_of(measured([2.0, math.nan]), 3)[1]
     assert convergence.rows_of(measured([2.4, 1.0]), 3)[1]
+
+
+@pytest.mark.slow
+def test_rounding_errors_of_an_rntn_grow_as_it_trains():
+    trees = Epochs(str(ROOT / "data" / "treebank"))
+    values, rng = initial_values("RNTN", trees.num_words(), 30), np.random.default_rng(1)
+    near = {
+        name: value * (1 + 1e-7 * rng.standard_normal(value.shape)).astype(np.float32)
+        for name, value in values.items()
+        if name != "table"
+    }
+    batches, losses = trees.train(25, 0)[:60], []
+    for start in (values, values | near):
+        peer = peer_class(OURS)("RNTN", start)
+        losses.append(np.array([float(peer.train(*peer.inputs(batch))) for batch in batches]))
+    apart = np.abs(losses[1] / losses[0] - 1)
+    assert np.max(apart[: convergence.COMPARED["RNTN"]]) < convergence.TOLERANCE < np.max(apart)
