@@ -70,6 +70,11 @@ MADE = {
     ),
     "AttentionPooling": (lambda: layers.AttentionPooling(3), (FEATURES,)),
     "NodeWise": (lambda: layers.NodeWise(keras.layers.Dense(2)), (FEATURES,)),
+    "LinearChainCRF": (lambda: layers.LinearChainCRF(4), (FEATURES,)),
+    "HMM": (lambda: layers.HMM(2, 6), (TOKENS,)),
+    "TreeCRF": (lambda: layers.TreeCRF(2), (np.ones([2, 3, 3, 2], np.float32),)),
+    "Alignment": (lambda: layers.Alignment(), (np.ones([2, 3, 4, 3], np.float32),)),
+    "EditDistance": (lambda: layers.EditDistance(6), (TOKENS, TOKENS)),
     "BracketedText": (lambda: layers.BracketedText(vocabulary=["a", "film"]), (TEXT,)),
     "ConlluText": (
         lambda: layers.ConlluText(
