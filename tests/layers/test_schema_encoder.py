@@ -455,6 +455,18 @@ def test_fields_that_no_example_of_the_schema_lacks():
         assert np.abs(gradient).max() > 0
 
 
+@pytest.mark.parametrize("cell", ["dense", "child-sum-lstm"])
+def test_kinds_without_fields(cell):
+    schema = kerasrec.Schema.infer([{}])
+    layer = SchemaEncoder(schema, 3, cell=cell, activation="tanh")
+    layer.set_weights([np.ones(item.shape) for item in layer.weights])
+    found = layer(schema.encode([{}, {}]))
+    gates = 4.0  # 3 * 1 + 1
+    memory = sigmoid(gates) * np.tanh(gates)
+    expected = np.tanh(1) if cell == "dense" else sigmoid(gates) * np.tanh(memory)
+    np.testing.assert_allclose(found, np.full([2, 3], expected), rtol=1e-5)
+
+
 def test_a_frozen_layer_stays_frozen_when_it_is_made_again():
     """As a loaded one is; it was trained."""
     layer = SchemaEncoder(SCHEMA, 2)

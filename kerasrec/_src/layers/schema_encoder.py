@@ -274,7 +274,7 @@ class SchemaEncoder(SchemaLayer):
         rows = self._lstm.gates(rows) if self._lstm else rows
         counts = tf.math.bincount(tables.kinds, minlength=len(self.schema.kinds))
         order = [*self._constant_kinds, *(features.kind.number for features in self._features)]
-        sizes = tf.gather(counts, order[len(self._constant_kinds) :])
+        sizes = tf.gather(counts, tf.constant(order[len(self._constant_kinds) :], tf.int32))
         sizes = tf.concat([tf.ones([len(self._constant_kinds)], tf.int32), sizes], 0)
         starts = tf.gather(tf.cumsum(sizes, exclusive=True), np.argsort(order))
         is_constant = tf.gather(np.isin(range(len(order)), self._constant_kinds), tables.kinds)
