@@ -143,8 +143,11 @@ def test_what_is_said_of_calls_length_and_growing():
     growth = number(training[-1]["recursive, ours"]) / number(training[0]["recursive, ours"])
     assert_said("length", r"50 words takes ([\d.]+) times as long", growth)
     alone, many = (number(row["recursive / iterative, ours"]) for row in rows("growing", "batch"))
-    said("growing", r"Ours is (half) as fast as a loop by hand if one tree grows alone")
-    assert alone == pytest.approx(0.5, abs=0.05) and many == pytest.approx(1, abs=0.05)
+    pattern = (
+        r"Ours is ([\d.]+) times as fast as a loop by hand if one tree grows alone, and ([\d.]+)"
+    )
+    assert_said("growing", pattern, alone, many)
+    assert min(alone, many) > 1
 
 
 def test_what_is_said_of_batches_and_shapes():
