@@ -126,7 +126,7 @@ class Schema(Kinds):
 
         Args:
             documents: The examples.
-            max_choices: The largest number of different values of a choice: a text or an integer is
+            max_choices: How many different values a choice may have: a text or an integer is
                 a choice if there are at most so many, each seen twice or more on average. Values
                 that are not seen here share one extra choice. Numbers written with a point, such as
                 5.0, are never choices.

@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 
 import keras
 import tensorflow as tf
-from nltk import Tree
 
 from kerasrec._src.training.strategies import of_all_workers, replicas_here
 
@@ -85,7 +84,8 @@ def is_data(x: Any) -> bool:
 def check_trees(data: Any) -> None:
     """Raises a ValueError for trees, or a list of trees, that are not in batches of arrays."""
     first = data[0] if type(data) in (list, tuple) and data else data
-    if isinstance(first, Tree) or hasattr(first, "children"):
+    # An nltk.Tree has subtrees; importing nltk to ask would take as long as importing keras.
+    if hasattr(first, "subtrees") or hasattr(first, "children"):
         raise ValueError(
             f"Received trees ({type(first).__name__}); expected batches of arrays. Pass "
             "kerasrec.datasets.tree_batches([encode_tree(tree, vocabulary) for tree in trees], "
