@@ -42,7 +42,7 @@ ORDER = [
 ]
 # The same within datasets.
 ORDER_OF_DATASETS = [
-    "expected",
+    "validation",
     "trees",
     "readers",
     "encode",

@@ -129,7 +129,7 @@ def test_of_calls_inside(engine):
     np.testing.assert_allclose(gradient(lambda x: [g(N, x)], [0]), expected, rtol=1e-6)
     graph = g.extended_graph(N, X)
     name = next(name for name in graph.bodies if name != graph.entry)
-    assert [item is None for item in graph.bodies[name].sweeps[1].parameters] == [False, True]
+    assert [item is None for item in graph.bodies[name].sweeps[1].parameters] == [False]
 
 
 @pytest.mark.slow

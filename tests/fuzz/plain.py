@@ -441,9 +441,30 @@ def _branch(selector: Any, num_branches: int) -> int:
 
 
 def tables_of(program: Program) -> dict[str, tuple[Type, bool]]:
-    """The type of each table, and whether its rows have places."""
-    found = {}
-    for _, node in walk(reachable(program)):
-        if isinstance(node, Collect):
-            found[node.table] = (type_of(node.value), node.index is not None)
+    """The type of each table, and whether its rows have places.
+
+    Functions that are passed to a parameter which nobody calls are not traced.
+    """
+    nodes = list(walk(reachable(program)))
+    passed = [
+        ((*path, "functions", place), parameter.name, function)
+        for path, node in nodes
+        if isinstance(node, Call)
+        for place, (function, parameter) in enumerate(
+            zip(node.functions, node.signature.functions, strict=True)
+        )
+    ]
+    called = {node.text for _, node in nodes if isinstance(node, Invoke)}
+    for _ in passed:  # A chain of functions that are passed on is at most so long.
+        called |= {
+            function.text
+            for _, name, function in passed
+            if isinstance(function, PassOn) and name in called
+        }
+    untraced = [path for path, name, _ in passed if name not in called]
+    found = {
+        node.table: (type_of(node.value), node.index is not None)
+        for path, node in nodes
+        if isinstance(node, Collect) and not any(path[: len(at)] == at for at in untraced)
+    }
     return dict(sorted(found.items()))

@@ -130,7 +130,7 @@ class Choice:
 
     @property
     def size(self) -> int:
-        """The number of different numbers."""
+        """How many different numbers there are."""
         return len(self.values) + self.takes_others
 
     def array(self, value: Any) -> int:

@@ -59,7 +59,7 @@ def infer(
 
     Args:
         documents: The examples.
-        max_choices: The largest number of different texts or integers of a field that is a choice.
+        max_choices: How many different texts or integers a field that is a choice may have.
         optional: Fields that other documents may lack, `kind.field`; True for all.
         numbers: Fields of numbers that are not choices, however few different ones there are.
 

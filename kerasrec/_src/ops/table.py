@@ -65,6 +65,7 @@ class Is(enum.Flag):
         ADDING: It adds its inputs.
         SUBTRACTING: It subtracts one input from another.
         FILLING: It fills a shape with a number.
+        ZEROS: It makes zeros of the shape of a tensor.
         STOPPING: No gradient passes it.
         COUNTS_ZEROS: Its result depends on how many zeros there are.
         OF_VARIABLE: It takes rows of a variable by their places.
@@ -118,6 +119,7 @@ class Is(enum.Flag):
     ADDING = enum.auto()
     SUBTRACTING = enum.auto()
     FILLING = enum.auto()
+    ZEROS = enum.auto()
     STOPPING = enum.auto()
     COUNTS_ZEROS = enum.auto()
     OF_VARIABLE = enum.auto()
@@ -280,7 +282,8 @@ _ROWS: dict[str, Op] = {
     Greater GreaterEqual Invert IsFinite IsInf IsNan Less LessEqual Log1p LogicalAnd LogicalNot
     LogicalOr Mul MulNoNan NotEqual OnesLike PreventGradient Rint SelectV2 Sigmoid SigmoidGrad
     Sin Sinh Softplus SoftplusGrad Softsign SoftsignGrad Square SquaredDifference Tan Tanh
-    TanhGrad Xdivy Xlog1py Xlogy ZerosLike""": Op(each, xla=_ALL),
+    TanhGrad Xdivy Xlog1py Xlogy""": Op(each, xla=_ALL),
+    "ZerosLike": Op(each, Is.ZEROS, xla=_ALL),
     "Elu": Op(each, xla=_ALL, formula=xla.elu),
     "EluGrad": Op(each, xla=_ALL, formula=xla.elu_gradient),
     "LeftShift RightShift": Op(each, xla=_ALL, formula=xla.shift),

@@ -104,4 +104,4 @@ def counts_tokens(node: Node) -> bool:
 
 def makes_zeros(node: Node) -> bool:
     """Whether a node makes zeros of which only the number of tokens is open."""
-    return node.op == "ZerosLike" and node.types[0].kind is Kind.TOKEN and node.types[0].is_static
+    return has(node.op, Is.ZEROS) and node.types[0].kind is Kind.TOKEN and node.types[0].is_static
