@@ -36,8 +36,9 @@ MAX_SECONDS = 300
 
 
 def pages() -> list[str]:
-    """The pages with Python blocks, by their paths from the root of the repository."""
+    """The pages with Python blocks, by their paths from the root; long pages begin first."""
     found = [ROOT / "README.md", ROOT / "data/README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    found.sort(key=lambda page: page.stat().st_size, reverse=True)
     return [str(page.relative_to(ROOT)) for page in found if BLOCK.search(_read(page))]
 
 

@@ -432,7 +432,7 @@ def test_a_second_derivative_that_cannot_be_compiled_says_so():
 
     n, x = tf.constant([2]), tf.constant([[1.5, 0.5]])
     with_gradient(down, n, x)
-    with pytest.raises(kerasrec.TraceError, match="down is differentiated 2 times inside of"):
+    with pytest.raises(kerasrec.TraceError, match="down is differentiated 2 times inside"):
         by_xla(lambda n, x: differentiated_twice(down, n, x))(n, x)
 
 

@@ -77,7 +77,7 @@ def loss_and_gradients(run, x, weights, *others):
             ("lstm", {"shared_nodes": True}),
             ("lstm", {"shared_nodes": True, "engine": "compiled"}),
         ],
-        many=[("stacked", {}), ("gru", {"engine": "compiled"})],
+        many=[("stacked", {})],
     ),
 )
 def test_values_and_gradients_are_those_of_plain_recursion(name, options):

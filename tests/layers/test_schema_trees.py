@@ -124,7 +124,9 @@ def test_wrong_functions_and_inputs_are_errors():
     weight = tf.Variable(2.0, name="scale")
     with pytest.raises(ValueError, match="reads the weights scale:0, which would not be trained"):
         SCHEMA.trees(SCHEMA.inputs(), features_of={Const: lambda const: weight * const.value})
-    with pytest.raises(ValueError, match=r"no kind of the schema; expected Const, Var, Add, Mul"):
+    with pytest.raises(
+        ValueError, match=r"not a kind in this schema; expected Const, Var, Add, Mul"
+    ):
         SCHEMA.trees(SCHEMA.inputs(), token_of={"Sub": 1})
     inputs = SCHEMA.inputs()
     with pytest.raises(ValueError, match=r"Encode Python objects first: `schema\.encode"):

@@ -333,7 +333,7 @@ def test_fit_save_and_load(tmp_path):
     np.testing.assert_array_equal(served.serve(tf.cast(words, tf.int32)), found)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_the_training_loop_that_every_strategy_uses():
     words, tags = next(iter(_data()))
     losses = []
@@ -348,7 +348,7 @@ def test_the_training_loop_that_every_strategy_uses():
     assert StructuredLoss().divisor(tags) == 16
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_fit_of_trees(tmp_path):
     """Words are brackets: 1 begins a phrase of 2 words, 2 ends it. Others stand alone."""
     keras.utils.set_random_seed(0)
@@ -402,7 +402,7 @@ def test_configurations(layer):
     assert again.dtype == "float32"
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_what_is_impossible():
     layer = LinearChainCRF(2, dtype="float64")
     scores = layer(np.array([[[0.5, -np.inf], [-np.inf, 0.5], [1.0, 2.0]]]))
