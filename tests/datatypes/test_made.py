@@ -29,6 +29,7 @@ from tests.datatypes.formulas import (
     plain_value,
     value,
 )
+from tests.parameters import few_of
 
 OPTIONS = [
     {},
@@ -1009,8 +1010,10 @@ def test_continuations_that_capture_what_was_given():
     np.testing.assert_allclose(found, list(map(plain_walk, formulas)))
 
 
-@pytest.mark.many
-@pytest.mark.parametrize("options", [{}, {"memo": True}, {"memo": True, "parallel_tokens": 2}])
+@pytest.mark.parametrize(
+    "options",
+    few_of([{}, {"memo": True}, {"memo": True, "parallel_tokens": 2}], many=[{}, {"memo": True}]),
+)
 def test_what_equal_calls_make_is_read(options):
     weight = tf.Variable(0.3)
 

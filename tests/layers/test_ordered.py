@@ -77,7 +77,7 @@ def loss_and_gradients(run, x, weights, *others):
             ("lstm", {"shared_nodes": True}),
             ("lstm", {"shared_nodes": True, "engine": "compiled"}),
         ],
-        many=[("stacked", {})],
+        many=[],
     ),
 )
 def test_values_and_gradients_are_those_of_plain_recursion(name, options):

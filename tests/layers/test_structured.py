@@ -183,10 +183,15 @@ def _ways(layer, scores, mask):
     return zip(*found, strict=True)
 
 
-_MANY = [pytest.param(make, marks=pytest.mark.many) for make in (_hmm, _trees, _alignments)]
-
-
-@pytest.fixture(scope="module", params=[_crf, *_MANY])
+@pytest.fixture(
+    scope="module",
+    params=[
+        _crf,
+        pytest.param(_trees, marks=pytest.mark.many),
+        pytest.param(_hmm, marks=pytest.mark.slow),
+        pytest.param(_alignments, marks=pytest.mark.slow),
+    ],
+)
 def case(request):
     return request.param()
 
@@ -431,7 +436,7 @@ def test_half_precision_around_it():
     np.testing.assert_allclose(layer.log_partition(scores), [40 * (1 + np.log(2))], rtol=1e-5)
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_the_edit_distance(tmp_path):
     x, y = (keras.Input([None], dtype="int32") for _ in range(2))
     layer = EditDistance(3)

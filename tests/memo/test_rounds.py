@@ -32,7 +32,7 @@ def _weights(values):
     return np.random.default_rng(1).normal(size=values.shape)
 
 
-@each(ROUNDS, "tak", many=["chart_by_loop", "mccarthy"])
+@each(ROUNDS, "tak", many=["mccarthy"])
 def test_values_and_calls(case):
     expected, calls = case.expected(case.arguments)
     np.testing.assert_allclose(case.function(*case.arguments), expected, rtol=1e-9)
