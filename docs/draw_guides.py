@@ -14,7 +14,6 @@ from pathlib import Path
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-import numpy as np
 import tensorflow as tf
 from matplotlib import pyplot
 from matplotlib.axes import Axes
@@ -62,30 +61,27 @@ def calls(axes: Axes) -> None:
 
 
 def widths(axes: Axes) -> None:
-    """How many tree nodes are ready in each wave, for batches of 1, 25 and 256 trees."""
+    """How many tree nodes run in each wave from the roots down, for 1, 25 and 256 trees."""
     treebank = load_treebank()
     options = {"shuffle": True, "seed": 1, "bucket_by_size": True}
-    for size in (1, 25, 256):
+
+    def tokens_of_waves(size: int) -> list[int]:
         (_, children), _ = next(iter(treebank.batches("train", size, **options)))
-        heights = np.zeros(children.shape[:2], int)
-        for node in reversed(range(children.shape[1])):  # Children come after their parents.
-            for slot in range(children.shape[2]):
-                child = children.numpy()[:, node, slot]
-                below = np.take_along_axis(heights, np.maximum(child, 0)[:, None], 1)[:, 0] + 1
-                heights[:, node] = np.maximum(heights[:, node], np.where(child < 0, 0, below))
-        nodes = np.bincount(heights[_is_node(children.numpy())])
-        axes.step(range(len(nodes)), nodes, where="mid", label=f"{size} tree" + "s" * (size > 1))
+
+        @kerasrec.recursive
+        def num_nodes(tree: tf.Tensor, node: tf.Tensor) -> tf.Tensor:
+            left, right = tf.unstack(tf.gather_nd(children, tf.stack([tree, node], 1)), axis=1)
+            return kerasrec.cond(
+                left < 0, lambda: 1, lambda: 1 + num_nodes(tree, left) + num_nodes(tree, right)
+            )
+
+        return [wave.tokens for wave in num_nodes.run_trace(tf.range(size), 0).waves]
+
+    for size in (1, 25, 256):
+        tokens, label = tokens_of_waves(size), f"{size} tree" + "s" * (size > 1)
+        axes.step(range(len(tokens)), tokens, where="mid", label=label)
     axes.set(yscale="log", xlabel="wave", ylabel="tree nodes that run together")
     axes.legend()
-
-
-def _is_node(children: np.ndarray) -> np.ndarray:
-    """Which places of padded trees have a tree node, bool [batch, nodes]."""
-    found = np.zeros(children.shape[:2], bool)
-    found[:, 0] = True
-    rows, *_ = np.nonzero(children >= 0)
-    found[rows, children[children >= 0]] = True
-    return found
 
 
 def chart(axes: Axes) -> None:
