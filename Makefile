@@ -47,8 +47,7 @@ bench: $(READY)
 		$(BIN)/python -m benchmarks.$$(basename $$file .py) || exit 1; \
 	done
 
-# Runs the code of every page and notebook; a warning is an error. Needs no network. Side by side,
-# since Sphinx, which runs the notebooks, uses one core.
+# Runs the code of every page; a warning is an error. Needs no network.
 site: $(READY)
 	$(MAKE) --no-print-directory --jobs 2 site-code site-html
 

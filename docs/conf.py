@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-# Before TensorFlow is imported, here and in the notebooks: the site is the same on every machine.
+# Before TensorFlow is imported: the site is the same on every machine.
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
@@ -15,42 +15,37 @@ import kerasrec
 project = "kerasrec"
 version = release = kerasrec.__version__
 extensions = [
-    "myst_nb",  # pages in Markdown, and notebooks
+    "myst_parser",  # pages in Markdown
     "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",  # tables of names
+    "sphinx.ext.viewcode",  # links to source
     "sphinx_copybutton",
     # The rest is in docs/extensions.
     "docstrings",
     "names",
     "included",
+    "descriptions",
+    "tables",
     "offline",
 ]
 
 nitpicky = True  # a name in the reference that leads nowhere is a warning, and warnings fail
 
 html_theme = "furo"
-html_title = "kerasrec"
+html_title = f"kerasrec {version}"
+html_logo = html_favicon = "_static/logo.svg"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_copy_source = False
 html_show_sphinx = html_show_copyright = False
 highlight_language = "none"  # of blocks that name no language
 copybutton_selector = ", ".join(
-    f"div.highlight-{language} pre" for language in ("python", "py", "sh", "ipython3")
+    f"div.highlight-{language} pre" for language in ("python", "py", "sh")
 )
 
 # Links to headings have the anchors that GitHub gives them, so they work in both places.
 myst_heading_anchors = 4
 myst_enable_extensions = ["deflist"]
-
-# Notebooks are kept without outputs, and run for every build.
-nb_execution_mode = "force"
-nb_execution_raise_on_error = True
-nb_execution_timeout = 300  # of a cell, in seconds, on a machine that has other things to do, too
-nb_execution_in_temp = True
-suppress_warnings = ["misc.highlighting_failure"]  # of errors that notebooks show
-nb_output_stderr = "remove"  # TensorFlow's messages
-nb_ipywidgets_js = {}  # would be read from the network
-nb_merge_streams = True
 
 # Docstrings give types and shapes in words; annotations would make signatures unreadable.
 autodoc_typehints = "none"
@@ -64,5 +59,6 @@ autodoc_default_options = {
     "compute_mask, compute_output_shape, compute_output_spec, from_config, get_config, "
     "has_own_output, initial_states, returns_all_states, run_python",
 }
-maximum_signature_line_length = 80
+autosummary_generate = False  # The extension names writes the pages.
+default_role = "literal"  # of the first sentences of docstrings in tables of names
 toc_object_entries_show_parents = "hide"

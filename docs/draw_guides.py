@@ -8,6 +8,7 @@ draws all, or those that are named. Each is made of the example of its guide, or
 import os
 import re
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -43,6 +44,17 @@ def batch(axes: Axes) -> None:
         bbox=[1.05, 0, 0.75, 1],
     )
     table.auto_set_font_size(False)
+
+
+def predicted(axes: Axes) -> None:
+    """A sentence with the labels that the model of docs/getting-started.md predicts."""
+    sys.path.insert(0, str(GUIDES.parents[1]))
+    from docs.run_pages import run as run_page
+
+    with tempfile.TemporaryDirectory() as folder:
+        _, names = run_page("docs/getting-started.md", Path(folder))
+    truth, labels = names["truth"], names["labels"][293][: len(names["truth"])]
+    plot_tree(names["treebank"].test[293], labels, truth=truth, limits=(0, 4), ax=axes)
 
 
 def fib_tree(n: int, depth: int = 0) -> tuple[Tree, list[int]]:
@@ -215,6 +227,7 @@ def _box(color: str) -> dict:
 # Name: what draws it, width and height in inches.
 FIGURES: dict[str, tuple[Callable[[Axes], None], float, float]] = {
     "batch": (batch, 8, 3.6),
+    "predicted": (predicted, 9, 5),
     "calls": (calls, 7, 3.4),
     "widths": (widths, 6, 3),
     "chart": (chart, 5, 3.6),

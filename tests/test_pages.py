@@ -44,6 +44,12 @@ def test_links_lead_somewhere(page):
 
 
 @pytest.mark.parametrize("page", LINKED)
+def test_begins_with_its_description(page):
+    text = (ROOT / page).read_text()
+    assert re.match(r"```{include} |# .*\n\n(?![#|!>-]|```)\S", text), "a paragraph goes first"
+
+
+@pytest.mark.parametrize("page", LINKED)
 def test_names_of_kerasrec_can_be_imported(page):
     code = re.findall(r"`@?(kerasrec(?:\.\w+)*)(?:\([^`]*\))?`", without_blocks(ROOT / page))
     assert [name for name in code if not is_a_name(name)] == []

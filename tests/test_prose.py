@@ -2,7 +2,6 @@
 
 import ast
 import functools
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("*.md", "*/README.md", "benchmarks/papers.md", "docs/**/*.md", "docs/**/*.ipynb")
+PAGES = ("*.md", "*/README.md", "benchmarks/papers.md", "docs/**/*.md")
 SOURCES = ("kerasrec/**/*.py", "examples/**/*.py")
 # Folders with texts that still have some.
 DEFERRED = ("layers",)
@@ -69,18 +68,8 @@ def _files(patterns: tuple[str, ...]) -> list[Path]:
 
 @functools.cache
 def pages() -> list[Text]:
-    """Returns the text of each page, and of each cell of a notebook."""
-    texts = []
-    for path in _files(PAGES):
-        content = path.read_text()
-        if path.suffix == ".ipynb":
-            cells = json.loads(content)["cells"]
-            markdown = [
-                "".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown"
-            ]
-            content = "\n\n".join(markdown)
-        texts.append(Text(path, 1, without_code(content)))
-    return texts
+    """Returns the text of each page."""
+    return [Text(path, 1, without_code(path.read_text())) for path in _files(PAGES)]
 
 
 @functools.cache

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from docs.extensions.docstrings import markdown_of
+from docs.extensions.docstrings import markdown_of, reordered
 from docs.extensions.included import pages_of_files, with_links_of_site
 from docs.extensions.offline import READS
 
@@ -56,6 +56,14 @@ A pair:
 
 After it."""
     assert found == expected
+
+
+@pytest.mark.many
+def test_an_example_and_the_inputs_of_a_call_go_before_arguments():
+    sections = ["Args:\n    x: 1.\n", "Call arguments:\n    y: 2.\n", "Example:\n\n>>> f(1)\n"]
+    summary, (arguments, call, example) = "All of it.\n\nMore: text.\n\n", sections
+    found = reordered(summary + "\n".join(sections))
+    assert re.sub(r"\n+", "\n", found) == re.sub(r"\n+", "\n", summary + example + call + arguments)
 
 
 @pytest.mark.many

@@ -22,6 +22,8 @@ LISTS = {
 }
 # Sections of text.
 TEXTS = ["Returns", "Example", "Examples", "Input shape", "Output shape", "Reference", "References"]
+# What a page shows before the arguments of a class, which may be many.
+FIRST = ["Example", "Examples", "Call arguments", "Output shape"]
 
 
 class Markdown(SphinxDirective):
@@ -77,10 +79,24 @@ def _definitions(lines: list[str]) -> Iterator[str]:
         yield ""
 
 
+def reordered(text: str) -> str:
+    """A docstring with the sections that a page shows first before the arguments."""
+    titles = "|".join([*LISTS, *TEXTS])
+    summary, *sections = re.split(rf"^(?=(?:{titles}):$)", text, flags=re.MULTILINE)
+    places = {title: place for place, title in enumerate(FIRST)}
+    sections.sort(key=lambda section: places.get(section.partition(":")[0], len(FIRST)))
+    return "\n".join([summary, *sections])
+
+
 def _convert(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    if any(lines):
-        text = "\n".join(markdown_of(lines))
-        lines[:] = [".. markdown::", "", *textwrap.indent(text, "   ").split("\n"), ""]
+    """The first paragraph stays as it is, for tables of names; all else becomes Markdown."""
+    summary, _, rest = "\n".join(lines).partition("\n\n")
+    summary = re.sub(r"(`[^`]+`)", r"\1\\ ", summary)  # A letter may come right after code.
+    if what == "class":
+        rest = reordered(rest)
+    if rest.strip():
+        text = textwrap.indent("\n".join(markdown_of(rest.split("\n"))), "   ")
+        lines[:] = [*summary.split("\n"), "", ".. markdown::", "", *text.split("\n"), ""]
 
 
 def _signature(

@@ -1,6 +1,9 @@
-"""Public names: each is in the reference, and code that is one leads there."""
+"""Public names: each is in a table of docs/api and has a page, where code that is one leads."""
 
+import inspect
 import re
+import shutil
+from pathlib import Path
 
 from docutils import nodes
 from sphinx import addnodes
@@ -13,7 +16,21 @@ import kerasrec
 
 MODULES = [kerasrec, kerasrec.layers, kerasrec.datasets, kerasrec.training]
 PUBLIC = {f"{module.__name__}.{name}": name for module in MODULES for name in module.__all__}
+PAGE = """:orphan:
 
+{name}
+{line}
+
+.. auto{kind}:: {module}.{name}{special}
+
+More of :py:mod:`{module}`.
+"""
+SPECIAL = {
+    "RecursiveFunction": "()",  # The decorator makes them.
+    # A user writes the methods of these.
+    "RecursiveCell": "\n   :exclude-members: build, get_config",
+    "TopDownCell": "\n   :exclude-members: build, get_config",
+}
 
 # Names that alone may mean something else.
 COMMON = {"Model", "Sequential", "collect", "cond", "coverage", "datasets", "evaluate", "fit"}
@@ -24,6 +41,33 @@ FULL_NAMES |= {name: full for full, name in PUBLIC.items() if name not in COMMON
 CODE = re.compile(
     r"@?(?P<name>(?:kerasrec\.)?(?:(?:layers|datasets|training)\.)?\w+)(?P<member>\.\w+)?(?:\(.*\))?"
 )
+
+
+def _write_pages(app: Sphinx) -> None:
+    """Writes api/names. In the navigation of each page, they would slow the build by a half."""
+    folder = Path(app.srcdir) / "api" / "names"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    for module in MODULES:
+        tables = folder.parent / f"{module.__name__.rpartition('.')[2]}.md"
+        listed = re.findall(r"^   (\w+)$", tables.read_text(encoding="utf-8"), re.MULTILINE)
+        for name in module.__all__:
+            value = getattr(module, name)
+            if inspect.ismodule(value):
+                continue
+            if name not in listed:
+                logging.getLogger(__name__).warning("%s does not list %s", tables, name)
+            kind = "class" if inspect.isclass(value) else "function"
+            if kind == "class" and issubclass(value, Exception):
+                kind = "exception"
+            page = PAGE.format(
+                name=name,
+                line="=" * len(name),
+                kind=kind,
+                module=module.__name__,
+                special=SPECIAL.get(name, ""),
+            )
+            (folder / f"{module.__name__}.{name}.rst").write_text(page, encoding="utf-8")
 
 
 class LinksOfNames(SphinxTransform):
@@ -62,16 +106,9 @@ def _class_of_member(
     return domain.resolve_xref(env, node["refdoc"], app.builder, "obj", name, node, content)
 
 
-def _check(app: Sphinx, env: BuildEnvironment) -> None:
-    documented = env.get_domain("py").objects
-    for name in PUBLIC:
-        if name not in documented:
-            logging.getLogger(__name__).warning("%s is in no page of docs/api", name)
-
-
 def setup(app: Sphinx) -> dict[str, bool]:
     """Adds this to Sphinx."""
+    app.connect("builder-inited", _write_pages)
     app.add_transform(LinksOfNames)
     app.connect("missing-reference", _class_of_member)
-    app.connect("env-check-consistency", _check)
     return {"parallel_read_safe": True}

@@ -2,7 +2,7 @@
 
 A comment or docstring next to each explains why there is no public way, and what breaks if the name
 changes. None has changed since TensorFlow 2.18 and Keras 3.10, the oldest versions that kerasrec
-supports. `docs/versions.md` lists the names and the versions that were tested.
+supports. `docs/releasing.md` lists the names.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ def test_sparse_gradients_have_a_row():
 
 @pytest.mark.slow
 def test_keras_own_fit_refuses_them_before_a_step(two_replicas):
-    """docs/limits.md says what to use."""
+    """docs/troubleshooting.md says what to use."""
     with two_replicas.scope():
         model = document_model(keras.Model)
     weights = model.get_weights()
