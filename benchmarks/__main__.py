@@ -21,7 +21,7 @@ from benchmarks import (
     speed,
     startup,
 )
-from benchmarks.peers import GRAPHS
+from benchmarks.baselines import GRAPHS
 
 # A section is a module with `add_options(parser)`, `run(options)`, which finds what JSON can hold,
 # and `markdown(found)` and `draw(found)`, which show it.
@@ -66,7 +66,7 @@ def parse_options(arguments=None):
     parser.add_argument(
         "--data", metavar="DIR", help="read trees from DIR/train.txt and dev.txt, as in SST"
     )
-    parser.add_argument("--repeats", type=int, default=7, help="timed turns of each peer")
+    parser.add_argument("--repeats", type=int, default=7, help="timed turns of each baseline")
     comparison.add_options(parser)
     for section in SECTIONS.values():
         section.add_options(parser)
@@ -74,7 +74,7 @@ def parse_options(arguments=None):
     for name in options.sections:
         if name not in SECTIONS:
             parser.error(f"no section is called {name}; there are {', '.join(SECTIONS)}")
-    if GRAPHS in (options.peers or ()) and options.device == "cpu":
+    if GRAPHS in (options.baselines or ()) and options.device == "cpu":
         parser.error(f"{GRAPHS} takes part with --device gpu only")
     return options
 
@@ -82,7 +82,7 @@ def parse_options(arguments=None):
 def page(name, found, tables):
     """A section in Markdown: what ran on what, its tables, and what did not run."""
     what = {**found["description"], "repeats": found["repeats"], **found["machine"]}
-    versions = [f"- {peer}: {report.line(of)}" for peer, of in found["versions"].items()]
+    versions = [f"- {baseline}: {report.line(of)}" for baseline, of in found["versions"].items()]
     notes = [f"- {note}" for note in found["notes"]]
     parts = [f"# {name}", report.line(what), tables]
     if notes:

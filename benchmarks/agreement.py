@@ -1,4 +1,4 @@
-"""Peers must compute the same before their times count."""
+"""Baselines must compute the same before their times count."""
 
 import numpy as np
 
@@ -6,10 +6,10 @@ TOLERANCE = 1e-4
 
 
 def disagreement(computed, expected):
-    """What a peer computes otherwise than it should, in words; None if nothing.
+    """What a baseline computes otherwise than it should, in words; None if nothing.
 
     Args:
-        computed, expected: NumPy arrays by name, as `TimedPeer.computed` has them.
+        computed, expected: NumPy arrays by name, as `TimedBaseline.computed` has them.
     """
     for name, value in expected.items():
         found = computed[name]

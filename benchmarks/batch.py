@@ -1,4 +1,4 @@
-"""What every peer is given: trees as NumPy arrays, padded to the largest one."""
+"""What every baseline is given: trees as NumPy arrays, padded to the largest one."""
 
 from typing import NamedTuple
 

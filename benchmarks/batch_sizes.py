@@ -3,13 +3,13 @@
 Kostopoulou et al., section 6.2 and table 3: training throughput of a TreeRNN on sentences of SST at
 batch 1, 5, 10 and 25. Theirs grows 2.8 times by iteration and falls by recursion, whose operators
 fire for one tag at a time; firing them for many tags at once they leave to future work. Here it is
-the model of `speed`, in inference too, and every peer that ran there.
+the model of `speed`, in inference too, and every baseline that ran there.
 """
 
 from benchmarks import report, speed_rows
+from benchmarks.baseline_rows import WHAT, by_case, throughputs, trees_per_second
+from benchmarks.baselines import OURS
 from benchmarks.figures import against_batch
-from benchmarks.peer_rows import WHAT, by_case, throughputs, trees_per_second
-from benchmarks.peers import OURS
 
 THEIRS = ("iterative", OURS)
 
@@ -24,16 +24,17 @@ def run(options):
 
 
 def with_gains(rows):
-    """Adds to each row `gains`, by peer: throughput divided by that at the smallest batch."""
+    """Adds to each row `gains`, by baseline: throughput divided by that at the smallest batch."""
     first = {}
     for row in sorted(rows, key=lambda row: row["batch"]):
-        for name in row["peers"]:
+        for name in row["baselines"]:
             first.setdefault(key(row, name), trees_per_second(row, name))
     return [
         {
             **row,
             "gains": {
-                name: trees_per_second(row, name) / first[key(row, name)] for name in row["peers"]
+                name: trees_per_second(row, name) / first[key(row, name)]
+                for name in row["baselines"]
             },
         }
         for row in rows

@@ -8,8 +8,8 @@ import numpy as np
 
 import kerasrec
 from benchmarks import report
+from benchmarks.baselines.expanding import Died, Expanding
 from benchmarks.functions import define, expected
-from benchmarks.peers.expanding import Died, Expanding
 
 # Kostopoulou et al., Table 1.
 CALLS = {
@@ -37,7 +37,7 @@ QUICK_BATCHES = {
 
 # kerasrec, being faster, is timed so often in each turn.
 CALLS_A_TURN = 3
-# Seconds of the peer beyond which one turn is enough.
+# Seconds of the baseline beyond which one turn is enough.
 LONG = 10
 
 
@@ -73,15 +73,15 @@ def _batch(name, ranges):
 def compare(calls, repeats):
     """Yields what to print for each (name, title, arguments)."""
     functions = define(kerasrec.recursive, kerasrec.cond)
-    peer = Expanding()
+    baseline = Expanding()
     try:
         for name, title, arguments in calls:
-            yield _compare(functions[name], peer, name, title, arguments, repeats)
+            yield _compare(functions[name], baseline, name, title, arguments, repeats)
     finally:
-        peer.close()
+        baseline.close()
 
 
-def _compare(function, peer, name, title, arguments, repeats):
+def _compare(function, baseline, name, title, arguments, repeats):
     """Seconds of both for a call; each ratio is of times of one turn, all are medians."""
     is_batch = isinstance(arguments, list)
     if is_batch:
@@ -95,7 +95,7 @@ def _compare(function, peer, name, title, arguments, repeats):
     for _ in range(repeats):
         ours.append(_seconds(function, tensors))
         try:
-            result, seconds = peer.run(name, *arguments)
+            result, seconds = baseline.run(name, *arguments)
         except Died:
             break
         _check(title, "TensorFlow's own recursion", result, correct)

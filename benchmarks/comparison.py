@@ -1,14 +1,14 @@
-"""What the sections that compare peers share: their options, and how they let peers run."""
+"""What the sections that compare baselines share: their options, and how they let baselines run."""
 
 import argparse
 import contextlib
 import itertools
 import sys
 
+from benchmarks.baseline_rows import title
+from benchmarks.baselines import BASELINES
 from benchmarks.medians import of_groups
 from benchmarks.model import MODELS, initial_values
-from benchmarks.peer_rows import title
-from benchmarks.peers import PEERS
 from benchmarks.process import Process
 from benchmarks.turns import Turns
 
@@ -24,31 +24,36 @@ def add_options(parser):
     )
     parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES)
     parser.add_argument(
-        "--peers", nargs="+", choices=PEERS, help="each section has its own by default"
+        "--baselines", nargs="+", choices=BASELINES, help="each section has its own by default"
     )
     add_processes(parser)
 
 
 def add_processes(parser):
-    """Adds the options of the processes of peers."""
+    """Adds the options of the processes of baselines."""
     parser.add_argument(
-        "--device", choices=DEVICES, default="cpu", help="where peers compute; by default the CPU"
+        "--device",
+        choices=DEVICES,
+        default="cpu",
+        help="where baselines compute; by default the CPU",
     )
     parser.add_argument(
         "--python",
-        metavar="PEER=PATH",
+        metavar="BASELINE=PATH",
         action="append",
         default=[],
-        type=_peer_and_path,
-        help="another Python, of a peer that cannot be installed in this one",
+        type=_baseline_and_path,
+        help="another Python, of a baseline that cannot be installed in this one",
     )
 
 
-def _peer_and_path(text):
-    peer, _, path = text.partition("=")
-    if peer not in PEERS or not path:
-        raise argparse.ArgumentTypeError(f"{text!r} is not PEER=PATH, with one of {list(PEERS)}")
-    return peer, path
+def _baseline_and_path(text):
+    baseline, _, path = text.partition("=")
+    if baseline not in BASELINES or not path:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not BASELINE=PATH, with one of {list(BASELINES)}"
+        )
+    return baseline, path
 
 
 def nothing(description):
@@ -57,11 +62,11 @@ def nothing(description):
 
 
 @contextlib.contextmanager
-def peers_of(peers, case, values, compared, options, found):
+def baselines_of(baselines, case, values, compared, options, found):
     """Those that compute a model rightly, as `Turns`; `found` says which do not, and why.
 
     Args:
-        peers: names.
+        baselines: names.
         case: `(model, units)`.
         values: of the model.
         compared: a batch that they must agree on.
@@ -69,40 +74,40 @@ def peers_of(peers, case, values, compared, options, found):
         found: what `nothing` made; gets `versions` and `notes`.
     """
     model, _ = case
-    with Turns(peers, model, values, dict(options.python), options.device) as turns:
+    with Turns(baselines, model, values, dict(options.python), options.device) as turns:
         found["versions"] |= turns.versions()
         turns.compare(compared)
         yield turns
         found["notes"] += [f"{title(case)}, {name}: {why}." for name, why in turns.problems.items()]
 
 
-def run_forests(name, making, arguments, peers, options):
+def run_forests(name, making, arguments, baselines, options):
     """What a section finds that measures groups of made trees.
 
     Args:
         name: of the section.
         making: the function of `benchmarks.forests` that makes them.
         arguments: of that function.
-        peers: those to compare, if the options name none.
+        baselines: those to compare, if the options name none.
         options: of the command.
     """
     with Process("importlib:import_module", "benchmarks.forests") as forests:
         compared = forests.call("compared")
         description, num_words, groups = forests.call(making, *arguments)
     found = nothing(description)
-    run_groups(name, groups, compared, num_words, peers, options, found)
+    run_groups(name, groups, compared, num_words, baselines, options, found)
     return found
 
 
-def run_groups(name, groups, compared, num_words, peers, options, found):
+def run_groups(name, groups, compared, num_words, baselines, options, found):
     """Measures steps one by one, and adds a row for each group of them.
 
     Args:
         name: of the section, for those who wait.
         groups: pairs of what a group is, a dict, and its batches.
-        compared: a batch that peers must agree on.
+        compared: a batch that baselines must agree on.
         num_words: rows of the table of words.
-        peers: those to compare, if the options name none.
+        baselines: those to compare, if the options name none.
         options: of the command.
         found: what `nothing` made.
     """
@@ -111,7 +116,9 @@ def run_groups(name, groups, compared, num_words, peers, options, found):
     for case in itertools.product(options.models, options.units):
         model, units = case
         values = initial_values(model, num_words, units)
-        with peers_of(options.peers or peers, case, values, compared, options, found) as turns:
+        with baselines_of(
+            options.baselines or baselines, case, values, compared, options, found
+        ) as turns:
             for mode in options.modes:
                 steps = turns.steps(mode, flat, options.repeats)
                 for group, measured in zip(what, of_groups(steps, batches), strict=True):

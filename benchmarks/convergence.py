@@ -2,8 +2,8 @@
 
 Jeong et al. (2018), section 6.2 and figure 9: accuracy on held-out sentences of the Large Movie
 Review data set against time, and the time to reach 93 %; recursive and iterative, with equal
-results each epoch. Here, too, all peers start with the same weights and train on the same batches
-in the same order. Their losses must stay together, or their time does not count; those of an RNTN
+results each epoch. Here all baselines start with the same weights and train on the same batches in
+the same order. Their losses must stay together, or their time does not count; those of an RNTN
 do so for 20 steps. Trees are those of SST, or of the treebank in data/, with five classes on every
 tree node; word vectors are random and fixed, so accuracies are lower than those of the recipes in
 models/. Time is that of training alone: what is traced and compiled at the first step comes before,
@@ -15,18 +15,18 @@ import sys
 
 import numpy as np
 
-from benchmarks.comparison import nothing, peers_of
+from benchmarks.baseline_rows import title
+from benchmarks.baselines import OURS
+from benchmarks.comparison import baselines_of, nothing
 from benchmarks.convergence_report import draw, markdown
 from benchmarks.model import initial_values
-from benchmarks.peer_rows import title
-from benchmarks.peers import OURS
 from benchmarks.process import ROOT, Process
 
 __all__ = ["add_options", "draw", "markdown", "run"]
 
-PEERS = ("iterative", "torch levels", "kerasrec")
+BASELINES = ("iterative", "torch levels", "kerasrec")
 BATCH = (25,)
-# Of the loss of a step, between two peers.
+# Of the loss of a step, between two baselines.
 TOLERANCE = 1e-2
 # How many first steps of a model are compared, if not all. After 60 steps the losses of an RNTN
 # differ even between two runs of kerasrec whose first weights differ by 1e-7.
@@ -55,8 +55,8 @@ def run(options):
 
 def _run_case(case, size, values, epochs, evaluation, options, found):
     """Adds a row for each epoch, and for the weights before the first."""
-    names = options.peers or PEERS
-    with peers_of(names, case, values, epochs[0][0], options, found) as turns:
+    names = options.baselines or BASELINES
+    with baselines_of(names, case, values, epochs[0][0], options, found) as turns:
         measured = [_measured({}, turns, evaluation)]
         for batches in epochs:
             measured.append(_measured(turns.ask("epoch", batches), turns, evaluation))
@@ -72,7 +72,7 @@ def _run_case(case, size, values, epochs, evaluation, options, found):
 
 
 def _measured(trained, turns, evaluation):
-    """Of each peer `seconds` of an epoch, `losses` of its steps, and `accuracy` after it."""
+    """Of each baseline `seconds` of an epoch, `losses` of its steps, and `accuracy` after it."""
     return {
         name: {
             "seconds": trained[name][0] if trained else 0.0,
@@ -84,15 +84,15 @@ def _measured(trained, turns, evaluation):
 
 
 def rows_of(measured, num_compared=None):
-    """Rows of epochs, and in words which peers are not in them since they have other losses.
+    """Rows of epochs, and in words which baselines are not in them since they have other losses.
 
     Args:
         measured: of each epoch what `_measured` has, first of that before training.
         num_compared: the number of first steps whose losses are compared; None for all.
 
     Returns:
-        Rows of `epoch`, `peers`, each with `seconds` since training began, and `times`, by peer
-        kerasrec's seconds for this epoch divided by its seconds. Rows of epochs have
+        Rows of `epoch`, `baselines`, each with `seconds` since training began, and `times`, by
+        baseline kerasrec's seconds for this epoch divided by its seconds. Rows of epochs have
         `difference`, the largest between losses of one step, of their size.
     """
     names = list(measured[-1])
@@ -112,10 +112,10 @@ def rows_of(measured, num_compared=None):
     names = [name for name in names if name not in apart]
     rows, total = [], dict.fromkeys(names, 0.0)
     for number, epoch in enumerate(measured):
-        row = {"epoch": number, "peers": {}, "times": {}}
+        row = {"epoch": number, "baselines": {}, "times": {}}
         for name in names:
             total[name] += epoch[name]["seconds"]
-            row["peers"][name] = {**epoch[name], "seconds": total[name]}
+            row["baselines"][name] = {**epoch[name], "seconds": total[name]}
         if number:
             row["difference"] = max(float(np.max(differences[name][number - 1])) for name in names)
             for name in names if OURS in names else []:

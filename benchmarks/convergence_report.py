@@ -3,9 +3,9 @@
 import statistics
 
 from benchmarks import report
+from benchmarks.baseline_rows import others, present, speed_ups, title
+from benchmarks.baselines import OURS
 from benchmarks.figures import Panels
-from benchmarks.peer_rows import others, present, speed_ups, title
-from benchmarks.peers import OURS
 
 # Names of panels, and what of an epoch they show.
 SHOWN = {"training loss": "loss", "accuracy, all tree nodes of dev": "nodes"}
@@ -24,7 +24,7 @@ def markdown(found):
             "tree nodes": lambda row, name=shown: _percent(row, name, "nodes"),
             "roots": lambda row, name=shown: _percent(row, name, "roots"),
             **{
-                f"{name}, s": lambda row, name=name: report.short(row["peers"][name]["seconds"])
+                f"{name}, s": lambda row, name=name: report.short(row["baselines"][name]["seconds"])
                 for name in names
             },
             **speed_ups(others(names)),
@@ -32,8 +32,8 @@ def markdown(found):
         parts += [
             f"## {title((model, units))}, batch {size}",
             f"Mean loss of an epoch and accuracies on dev, of {shown}; the largest difference of a "
-            "step's loss between peers; seconds of training so far; kerasrec's speed-up in this "
-            "epoch:",
+            "step's loss between baselines; seconds of training so far; kerasrec's speed-up in "
+            "this epoch:",
             report.table(columns, rows),
         ]
     return "\n\n".join(parts)
@@ -49,11 +49,11 @@ def runs(rows):
 
 def loss(row, name):
     """Mean of an epoch."""
-    return statistics.mean(row["peers"][name]["losses"])
+    return statistics.mean(row["baselines"][name]["losses"])
 
 
 def _percent(row, name, part):
-    return f"{100 * row['peers'][name]['accuracy'][part]:.1f} %"
+    return f"{100 * row['baselines'][name]['accuracy'][part]:.1f} %"
 
 
 def draw(found):
@@ -77,6 +77,6 @@ def draw(found):
 
 
 def _point(row, name):
-    of = row["peers"][name]
+    of = row["baselines"][name]
     value = loss(row, name) if SHOWN[row["panel"]] == "loss" else of["accuracy"]["nodes"]
     return of["seconds"], value

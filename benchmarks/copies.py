@@ -15,14 +15,14 @@ import tensorflow as tf
 from tensorflow.python.framework import kernels
 
 from benchmarks import report
+from benchmarks.baselines import baseline_class
 from benchmarks.one_step import add_mode, as_with_a_gpu, parser_of, values_and_batches
-from benchmarks.peers import peer_class
 
-PEERS = ("kerasrec", "kerasrec compiled")
+BASELINES = ("kerasrec", "kerasrec compiled")
 OFTEN, LOOP, SELDOM = "once per step", "in each turn of a loop", "if a condition holds"
 END = "the end of a compiled program"
 COLUMNS = {
-    "": lambda row: row["peer"],
+    "": lambda row: row["baseline"],
     "how often": lambda row: row["often"],
     "to the host": lambda row: row["to host"],
     "to the GPU": lambda row: row["to GPU"],
@@ -193,10 +193,10 @@ def _numbers_of(operation, arguments, names):
     return found
 
 
-def step_of(peer, mode, values, batch):
-    """The graph of a step of a peer, traced as if there was a GPU."""
+def step_of(baseline, mode, values, batch):
+    """The graph of a step of a baseline, traced as if there was a GPU."""
     with as_with_a_gpu():
-        made = peer_class(peer)(*values)
+        made = baseline_class(baseline)(*values)
         step = made.train if mode == "training" else made.logits
         return step.get_concrete_function(*made.inputs(batch)).graph
 
@@ -208,17 +208,19 @@ def main():
     arguments = parser.parse_args()
     values, (batch, *_) = values_and_batches(arguments)
     rows = []
-    for peer in PEERS:
-        graph = step_of(peer, arguments.mode, (arguments.model, values), batch)
+    for baseline in BASELINES:
+        graph = step_of(baseline, arguments.mode, (arguments.model, values), batch)
         found = list(copies(graph))
         numbers = collections.Counter((one.often, one.to_host) for one in found)
         for often in (OFTEN, LOOP, SELDOM):
             to_host, to_gpu = numbers[often, True], numbers[often, False]
-            rows.append({"peer": peer, "often": often, "to host": to_host, "to GPU": to_gpu})
+            rows.append(
+                {"baseline": baseline, "often": often, "to host": to_host, "to GPU": to_gpu}
+            )
         for one in found if arguments.list else ():
             where = "the host" if one.to_host else "the GPU"
             shape = f"{one.tensor.dtype.name}{one.tensor.shape}"
-            print(f"{peer}, {one.often}: {shape} {one.tensor.op.name} to {where}, {one.reader}")
+            print(f"{baseline}, {one.often}: {shape} {one.tensor.op.name} to {where}, {one.reader}")
     print(f"{report.line({**vars(arguments), **report.machine()})}\n")
     report.print_table(COLUMNS, rows)
 

@@ -1,17 +1,17 @@
-"""How figures look: panels side by side, a line for each peer, one legend."""
+"""How figures look: panels side by side, a line for each baseline, one legend."""
 
-from benchmarks.peer_rows import cases, present, title
-from benchmarks.peers import LIMITS, OWN, PEERS
+from benchmarks.baseline_rows import cases, present, title
+from benchmarks.baselines import BASELINES, LIMITS, OWN
 
 
 class Panels:
-    """A figure with a panel for each kind of row, and in it a line for each peer.
+    """A figure with a panel for each kind of row, and in it a line for each baseline.
 
     Args:
         title: of the figure.
         rows: as `benchmarks.medians` makes them.
         panel: of a row, the name of its panel.
-        point: of a row and a peer's name, `(x, y)`.
+        point: of a row and a baseline's name, `(x, y)`.
         sharey: whether all panels have one vertical axis.
         **settings: of all axes, as Matplotlib's `Axes.set` takes them.
     """
@@ -33,17 +33,23 @@ class Panels:
                     # Plain numbers, between powers of ten too where there are few of these.
                     axis.set_major_formatter(LogFormatter())
                     axis.set_minor_formatter(LogFormatter(minor_thresholds=(2, 0.5)))
-            for peer in present(rows):
-                of_peer = [row for row in rows if panel(row) == name and peer in row["peers"]]
-                points = [point(row, peer) for row in of_peer]
+            for baseline in present(rows):
+                of_baseline = [
+                    row for row in rows if panel(row) == name and baseline in row["baselines"]
+                ]
+                points = [point(row, baseline) for row in of_baseline]
                 if points:
                     self.axes[name].plot(
-                        *zip(*points, strict=True), **style(peer), marker="o", ms=4, label=peer
+                        *zip(*points, strict=True),
+                        **style(baseline),
+                        marker="o",
+                        ms=4,
+                        label=baseline,
                     )
 
-    def scatter(self, panel, peer, points):
+    def scatter(self, panel, baseline, points):
         """Adds `(x, y)` of single steps."""
-        color = style(peer)["color"]
+        color = style(baseline)["color"]
         self.axes[panel].scatter(*zip(*points, strict=True), s=6, alpha=0.4, color=color)
 
     def ticks(self, values):
@@ -65,7 +71,7 @@ class Panels:
 
 
 def against_batch(rows, value, **options):
-    """Figures by name, one for each model and size: a value of a row and a peer, by batch size."""
+    """Figures by name, one per model and size: a value of a row and a baseline, by batch size."""
     figures = {}
     for case, of_case in cases(rows).items():
         panels = Panels(
@@ -96,12 +102,12 @@ def by_mode(rows, **options):
 DASHES = ((5, 1, 1, 1, 1, 1), (5, 1, 5, 1, 1, 1), (1, 1), (5, 5))
 
 
-def style(peer):
-    """A peer looks alike in all figures; kerasrec and the limit are black."""
+def style(baseline):
+    """A baseline looks alike in all figures; kerasrec and the limit are black."""
     for names, lines in (
         (OWN, ("-", "--", "-.", *((0, dashes) for dashes in DASHES))),
         (LIMITS, (":", (0, (1, 4)))),
     ):
-        if peer in names:
-            return {"color": "k", "linestyle": lines[names.index(peer)]}
-    return {"color": f"C{list(PEERS).index(peer) % 10}", "linestyle": "-"}
+        if baseline in names:
+            return {"color": "k", "linestyle": lines[names.index(baseline)]}
+    return {"color": f"C{list(BASELINES).index(baseline) % 10}", "linestyle": "-"}

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from benchmarks.peer_rows import present, step_milliseconds
+from benchmarks.baseline_rows import present, step_milliseconds
 
 
 def exponent(sizes, times):
@@ -15,7 +15,7 @@ def exponent(sizes, times):
 
 
 def exponents(rows, against):
-    """Of each peer, that of the time of a step against a size which rows have."""
+    """Of each baseline, that of the time of a step against a size which rows have."""
     sizes = [row[against] for row in rows]
     return {
         name: exponent(sizes, [step_milliseconds(row, name) for row in rows])
@@ -24,7 +24,7 @@ def exponents(rows, against):
 
 
 def columns(names):
-    """Of rows that have `exponents`; empty where a peer took no part."""
+    """Of rows that have `exponents`; empty where a baseline took no part."""
     return {
         name: lambda row, name=name: (
             f"{row['exponents'][name]:.2f}" if name in row["exponents"] else ""

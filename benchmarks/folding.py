@@ -3,14 +3,13 @@
 Jeong et al. (2018), section 6.4 and table 2: throughput of a TreeLSTM at batch 1, 10 and 25 by
 their recursion, TensorFlow's iteration, and TensorFlow Fold, which puts the same operations at one
 depth of all trees of a batch together before it runs them; Fold had a GPU. It cannot be installed
-beside a TensorFlow of today. Peers that fold as it did stand for it, all on the CPU: those that go
-level by level, with levels made in NumPy or by DGL, and DyNet, which finds by itself what it can
-batch. What they need to fold a batch is their time.
+with a current TensorFlow. Baselines that fold as it did stand for it, all on the CPU: those that
+go level by level, with levels made in NumPy or by DGL, and DyNet, which batches by itself. The time
+that they need to fold a batch counts.
 """
 
 from benchmarks import report, speed_rows
-from benchmarks.figures import against_batch
-from benchmarks.peer_rows import (
+from benchmarks.baseline_rows import (
     WHAT,
     by_case,
     over_the_best,
@@ -19,7 +18,8 @@ from benchmarks.peer_rows import (
     throughputs,
     trees_per_second,
 )
-from benchmarks.peers import OURS
+from benchmarks.baselines import OURS
+from benchmarks.figures import against_batch
 
 FOLDING = ("torch levels", "torch by hand", "jax levels", "dgl", "dynet")
 SHOWN = ("iterative", *FOLDING, OURS)
@@ -32,7 +32,7 @@ def add_options(parser):
 def run(options):
     found = speed_rows.read(options)
     for row in found["rows"]:
-        row["peers"] = {name: of for name, of in row["peers"].items() if name in SHOWN}
+        row["baselines"] = {name: of for name, of in row["baselines"].items() if name in SHOWN}
     return found
 
 

@@ -36,7 +36,7 @@ GROWTHS = {
 
 
 def compared():
-    """What peers must agree on before they are timed."""
+    """What baselines must agree on before they are timed."""
     return make_batches(random_trees(10), 10)[0]
 
 

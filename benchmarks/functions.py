@@ -15,7 +15,7 @@ def define(function, cond):
         cond: chooses between two branches, as `kerasrec.cond` does.
 
     Every comparison is an inequality: `==` of tensors compares objects in graphs of TensorFlow 1,
-    where one of the peers runs.
+    where one of the baselines runs.
     """
 
     @function

@@ -15,8 +15,8 @@ import numpy as np
 import tensorflow as tf
 
 from benchmarks import report
-from benchmarks.peers.eager_decoder import EagerDecoder
-from benchmarks.peers.iterative_decoder import IterativeDecoder
+from benchmarks.baselines.eager_decoder import EagerDecoder
+from benchmarks.baselines.iterative_decoder import IterativeDecoder
 from kerasrec.layers import TopDownTreeLSTMCell, TreeDecoder
 
 # The slots in which a root, and then a node in each slot, may have children: those of
@@ -165,7 +165,7 @@ def mean_size(trees):
 
 
 def scoring(scores, eager, iterative, trees, batch_size):
-    """By peer, a function that scores trees and returns how many nodes they have."""
+    """By baseline, a function that scores trees and returns how many nodes they have."""
     batches = [trees[start : start + batch_size] for start in range(0, len(trees), batch_size)]
     inputs = [padded(batch) for batch in batches]
     few = trees[:NUM_EAGER_TREES]
@@ -188,7 +188,7 @@ def scoring(scores, eager, iterative, trees, batch_size):
 
 
 def generation(decoders, eager, iterative, batch_size):
-    """By peer, a function that grows trees and returns how many nodes they have; their mean size.
+    """By baseline, a function that grows trees and returns how many nodes; their mean size.
 
     The loop grows the same trees as kerasrec, since their sizes differ too much to compare others.
     """
@@ -236,7 +236,7 @@ def check_regrown(iterative, inputs):
 
 
 def time_in_turns(steps, repeats):
-    """Seconds a tree node, `{peer: [one for each repeat]}`; the peers take turns."""
+    """Seconds a tree node, `{baseline: [one for each repeat]}`; the baselines take turns."""
     seconds = {name: [] for name in steps}
     for repeat in range(1 + repeats):
         for name, step in steps.items():

@@ -16,7 +16,7 @@ from benchmarks.hlo_text import KINDS, parts
 from benchmarks.one_step import add_mode, parser_of, values_and_batches
 from benchmarks.process import NO_GPU, Failed, Process
 
-PEER = "kerasrec compiled"
+BASELINE = "kerasrec compiled"
 # JAX looks for CUDA's libraries only to run what it has compiled. XLA tries kernels out on a GPU.
 GPU_COMPILER = {
     "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",
@@ -45,7 +45,7 @@ def programs(mode, model, values, batch):
             **NO_GPU,
             "XLA_FLAGS": f"--xla_dump_to={folder} --xla_dump_hlo_as_text",
         }
-        arguments = ("benchmarks.timed_peer:TimedPeer", PEER, model, values)
+        arguments = ("benchmarks.timed_baseline:TimedBaseline", BASELINE, model, values)
         with Process(*arguments, environment=environment) as process:
             process.call("steps", mode, [batch])
         # Of a program that was compiled for several sizes, the last one ran.

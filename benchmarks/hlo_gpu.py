@@ -10,11 +10,11 @@ import jax
 import tensorflow as tf
 from jax.experimental import jax2tf, topologies
 
+from benchmarks.baselines import baseline_class
+from benchmarks.baselines.tensorflow_cells import nodes_loss
 from benchmarks.one_step import as_with_a_gpu
-from benchmarks.peers import peer_class
-from benchmarks.peers.tensorflow_cells import nodes_loss
 
-PEER = "kerasrec in xla"
+BASELINE = "kerasrec in xla"
 _DESCRIPTION = Path(__file__).with_name("h200.txtpb")
 
 
@@ -22,32 +22,32 @@ class GpuCompiler:
     """A model, compiled for an NVIDIA H200.
 
     Args:
-        model, values: of the peer.
+        model, values: of the baseline.
     """
 
     def __init__(self, model, values):
         with as_with_a_gpu():
-            self._peer = peer_class(PEER)(model, values)
+            self._baseline = baseline_class(BASELINE)(model, values)
 
     def text(self, mode, batch):
         """The optimized text of inference, or of the loss with its gradients, on a batch."""
-        model = self._peer.model
+        model = self._baseline.model
         trained, others = (
             [variable.numpy() for variable in variables]
             for variables in (model.trainable_variables, model.non_trainable_variables)
         )
-        inputs = [item.numpy() for item in self._peer.inputs(batch)]
+        inputs = [item.numpy() for item in self._baseline.inputs(batch)]
         with as_with_a_gpu():
             step = self._gradients if mode == "training" else self._logits
             return _compiled(jax2tf.call_tf(step), trained, others, *inputs)
 
     def _logits(self, trained, others, tokens, children, labels):
-        """As the peer's; variables are arguments, since TensorFlow has no device for them."""
-        model = self._peer.model
+        """As the baseline's; variables are arguments, since TensorFlow has no device for them."""
+        model = self._baseline.model
         return model.stateless_call(trained, others, [tokens, children])[0]
 
     def _gradients(self, trained, others, tokens, children, labels):
-        model = self._peer.model
+        model = self._baseline.model
         with tf.GradientTape() as tape:
             tape.watch(trained)
             logits, _ = model.stateless_call(trained, others, [tokens, children], training=True)

@@ -7,9 +7,7 @@ step is timed by itself, and batches of sentences of one length are there, too.
 """
 
 from benchmarks import fits, report
-from benchmarks.comparison import run_forests
-from benchmarks.figures import by_mode
-from benchmarks.peer_rows import (
+from benchmarks.baseline_rows import (
     WHAT,
     by_case,
     milliseconds,
@@ -17,8 +15,10 @@ from benchmarks.peer_rows import (
     speed_ups,
     step_milliseconds,
 )
+from benchmarks.comparison import run_forests
+from benchmarks.figures import by_mode
 
-PEERS = ("iterative", "torch levels", "kerasrec")
+BASELINES = ("iterative", "torch levels", "kerasrec")
 BATCH = (1, 25)
 # Of each length, or one batch, if that has more.
 NUM_TREES = 8
@@ -32,7 +32,7 @@ def add_options(parser):
 
 def run(options):
     arguments = [options.data, options.lengths, options.batch or BATCH, NUM_TREES]
-    return run_forests("length", "of_lengths", arguments, PEERS, options)
+    return run_forests("length", "of_lengths", arguments, BASELINES, options)
 
 
 def markdown(found):
@@ -51,7 +51,7 @@ def tables(rows, names):
 
 
 def growths(rows):
-    """Rows of fitted exponents, by peer, for each mode and batch size."""
+    """Rows of fitted exponents, by baseline, for each mode and batch size."""
     fitted = []
     for mode, size in dict.fromkeys((row["mode"], row["batch"]) for row in rows):
         alike = [row for row in rows if (row["mode"], row["batch"]) == (mode, size)]
@@ -74,7 +74,7 @@ def draw(found):
     )
     for figure_name, rows, panels in figures_by_mode:
         for row in rows:
-            for name, of in row["peers"].items():
+            for name, of in row["baselines"].items():
                 steps = [1e3 * row["batch"] * seconds for seconds in of["each"]]
                 points = list(zip(row["words of each"], steps, strict=True))
                 if len(points) > 1:

@@ -2,7 +2,7 @@
 
 import statistics
 
-from benchmarks.peers import LIMITS, OURS, TUNED, VECTORS
+from benchmarks.baselines import LIMITS, OURS, TUNED, VECTORS
 
 # Parts of a row, and whose time they divide by those of all others.
 PARTS = {"times": OURS, "tuned": TUNED, "vectors": VECTORS, "limit": LIMITS[0]}
@@ -12,33 +12,36 @@ def summary(turns):
     """What a combination comes to.
 
     Args:
-        turns: of each peer, `(seconds a tree, seconds a tree for inputs)` of each turn.
+        turns: of each baseline, `(seconds a tree, seconds a tree for inputs)` of each turn.
 
     Returns:
-        `peers`: of each `trees/s`, which `share` of the time went into inputs, and `seconds` a
+        `baselines`: of each `trees/s`, which `share` of the time went into inputs, and `seconds` a
         tree of each turn; `times`: of each, kerasrec's time divided by its time; `tuned`, `vectors`
         and `limit`: likewise the times of these forms of kerasrec and of the dense limit.
     """
-    peers = {}
-    for name, of_peer in turns.items():
-        seconds = [total for total, _ in of_peer]
-        peers[name] = {
+    baselines = {}
+    for name, of_baseline in turns.items():
+        seconds = [total for total, _ in of_baseline]
+        baselines[name] = {
             "trees/s": 1 / statistics.median(seconds),
-            "share": statistics.median(inputs / total for total, inputs in of_peer),
+            "share": statistics.median(inputs / total for total, inputs in of_baseline),
             "seconds": seconds,
         }
-    return {"peers": peers, **{part: _times(peers, name) for part, name in PARTS.items()}}
+    return {
+        "baselines": baselines,
+        **{part: _times(baselines, name) for part, name in PARTS.items()},
+    }
 
 
 def of_groups(steps, groups):
     """A summary of each group of steps.
 
     Args:
-        steps: of each peer, of each turn, `(seconds, seconds of these for inputs)` of each step.
+        steps: of each baseline and turn, `(seconds, seconds of these for inputs)` of each step.
         groups: of the steps, in their order: the batches that they ran.
 
     Returns:
-        Of each group what `summary` has, each peer with `each`, the median seconds a tree of
+        Of each group what `summary` has, each baseline with `each`, the median seconds a tree of
         each of its steps, too.
     """
     found, first = [], 0
@@ -53,7 +56,7 @@ def of_groups(steps, groups):
             }
         )
         for name, turns in of_group.items():
-            row["peers"][name]["each"] = [
+            row["baselines"][name]["each"] = [
                 statistics.median(total for total, _ in of_batch) / batch.num_trees
                 for batch, of_batch in zip(batches, zip(*turns, strict=True), strict=True)
             ]
@@ -62,14 +65,15 @@ def of_groups(steps, groups):
     return found
 
 
-def _times(peers, name):
+def _times(baselines, name):
     """The time of one, if it is there, divided by those of the others."""
     return {
         other: statistics.median(
-            one / theirs for one, theirs in zip(peers[name]["seconds"], of["seconds"], strict=True)
+            one / theirs
+            for one, theirs in zip(baselines[name]["seconds"], of["seconds"], strict=True)
         )
-        for other, of in peers.items()
-        if name in peers and other != name
+        for other, of in baselines.items()
+        if name in baselines and other != name
     }
 
 

@@ -17,7 +17,7 @@ import json
 import resource
 import sys
 
-from benchmarks.peers import PEERS, TUNING
+from benchmarks.baselines import BASELINES, TUNING
 from benchmarks.process import Process
 
 # Kind of tree, and (height, batch size) of each line.
@@ -31,9 +31,9 @@ UNITS = 150
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument(
-        "--peers",
+        "--baselines",
         nargs="+",
-        choices=PEERS,
+        choices=BASELINES,
         default=["kerasrec", "kerasrec vectors", "kerasrec recompute", "dense limit"],
     )
     parser.add_argument("--json", metavar="FILE", help="write the table there, too")
@@ -42,12 +42,12 @@ def main():
     columns = ("", "trees", "height", "batch", "nodes", "MB", "MB / 1,000", "MB / 1,000 more")
     print("| " + " | ".join(columns) + " |")
     print("| --- | --- |" + " ---: |" * 6, flush=True)
-    for peer in arguments.peers:
+    for baseline in arguments.baselines:
         for kind, sizes in SHAPES.items():
             above = None
             for height, batch_size in sizes:
-                case = (peer, kind, height, batch_size)
-                row = in_new_process("memory", *case, environment=TUNING.get(peer))
+                case = (baseline, kind, height, batch_size)
+                row = in_new_process("memory", *case, environment=TUNING.get(baseline))
                 print(line(row, above), flush=True)
                 rows.append(row)
                 above = row
@@ -62,7 +62,7 @@ def line(row, above):
     if above is not None:
         more = f"{1000 * (row['MB'] - above['MB']) / (row['nodes'] - above['nodes']):.1f}"
     cells = (
-        row["peer"],
+        row["baseline"],
         row["trees"],
         row["height"],
         row["batch"],
@@ -81,21 +81,23 @@ def in_new_process(benchmark, *configuration, environment=None):
         return process.call("measure", *configuration)
 
 
-def measure(peer_name, kind, height, batch_size):
+def measure(baseline_name, kind, height, batch_size):
     """Growth of this process' peak memory by training on `batch_size` trees of one form."""
     # Here, so that the process which only starts others stays small.
+    from benchmarks.baselines import baseline_class
     from benchmarks.model import initial_values
-    from benchmarks.peers import peer_class
     from benchmarks.trees import NUM_WORDS, chain, complete_tree, make_batches
 
-    peer = peer_class(peer_name)("TreeLSTM", initial_values("TreeLSTM", NUM_WORDS, UNITS))
-    train_steps(peer, *make_batches([complete_tree(2)] * 2, 2))
+    baseline = baseline_class(baseline_name)(
+        "TreeLSTM", initial_values("TreeLSTM", NUM_WORDS, UNITS)
+    )
+    train_steps(baseline, *make_batches([complete_tree(2)] * 2, 2))
     before = peak_memory()
     make = {"complete": complete_tree, "chain": chain}[kind]
     (batch,) = make_batches([make(height, seed) for seed in range(batch_size)], batch_size)
-    train_steps(peer, batch)
+    train_steps(baseline, batch)
     return {
-        "peer": peer_name,
+        "baseline": baseline_name,
         "trees": kind,
         "height": height,
         "batch": batch_size,
@@ -104,10 +106,10 @@ def measure(peer_name, kind, height, batch_size):
     }
 
 
-def train_steps(peer, batch):
-    inputs = peer.inputs(batch)
+def train_steps(baseline, batch):
+    inputs = baseline.inputs(batch)
     for _ in range(3):
-        peer.train(*inputs)
+        baseline.train(*inputs)
 
 
 def peak_memory():

@@ -1,4 +1,4 @@
-"""The models that every peer computes: weights by name, as NumPy arrays.
+"""The models that every baseline computes: weights by name, as NumPy arrays.
 
 Words of a fixed table of vectors stand at the leaves; every tree node has a vector h, and of it a
 softmax classifier. With x the word's vector, and [h_1, h_2] those of the children, joined:

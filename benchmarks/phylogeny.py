@@ -12,14 +12,14 @@ import time
 import numpy as np
 
 from benchmarks import report
+from benchmarks.baselines import LIMITS, OURS
 from benchmarks.medians import summary
-from benchmarks.peers import LIMITS, OURS
 from benchmarks.phylogeny_case import derivative, log_likelihoods, make_case
 from benchmarks.process import NO_GPU, Failed, Process
 from benchmarks.rounds import MODES
 
 PROGRAMS = "benchmarks.phylogeny_programs"
-JAX = "benchmarks.peers.phylogeny_jax"
+JAX = "benchmarks.baselines.phylogeny_jax"
 RUNNERS = {
     OURS: f"{PROGRAMS}:Kerasrec",
     "kerasrec compiled": f"{PROGRAMS}:Compiled",
@@ -111,9 +111,9 @@ def _turns(processes, case, mode, repeats):
 def _row(found, name):
     # None divides its own time by itself.
     return {
-        "seconds": 1 / found["peers"][name]["trees/s"],
-        "over": 1 / found["times"].get(name, 1.0) if OURS in found["peers"] else None,
-        "speed": found["limit"].get(name, 1.0) if LIMITS[0] in found["peers"] else None,
+        "seconds": 1 / found["baselines"][name]["trees/s"],
+        "over": 1 / found["times"].get(name, 1.0) if OURS in found["baselines"] else None,
+        "speed": found["limit"].get(name, 1.0) if LIMITS[0] in found["baselines"] else None,
     }
 
 
@@ -146,7 +146,7 @@ def main():
     parser.add_argument("--sites", type=int, default=128)
     parser.add_argument("--repeats", type=int, default=5, help="timed turns of each")
     names = [*RUNNERS, *DENSE]
-    parser.add_argument("--peers", nargs="+", choices=names, default=names)
+    parser.add_argument("--baselines", nargs="+", choices=names, default=names)
     parser.add_argument(
         "--python",
         metavar="jax=PATH",
@@ -161,7 +161,7 @@ def main():
     for num_taxa in arguments.taxa:
         print(f"\n{num_taxa:,} taxa\n")
         case = make_case(num_taxa, arguments.sites)
-        rows = measure(case, arguments.repeats, arguments.peers, dict(arguments.python))
+        rows = measure(case, arguments.repeats, arguments.baselines, dict(arguments.python))
         report.print_table(COLUMNS, rows)
 
 

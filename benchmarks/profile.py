@@ -17,8 +17,8 @@ import time
 import tensorflow as tf
 from tensorflow.tsl.profiler.protobuf import xplane_pb2
 
+from benchmarks.baselines import baseline_class
 from benchmarks.one_step import add_mode, parser_of, values_and_batches
-from benchmarks.peers import peer_class
 
 PARTS = {
     "trees": "tree tables and their checks",
@@ -41,9 +41,9 @@ def main():
     model, mode = arguments.model, arguments.mode
     values, batches = values_and_batches(arguments, arguments.data)
     for name in ("kerasrec", "dense limit"):
-        peer = peer_class(name)(model, values)
-        inputs = [peer.inputs(batch) for batch in batches]
-        report(name, peer.train if mode == "training" else peer.logits, inputs)
+        baseline = baseline_class(name)(model, values)
+        inputs = [baseline.inputs(batch) for batch in batches]
+        report(name, baseline.train if mode == "training" else baseline.logits, inputs)
     inputs = [tuple(map(tf.constant, batch)) for batch in batches]
     empty = tf.function(lambda *inputs: inputs[0])
     run(empty, inputs)

@@ -21,8 +21,8 @@ OURS = "kerasrec"
 RUNNERS = {
     OURS: "benchmarks.rounds_programs:Kerasrec",
     "compiled": "benchmarks.rounds_programs:Compiled",
-    "by hand": "benchmarks.peers.rounds_by_hand:RoundsByHand",
-    "dynet": "benchmarks.peers.rounds_dynet:RoundsDyNet",
+    "by hand": "benchmarks.baselines.rounds_by_hand:RoundsByHand",
+    "dynet": "benchmarks.baselines.rounds_dynet:RoundsDyNet",
 }
 MODES = ("forward", "gradient")
 
@@ -246,16 +246,16 @@ def parse_arguments():
 
 
 def add_options(parser):
-    """Adds what the user may say of turns, peers and the file that is written."""
+    """Adds what the user may say of turns, baselines and the file that is written."""
     parser.add_argument("--repeats", type=int, default=5, help="timed turns of each")
     parser.add_argument("--quick", action="store_true", help="small ones only, to try it out")
     parser.add_argument(
         "--python",
-        metavar="PEER=PATH",
+        metavar="BASELINE=PATH",
         action="append",
         default=[],
         type=lambda text: text.split("=", 1),
-        help="another Python, of a peer that cannot be installed in this one",
+        help="another Python, of a baseline that cannot be installed in this one",
     )
     parser.add_argument("--json", metavar="FILE", help="write the tables there, too")
 

@@ -81,7 +81,7 @@ def _trees(batch, rng):
 
     All trees stand in one table, -1 is no child; each leaf has a word.
     """
-    # Here, since it needs TensorFlow, which peers do not have.
+    # Here, since it needs TensorFlow, which baselines do not have.
     from benchmarks.trees import tree_of_splits
 
     children, words, roots, first = [], [], [], 0

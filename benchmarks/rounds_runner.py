@@ -3,7 +3,7 @@
 import statistics
 import time
 
-from benchmarks.timed_peer import no_collection
+from benchmarks.timed_baseline import no_collection
 
 # Seconds for which a program is run again and again in a turn.
 TURN = 0.2

@@ -7,16 +7,16 @@ one product, so this holds while a product of that many rows takes no longer tha
 """
 
 from benchmarks import fits, report
-from benchmarks.comparison import run_forests
-from benchmarks.figures import by_mode
-from benchmarks.peer_rows import (
+from benchmarks.baseline_rows import (
     by_case,
     milliseconds,
     over_limits,
     step_milliseconds,
 )
+from benchmarks.comparison import run_forests
+from benchmarks.figures import by_mode
 
-PEERS = ("dense limit", "kerasrec")
+BASELINES = ("dense limit", "kerasrec")
 # What grows, and what times are shown against.
 AGAINST = {"more trees": ["nodes"], "deeper trees": ["levels"], "one tree": ["levels", "nodes"]}
 
@@ -29,7 +29,7 @@ def add_options(parser):
 
 def run(options):
     arguments = [options.sizes]
-    return run_forests("scaling", "growing", arguments, PEERS, options)
+    return run_forests("scaling", "growing", arguments, BASELINES, options)
 
 
 def markdown(found):
@@ -61,7 +61,7 @@ def tables(rows, names):
 
 
 def slopes(rows):
-    """Rows of fitted exponents, by peer, for each mode and growth."""
+    """Rows of fitted exponents, by baseline, for each mode and growth."""
     fitted = []
     for mode, growth in dict.fromkeys((row["mode"], row["growth"]) for row in rows):
         alike = [row for row in rows if (row["mode"], row["growth"]) == (mode, growth)]

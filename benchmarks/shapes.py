@@ -9,9 +9,7 @@ TreeLSTM as elsewhere; `--models TreeRNN` is theirs.
 """
 
 from benchmarks import report
-from benchmarks.comparison import run_forests
-from benchmarks.figures import by_mode
-from benchmarks.peer_rows import (
+from benchmarks.baseline_rows import (
     by_case,
     others,
     over_limits,
@@ -19,8 +17,10 @@ from benchmarks.peer_rows import (
     throughputs,
     trees_per_second,
 )
+from benchmarks.comparison import run_forests
+from benchmarks.figures import by_mode
 
-PEERS = ("iterative", "torch levels", "dense limit", "kerasrec")
+BASELINES = ("iterative", "torch levels", "dense limit", "kerasrec")
 BATCH = (1, 10, 25, 64)
 # Of each shape, or one batch, if that has more.
 NUM_TREES = 8
@@ -32,7 +32,7 @@ def add_options(parser):
 
 def run(options):
     arguments = [options.words, options.batch or BATCH, NUM_TREES]
-    return run_forests("shapes", "of_shapes", arguments, PEERS, options)
+    return run_forests("shapes", "of_shapes", arguments, BASELINES, options)
 
 
 def markdown(found):

@@ -19,14 +19,14 @@ import time
 import numpy as np
 
 from benchmarks import report
+from benchmarks.baselines import OURS
 from benchmarks.memory import peak_memory
-from benchmarks.peers import OURS
 from benchmarks.process import NO_GPU, Failed, Process
 from benchmarks.rounds import MODES, add_options
 from benchmarks.sharing_cases import Chain, Edits, Inside
 
 PROGRAMS = "benchmarks.sharing_programs"
-TORCH = "benchmarks.peers.sharing_torch"
+TORCH = "benchmarks.baselines.sharing_torch"
 COMPILED, RECOMPUTED = f"{OURS} compiled", f"{OURS} recompute"
 INSIDE = {
     OURS: f"{PROGRAMS}:InsideByKerasrec",
@@ -35,8 +35,8 @@ INSIDE = {
     "tensorflow by XLA": f"{PROGRAMS}:InsideByXLA",
     "torch": f"{TORCH}:InsideByTorch",
     "torch by sums": f"{TORCH}:InsideBySums",
-    "torch-struct": "benchmarks.peers.sharing_torch_struct:InsideByTorchStruct",
-    "jax": "benchmarks.peers.sharing_jax:InsideByJax",
+    "torch-struct": "benchmarks.baselines.sharing_torch_struct:InsideByTorchStruct",
+    "jax": "benchmarks.baselines.sharing_jax:InsideByJax",
 }
 CHAIN = {
     OURS: f"{PROGRAMS}:ChainByKerasrec",
@@ -201,7 +201,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("sections", nargs="*", metavar="SECTION", help=f"of {', '.join(SECTIONS)}")
     names = [*INSIDE, *(name for name in EDITS if name != OURS)]
-    parser.add_argument("--peers", nargs="+", choices=names, default=names)
+    parser.add_argument("--baselines", nargs="+", choices=names, default=names)
     add_options(parser)
     arguments = parser.parse_args()
     sections = arguments.sections or SECTIONS
@@ -215,7 +215,9 @@ def main():
     for title, runners in PROGRAMS_OF.items():
         if title in sections:
             case = cases[title]
-            chosen = {name: runners[name] for name in runners if name in (OURS, *arguments.peers)}
+            chosen = {
+                name: runners[name] for name in runners if name in (OURS, *arguments.baselines)
+            }
             print(f"\n{case}\n")
             found[title] = report.print_table(
                 columns(case.has_gradient),

@@ -5,11 +5,11 @@ import math
 import os
 import sys
 
-from benchmarks.comparison import nothing, peers_of
+from benchmarks.baseline_rows import in_a_line
+from benchmarks.baselines import BASELINES, GRAPHS
+from benchmarks.comparison import baselines_of, nothing
 from benchmarks.medians import summary
 from benchmarks.model import MODELS, initial_values, weight_shapes
-from benchmarks.peer_rows import in_a_line
-from benchmarks.peers import GRAPHS, PEERS
 from benchmarks.process import Process
 from benchmarks.speed_report import draw, markdown
 
@@ -18,8 +18,8 @@ __all__ = ["add_options", "draw", "markdown", "run"]
 UNITS = (50, 150, 300, 1000)
 BATCH = (1, 10, 25, 64, 256)
 # By device, unless the command names some. On a GPU, those that run whole batches there.
-PEERS_ON = {
-    "cpu": [name for name in PEERS if name != GRAPHS],
+BASELINES_ON = {
+    "cpu": [name for name in BASELINES if name != GRAPHS],
     "gpu": [
         "torch levels",
         "torch by hand",
@@ -53,7 +53,7 @@ def run(options):
     """Measures all combinations that are asked for.
 
     Returns:
-        What JSON can hold: `description`, `versions` by peer, `notes` on what was not run, `rows`.
+        As JSON: `description`, `versions` by baseline, `notes` on what was not run, `rows`.
     """
     sizes = options.batch or BATCH
     order = "as they come" if options.unsorted else "by size"
@@ -73,23 +73,23 @@ def run(options):
 def _run_case(model, units, num_words, batches, options, found):
     """Adds what one model of one size comes to."""
     case = f"{model}, {units} units"
-    peers = options.peers or PEERS_ON[options.device]
+    baselines = options.baselines or BASELINES_ON[options.device]
     fitting = {}
     for size, of_size in batches.items():
         nodes = max(batch.num_nodes for batch in of_size)
-        needed = len(peers) * bytes_needed(model, units, nodes)
+        needed = len(baselines) * bytes_needed(model, units, nodes)
         if needed < available_bytes():
             fitting[size] = of_size
         else:
             found["notes"].append(
-                f"{case}, batch {size}: not run. {len(peers)} peers would need about "
+                f"{case}, batch {size}: not run. {len(baselines)} baselines would need about "
                 f"{needed / 1e9:,.0f} GB of memory."
             )
     if not fitting:
         return
     values = initial_values(model, num_words, units)
     compared = fitting[max(fitting)][0]
-    with peers_of(peers, (model, units), values, compared, options, found) as turns:
+    with baselines_of(baselines, (model, units), values, compared, options, found) as turns:
         if options.device == "gpu":
             turns.compile_all(options.modes, fitting)
         for mode, size in itertools.product(options.modes, fitting):

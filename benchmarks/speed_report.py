@@ -1,8 +1,7 @@
 """What the section `speed` found, in Markdown and as figures."""
 
 from benchmarks import report
-from benchmarks.figures import against_batch
-from benchmarks.peer_rows import (
+from benchmarks.baseline_rows import (
     WHAT,
     by_case,
     others,
@@ -15,7 +14,8 @@ from benchmarks.peer_rows import (
     title,
     trees_per_second,
 )
-from benchmarks.peers import LIMITS, OURS, TUNED, VECTORS
+from benchmarks.baselines import LIMITS, OURS, TUNED, VECTORS
+from benchmarks.figures import against_batch
 
 # Of kerasrec, with the part of a row that has its times.
 FORMS = ((OURS, "times"), (TUNED, "tuned"))

@@ -1,11 +1,11 @@
-"""Peers, a process each, that take turns on the same batches."""
+"""Baselines, a process each, that take turns on the same batches."""
 
 import contextlib
 import itertools
 from concurrent.futures import ThreadPoolExecutor
 
 from benchmarks.agreement import disagreement
-from benchmarks.peers import TRAINING_ONLY, TUNING
+from benchmarks.baselines import TRAINING_ONLY, TUNING
 from benchmarks.process import NO_GPU, Failed, Process
 
 REFERENCE = "eager"
@@ -19,14 +19,14 @@ ENVIRONMENTS = {
 
 
 class Turns(contextlib.ExitStack):
-    """Peers with one model and the same weights, those that can compute it and do so rightly.
+    """Baselines with one model and the same weights, those that can compute it and do so rightly.
 
     Why others do not take part stands in `problems`, by name.
 
     Args:
-        names: of the peers.
+        names: of the baselines.
         model, values: of all of them.
-        pythons: paths of the Pythons of peers that need another one, by name.
+        pythons: paths of the Pythons of baselines that need another one, by name.
         device: "cpu" or "gpu", where they compute; the reference computes on the CPU.
     """
 
@@ -34,34 +34,36 @@ class Turns(contextlib.ExitStack):
         super().__init__()
         self.problems = {}
         self._on_gpu = device == "gpu"
-        self._peers = {}
+        self._baselines = {}
         for name in names:
             with self._noting(name):
-                self._peers[name] = self._start(name, model, values, pythons, device)
+                self._baselines[name] = self._start(name, model, values, pythons, device)
         self._reference = self._start(REFERENCE, model, values, pythons, "cpu")
 
     def ask(self, method, *arguments, mode="training"):
-        """What a method of the `TimedPeer` of each peer that has this mode returns, by name."""
+        """What a method of each `TimedBaseline` that has this mode returns, by name."""
         answers = {}
-        for name, peer in self._of(mode):
+        for name, baseline in self._of(mode):
             with self._noting(name):
-                answers[name] = peer.call(method, *arguments)
+                answers[name] = baseline.call(method, *arguments)
         return answers
 
     def _of(self, mode):
-        return [(name, peer) for name, peer in self._peers.items() if has_mode(name, mode)]
+        return [
+            (name, baseline) for name, baseline in self._baselines.items() if has_mode(name, mode)
+        ]
 
     def versions(self):
         return self.ask("versions")
 
     def compare(self, batch):
-        """Takes out peers that compute otherwise than plain recursion."""
+        """Takes out baselines that compute otherwise than plain recursion."""
         batch = batch.first(NUM_COMPARED_TREES)
         expected = self._reference.call("computed", batch)
         self._reference.close()
 
-        def check(_, peer):
-            computed = peer.call("computed", batch)
+        def check(_, baseline):
+            computed = baseline.call("computed", batch)
             problem = computed and disagreement(computed, expected)
             if problem:
                 raise Failed(problem)
@@ -69,7 +71,7 @@ class Turns(contextlib.ExitStack):
         self._each(check)
 
     def take(self, mode, batches, num_turns):
-        """Lets each peer run all batches, one peer after another, and again.
+        """Lets each baseline run all batches, one baseline after another, and again.
 
         Args:
             mode: `"training"` or `"inference"`.
@@ -77,15 +79,15 @@ class Turns(contextlib.ExitStack):
             num_turns: how often; before these is one that warms up.
 
         Returns:
-            By peer, `(seconds a tree, seconds a tree of these for inputs)` of each turn.
+            By baseline, `(seconds a tree, seconds a tree of these for inputs)` of each turn.
         """
         num_nodes = sum(batch.num_nodes for batch in batches)
         nodes_per_tree = num_nodes / sum(batch.num_trees for batch in batches)
         batch_size = batches[0].num_trees
         num_trees, seconds = {}, {}
-        for name, peer in self._of(mode):
+        for name, baseline in self._of(mode):
             with self._noting(name):
-                nodes = peer.call("add_batches", batch_size, batches)
+                nodes = baseline.call("add_batches", batch_size, batches)
                 num_trees[name], seconds[name] = nodes / nodes_per_tree, []
         for _ in range(1 + num_turns):
             for name, turn in self.ask("turn", mode, batch_size, mode=mode).items():
@@ -93,7 +95,7 @@ class Turns(contextlib.ExitStack):
         return {name: seconds[name][1:] for name, _ in self._of(mode)}
 
     def compile_all(self, modes, batches):
-        """Lets each peer take a turn of each mode and size, before any of them is timed.
+        """Lets each baseline take a turn of each mode and size, before any of them is timed.
 
         On a GPU, they do so at once: XLA takes 10 to 20 seconds for a program, on one core.
 
@@ -102,56 +104,56 @@ class Turns(contextlib.ExitStack):
             batches: by size.
         """
 
-        def run(name, peer):
+        def run(name, baseline):
             for mode, (size, of_size) in itertools.product(modes, batches.items()):
                 if has_mode(name, mode):
-                    peer.call("add_batches", size, of_size)
-                    peer.call("turn", mode, size)
+                    baseline.call("add_batches", size, of_size)
+                    baseline.call("turn", mode, size)
 
         self._each(run)
 
     def _each(self, run):
-        """Calls a function with the name of each peer and the peer; on a GPU with all at once."""
+        """Calls a function with each name and process; on a GPU with all at once."""
 
         def one(name):
             with self._noting(name):
-                run(name, self._peers[name])
+                run(name, self._baselines[name])
 
-        with ThreadPoolExecutor(len(self._peers) or 1 if self._on_gpu else 1) as threads:
-            list(threads.map(one, list(self._peers)))
+        with ThreadPoolExecutor(len(self._baselines) or 1 if self._on_gpu else 1) as threads:
+            list(threads.map(one, list(self._baselines)))
 
     def steps(self, mode, batches, num_turns):
-        """Lets each peer run all batches likewise, each of them timed by itself.
+        """Lets each baseline run all batches likewise, each of them timed by itself.
 
         Returns:
-            By peer, of each turn, `(seconds, seconds of these for inputs)` of each batch.
+            By baseline, of each turn, `(seconds, seconds of these for inputs)` of each batch.
         """
         _, *turns = [self.ask("steps", mode, batches, mode=mode) for _ in range(1 + num_turns)]
         return {name: [turn[name] for turn in turns] for name, _ in self._of(mode)}
 
     def _start(self, name, model, values, pythons, device):
-        return self.enter_context(start_peer(name, model, values, pythons.get(name), device))
+        return self.enter_context(start_baseline(name, model, values, pythons.get(name), device))
 
     @contextlib.contextmanager
     def _noting(self, name):
-        """A peer that fails takes no part any more."""
+        """A baseline that fails takes no part any more."""
         try:
             yield
         except Failed as failed:
             self.problems[name] = str(failed)
-            if name in self._peers:
-                self._peers.pop(name).close()
+            if name in self._baselines:
+                self._baselines.pop(name).close()
 
 
 def has_mode(name, mode):
-    """Whether a peer takes part in a mode."""
+    """Whether a baseline takes part in a mode."""
     return mode == "training" or name not in TRAINING_ONLY
 
 
-def start_peer(name, model, values, python=None, device="cpu"):
-    """A `TimedPeer` in a process of its own, which sees a GPU only if that is its device."""
+def start_baseline(name, model, values, python=None, device="cpu"):
+    """A `TimedBaseline` in a process of its own, which sees a GPU only if that is its device."""
     return Process(
-        "benchmarks.timed_peer:TimedPeer",
+        "benchmarks.timed_baseline:TimedBaseline",
         name,
         model,
         values,

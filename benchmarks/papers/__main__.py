@@ -52,7 +52,7 @@ def parse_options():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("names", nargs="*", help=", ".join(SECTIONS))
     parser.add_argument("--data", metavar="DIR", help="read trees from DIR/train.txt, as in SST")
-    parser.add_argument("--repeats", type=int, default=3, help="timed turns of each peer")
+    parser.add_argument("--repeats", type=int, default=3, help="timed turns of each baseline")
     parser.add_argument("--quick", action="store_true", help="small sizes only, to try it out")
     parser.add_argument("--units", type=int, help="of all models, in place of the papers'")
     comparison.add_processes(parser)

@@ -11,9 +11,9 @@ from benchmarks.papers.jeong_2018 import ACCURACY
 from benchmarks.papers.tables import CURVE, table
 
 MODELS = ("TreeRNN", "RNTN", "TreeLSTM")
-PEERS = ("iterative", "kerasrec")
+BASELINES = ("iterative", "kerasrec")
 BATCH = 25
-# A peer whose first steps lose otherwise than those of kerasrec has no time to an accuracy.
+# A baseline whose first steps lose otherwise than those of kerasrec has no time to an accuracy.
 LEFT_OUT = "left out: other losses"
 # In these an RNTN and a TreeLSTM reach their accuracy; a TreeRNN of this size was not seen to.
 NUM_EPOCHS = {"TreeRNN": 8, "RNTN": 2, "TreeLSTM": 6}
@@ -27,7 +27,7 @@ def run(options):
             options,
             model,
             batch=[BATCH],
-            peers=list(PEERS),
+            baselines=list(BASELINES),
             epochs=1 if options.quick else NUM_EPOCHS[model],
         )
         for model in models
@@ -45,26 +45,32 @@ def run(options):
 
 
 def _reached(model, rows):
-    """By peer, the first epoch with their accuracy, or that with the best."""
-    return {"model": model, **{peer: _first_good(rows, peer) for peer in PEERS}}
+    """By baseline, the first epoch with their accuracy, or that with the best."""
+    return {"model": model, **{baseline: _first_good(rows, baseline) for baseline in BASELINES}}
 
 
-def _first_good(rows, peer):
-    rows = [row for row in rows if peer in row["peers"]]
-    good = [row for row in rows if _accuracy(row, peer) >= ACCURACY]
-    return good[0] if good else max(rows, key=lambda row: _accuracy(row, peer), default=None)
+def _first_good(rows, baseline):
+    rows = [row for row in rows if baseline in row["baselines"]]
+    good = [row for row in rows if _accuracy(row, baseline) >= ACCURACY]
+    return good[0] if good else max(rows, key=lambda row: _accuracy(row, baseline), default=None)
 
 
-def _accuracy(row, peer):
-    return row["peers"][peer]["accuracy"]["nodes"]
+def _accuracy(row, baseline):
+    return row["baselines"][baseline]["accuracy"]["nodes"]
 
 
-def _percent(row, peer):
-    return f"{100 * _accuracy(row, peer):.1f} %" if row and peer in row["peers"] else LEFT_OUT
+def _percent(row, baseline):
+    return (
+        f"{100 * _accuracy(row, baseline):.1f} %"
+        if row and baseline in row["baselines"]
+        else LEFT_OUT
+    )
 
 
-def _seconds(row, peer):
-    return row["peers"][peer]["seconds"] if row and peer in row["peers"] else LEFT_OUT
+def _seconds(row, baseline):
+    return (
+        row["baselines"][baseline]["seconds"] if row and baseline in row["baselines"] else LEFT_OUT
+    )
 
 
 def _speed_up(of):

@@ -2,7 +2,8 @@
 
 import statistics
 
-from benchmarks.comparison import nothing, peers_of
+from benchmarks.baseline_rows import title
+from benchmarks.comparison import baselines_of, nothing
 from benchmarks.model import initial_values
 from benchmarks.papers import runs
 from benchmarks.papers.tables import NOT_RUN, reported, table
@@ -12,11 +13,10 @@ from benchmarks.papers.vasilakopoulos_2024 import (
     NUM_TRAINED,
     TABLE_6_1,
 )
-from benchmarks.peer_rows import title
 from benchmarks.process import ROOT, Process
 
 MODEL = "TreeRNN"
-PEERS = {"iterative": "iterative", "recursive": "kerasrec"}
+BASELINES = {"iterative": "iterative", "recursive": "kerasrec"}
 # The thesis does not say; its programs have one tree at a time.
 BATCH = 1
 
@@ -32,19 +32,21 @@ def run(options):
     units = options.units or runs.UNITS[MODEL]
     values = initial_values(MODEL, num_words, units)
     case = MODEL, units
-    peers = list(PEERS.values())
-    with peers_of(peers, case, values, batches[0], options, found) as turns:
+    baselines = list(BASELINES.values())
+    with baselines_of(baselines, case, values, batches[0], options, found) as turns:
         # Tracing and compiling come before.
         turns.ask("epoch", batches[:1])
         epochs = [turns.ask("epoch", trained) for _ in range(NUM_EPOCHS)]
         steps = turns.steps("inference", others[:num_inferred], options.repeats)
     seconds = {
         "training": {
-            peer: sum(epoch[peer][0] for epoch in epochs) for peer in peers if peer in epochs[-1]
+            baseline: sum(epoch[baseline][0] for epoch in epochs)
+            for baseline in baselines
+            if baseline in epochs[-1]
         },
         "inference": {
-            peer: statistics.median(sum(total for total, _ in turn) for turn in of_turns)
-            for peer, of_turns in steps.items()
+            baseline: statistics.median(sum(total for total, _ in turn) for turn in of_turns)
+            for baseline, of_turns in steps.items()
         },
     }
     sizes = (
@@ -58,11 +60,11 @@ def run(options):
 
 
 def _ours(row, way):
-    return row["seconds"].get(PEERS[way], NOT_RUN)
+    return row["seconds"].get(BASELINES[way], NOT_RUN)
 
 
 def _speed_up(row):
-    if len(row["seconds"]) < len(PEERS):
+    if len(row["seconds"]) < len(BASELINES):
         return NOT_RUN
     return _ours(row, "iterative") / _ours(row, "recursive")
 
@@ -71,7 +73,7 @@ COLUMNS = {
     "mode": lambda row: row["mode"],
     **{
         heading: column
-        for way in PEERS
+        for way in BASELINES
         for heading, column in {
             f"{way}, theirs": lambda row, way=way: reported(TABLE_6_1[row["mode"]][way]),
             f"{way}, ours": lambda row, way=way: _ours(row, way),

@@ -9,12 +9,12 @@ from benchmarks.papers import runs
 from benchmarks.papers.jeong_2018 import TABLE_2
 from benchmarks.papers.tables import ours, reported, speed_up, table
 
-PEERS = {"iterative": "iterative", "recursive": "kerasrec", "folding": "tensorflow levels"}
+BASELINES = {"iterative": "iterative", "recursive": "kerasrec", "folding": "tensorflow levels"}
 
 
 def run(options):
     batch = [1] if options.quick else list(TABLE_2["training"])
-    found = runs.run(speed, options, "TreeLSTM", batch=batch, peers=list(PEERS.values()))
+    found = runs.run(speed, options, "TreeLSTM", batch=batch, baselines=list(BASELINES.values()))
     return [*runs.described(found), table(COLUMNS, found["rows"])]
 
 
@@ -27,10 +27,10 @@ COLUMNS = {
     "batch": lambda row: row["batch"],
     **{
         heading: column
-        for way, peer in PEERS.items()
+        for way, baseline in BASELINES.items()
         for heading, column in {
             f"{way}, theirs": lambda row, way=way: reported(_theirs(row, way), ".1f"),
-            f"{way}, ours": lambda row, peer=peer: ours(row, peer),
+            f"{way}, ours": lambda row, baseline=baseline: ours(row, baseline),
         }.items()
     },
     **{
@@ -40,7 +40,7 @@ COLUMNS = {
             f"recursive / {way}, theirs": lambda row, way=way: (
                 _theirs(row, "recursive") / _theirs(row, way)
             ),
-            f"recursive / {way}, ours": lambda row, way=way: speed_up(row, PEERS[way]),
+            f"recursive / {way}, ours": lambda row, way=way: speed_up(row, BASELINES[way]),
         }.items()
     },
 }

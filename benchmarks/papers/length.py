@@ -1,11 +1,11 @@
 """Time against the length of a sentence: Jeong et al. (2018), figure 11."""
 
 from benchmarks import length
+from benchmarks.baseline_rows import step_milliseconds
 from benchmarks.papers import runs
 from benchmarks.papers.tables import CURVE, NOT_RUN, speed_up, table
-from benchmarks.peer_rows import step_milliseconds
 
-PEERS = ("iterative", "kerasrec")
+BASELINES = ("iterative", "kerasrec")
 LENGTHS = range(5, 51, 5)
 # Section 6.3 says how time should grow with the number of words, and how it was seen to.
 GROWTHS = {
@@ -18,11 +18,18 @@ GROWTHS = {
 
 def run(options):
     lengths = [5, 10] if options.quick else LENGTHS
-    found = runs.run(length, options, "TreeLSTM", batch=[1], peers=list(PEERS), lengths=lengths)
+    found = runs.run(
+        length, options, "TreeLSTM", batch=[1], baselines=list(BASELINES), lengths=lengths
+    )
     fitted = [
-        {"mode": row["mode"], "words": row["lengths"], "peer": peer, "exponents": row["exponents"]}
+        {
+            "mode": row["mode"],
+            "words": row["lengths"],
+            "baseline": baseline,
+            "exponents": row["exponents"],
+        }
         for row in length.growths(found["rows"])
-        for peer in PEERS
+        for baseline in BASELINES
     ]
     return [
         *runs.described(found),
@@ -33,8 +40,8 @@ def run(options):
     ]
 
 
-def _ours(row, peer):
-    return step_milliseconds(row, peer) if peer in row["peers"] else NOT_RUN
+def _ours(row, baseline):
+    return step_milliseconds(row, baseline) if baseline in row["baselines"] else NOT_RUN
 
 
 COLUMNS = {
@@ -49,7 +56,7 @@ COLUMNS = {
 FITTED = {
     "mode": lambda row: row["mode"],
     "words": lambda row: row["words"],
-    "who": lambda row: "recursive" if row["peer"] == "kerasrec" else row["peer"],
-    "theirs": lambda row: GROWTHS[row["mode"], row["peer"]],
-    "ours": lambda row: f"{row['exponents'][row['peer']]:.2f}",
+    "who": lambda row: "recursive" if row["baseline"] == "kerasrec" else row["baseline"],
+    "theirs": lambda row: GROWTHS[row["mode"], row["baseline"]],
+    "ours": lambda row: f"{row['exponents'][row['baseline']]:.2f}",
 }

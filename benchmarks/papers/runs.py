@@ -17,7 +17,7 @@ def run(section, options, model, **choices):
         section: a module of `benchmarks.__main__.SECTIONS`.
         options: of `benchmarks.papers`.
         model: a name.
-        choices: what the section's command would be told, such as `batch` and `peers`.
+        choices: what the section's command would be told, such as `batch` and `baselines`.
 
     Returns:
         What the section found.
@@ -31,7 +31,7 @@ def run(section, options, model, **choices):
 
 
 def described(*found):
-    """In words what was run on, and which peers did not run and why."""
+    """In words what was run on, and which baselines did not run and why."""
     first, *_ = found
     lines = [report.line(first["description"])] if first["description"] else []
     return lines + [f"- {note}" for one in found for note in one["notes"]]

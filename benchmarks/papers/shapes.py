@@ -10,9 +10,15 @@ SHAPES = ("balanced", "moderate", "linear")
 
 def run(options):
     batch, words = ([1], 8) if options.quick else (list(TABLE_1), 32)
-    peers = ["iterative", "kerasrec"]
+    baselines = ["iterative", "kerasrec"]
     found = runs.run(
-        shapes, options, "TreeRNN", batch=batch, peers=peers, words=words, modes=("training",)
+        shapes,
+        options,
+        "TreeRNN",
+        batch=batch,
+        baselines=baselines,
+        words=words,
+        modes=("training",),
     )
     rows = {(row["batch"], row["shape"]): row for row in found["rows"]}
 

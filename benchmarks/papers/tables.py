@@ -1,7 +1,7 @@
 """Tables with the papers' numbers and ours beside each other; no cell of them is empty."""
 
 from benchmarks import report
-from benchmarks.peers import OURS
+from benchmarks.baselines import OURS
 
 CURVE = "curve, no number in the text"
 NOT_REPORTED = "not reported"
@@ -41,12 +41,12 @@ def reported(value, spec="g"):
 
 
 def ours(row, name):
-    """Trees per second of a peer in a row of `benchmarks.medians`."""
-    return row["peers"][name]["trees/s"] if name in row["peers"] else NOT_RUN
+    """Trees per second of a baseline in a row of `benchmarks.medians`."""
+    return row["baselines"][name]["trees/s"] if name in row["baselines"] else NOT_RUN
 
 
 def speed_up(row, name):
-    """Of kerasrec over a peer: their trees per second, which are medians, divided."""
+    """Of kerasrec over a baseline: their trees per second, which are medians, divided."""
     return ratio(ours(row, OURS), ours(row, name))
 
 

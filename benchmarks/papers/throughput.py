@@ -1,7 +1,7 @@
 """Throughput of three models: Jeong et al. (2018), figures 7 and 8.
 
-Their unrolled peer is PyTorch, which makes a graph for each sentence as its Python code runs: here
-`torch recursion`.
+Their unrolled baseline is PyTorch, which makes a graph for each sentence as its Python code runs:
+here `torch recursion`.
 """
 
 from benchmarks import speed
@@ -10,13 +10,14 @@ from benchmarks.papers.jeong_2018 import LARGEST_SPEED_UPS, TABLE_2
 from benchmarks.papers.tables import CURVE, NOT_RUN, ours, reported, speed_up, table
 
 MODELS = ("TreeRNN", "RNTN", "TreeLSTM")
-PEERS = {"recursive": "kerasrec", "iterative": "iterative", "unrolled": "torch recursion"}
+BASELINES = {"recursive": "kerasrec", "iterative": "iterative", "unrolled": "torch recursion"}
 
 
 def run(options):
     models, batch = (MODELS[:1], [1]) if options.quick else (MODELS, list(TABLE_2["training"]))
     found = [
-        runs.run(speed, options, model, batch=batch, peers=list(PEERS.values())) for model in models
+        runs.run(speed, options, model, batch=batch, baselines=list(BASELINES.values()))
+        for model in models
     ]
     rows = [row for one in found for row in one["rows"]]
     parts = runs.described(*found)
@@ -24,15 +25,15 @@ def run(options):
         of_mode = [row for row in rows if row["mode"] == mode]
         parts += [f"Figure {figure}, {mode}, trees per second:", table(COLUMNS, of_mode)]
     largest = [
-        {"mode": mode, "way": way, "theirs": value, "ours": _largest(rows, mode, PEERS[way])}
+        {"mode": mode, "way": way, "theirs": value, "ours": _largest(rows, mode, BASELINES[way])}
         for mode, of_mode in LARGEST_SPEED_UPS.items()
         for way, value in of_mode.items()
     ]
     return [*parts, "The largest speed-ups of recursion, section 6.2:", table(LARGEST, largest)]
 
 
-def _largest(rows, mode, peer):
-    values = [speed_up(row, peer) for row in rows if row["mode"] == mode]
+def _largest(rows, mode, baseline):
+    values = [speed_up(row, baseline) for row in rows if row["mode"] == mode]
     return max((value for value in values if value != NOT_RUN), default=NOT_RUN)
 
 
@@ -49,10 +50,10 @@ COLUMNS = {
     "batch": lambda row: row["batch"],
     **{
         heading: column
-        for way, peer in PEERS.items()
+        for way, baseline in BASELINES.items()
         for heading, column in {
             f"{way}, theirs": lambda row, way=way: _theirs(row, way),
-            f"{way}, ours": lambda row, peer=peer: ours(row, peer),
+            f"{way}, ours": lambda row, baseline=baseline: ours(row, baseline),
         }.items()
     },
     "recursive / iterative, ours": lambda row: speed_up(row, "iterative"),

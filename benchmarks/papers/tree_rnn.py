@@ -5,12 +5,12 @@ from benchmarks.papers import runs
 from benchmarks.papers.kostopoulou import TABLE_2, TABLE_3
 from benchmarks.papers.tables import NOT_REPORTED, ours, ratio, reported, speed_up, table
 
-PEERS = {"unrolled": "unrolled", "iterative": "iterative", "recursive": "kerasrec"}
+BASELINES = {"unrolled": "unrolled", "iterative": "iterative", "recursive": "kerasrec"}
 
 
 def run(options):
     batch = [1, 5] if options.quick else list(TABLE_3)
-    found = runs.run(speed, options, "TreeRNN", batch=batch, peers=list(PEERS.values()))
+    found = runs.run(speed, options, "TreeRNN", batch=batch, baselines=list(BASELINES.values()))
     rows = {(row["mode"], row["batch"]): row for row in found["rows"]}
     return [
         *runs.described(found),
@@ -24,7 +24,7 @@ def run(options):
                     for who, column in _of_way(mode, rows[mode, 1]).items()
                 },
             },
-            list(PEERS),
+            list(BASELINES),
         ),
         "Table 3, which has training by iteration and recursion, trees per second:",
         table(_by_batch(rows), list(rows.values())),
@@ -35,11 +35,11 @@ def _of_way(mode, row):
     """Columns of table 2, functions of a way to compute."""
 
     def recursion_over(way):
-        return 1.0 if way == "recursive" else speed_up(row, PEERS[way])
+        return 1.0 if way == "recursive" else speed_up(row, BASELINES[way])
 
     return {
         "theirs": lambda way: reported(TABLE_2[way][mode]),
-        "ours": lambda way: ours(row, PEERS[way]),
+        "ours": lambda way: ours(row, BASELINES[way]),
         "recursion over it, theirs": lambda way: TABLE_2["recursive"][mode] / TABLE_2[way][mode],
         "recursion over it, ours": recursion_over,
     }
@@ -60,9 +60,9 @@ def _by_batch(rows):
         return ratio(ours(row, "kerasrec"), ours(rows[row["mode"], 1], "kerasrec"))
 
     columns = {"mode": lambda row: row["mode"], "batch": lambda row: row["batch"]}
-    for way, peer in PEERS.items():
+    for way, baseline in BASELINES.items():
         columns[f"{way}, theirs"] = lambda row, way=way: reported(theirs(row, way))
-        columns[f"{way}, ours"] = lambda row, peer=peer: ours(row, peer)
+        columns[f"{way}, ours"] = lambda row, baseline=baseline: ours(row, baseline)
     return {
         **columns,
         "recursive / iterative, theirs": lambda row: ratio(

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from benchmarks import convergence
+from benchmarks.baselines import OURS, baseline_class
 from benchmarks.epochs import Epochs
 from benchmarks.model import initial_values
-from benchmarks.peers import OURS, peer_class
 from benchmarks.process import ROOT
 
 
@@ -27,8 +27,8 @@ def measured(theirs):
 def test_seconds_add_up_and_ratios_are_of_one_epoch():
     rows, problems = convergence.rows_of(measured([2.0, 1.001]))
     assert problems == []
-    assert [row["peers"]["iterative"]["seconds"] for row in rows] == [0.0, 3.0, 7.0]
-    assert [row["peers"]["kerasrec"]["seconds"] for row in rows] == [0.0, 1.0, 3.0]
+    assert [row["baselines"]["iterative"]["seconds"] for row in rows] == [0.0, 3.0, 7.0]
+    assert [row["baselines"]["kerasrec"]["seconds"] for row in rows] == [0.0, 1.0, 3.0]
     assert [row["times"].get("iterative") for row in rows] == [None, 1 / 3, 0.5]
     assert [row.get("difference") for row in rows] == [None, 0.0, pytest.approx(1e-3)]
     text = convergence.markdown(
@@ -41,7 +41,7 @@ def test_seconds_add_up_and_ratios_are_of_one_epoch():
 def test_other_losses_do_not_count(wrong):
     rows, (problem,) = convergence.rows_of(measured([2.0, wrong]))
     assert "iterative: its losses differ from those of kerasrec" in problem
-    assert all({*row["peers"]} == {"kerasrec"} for row in rows)
+    assert all({*row["baselines"]} == {"kerasrec"} for row in rows)
 
 
 def test_of_some_models_the_first_steps_are_compared():
@@ -62,7 +62,9 @@ def test_rounding_errors_of_an_rntn_grow_as_it_trains():
     }
     batches, losses = trees.train(25, 0)[:60], []
     for start in (values, values | near):
-        peer = peer_class(OURS)("RNTN", start)
-        losses.append(np.array([float(peer.train(*peer.inputs(batch))) for batch in batches]))
+        baseline = baseline_class(OURS)("RNTN", start)
+        losses.append(
+            np.array([float(baseline.train(*baseline.inputs(batch))) for batch in batches])
+        )
     apart = np.abs(losses[1] / losses[0] - 1)
     assert np.max(apart[: convergence.COMPARED["RNTN"]]) < convergence.TOLERANCE < np.max(apart)

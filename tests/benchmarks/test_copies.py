@@ -60,12 +60,12 @@ def test_loops_and_branches():
     assert all(often != copies.OFTEN for often, *_ in found)
 
 
-def in_tree_layer(peer, mode):
+def in_tree_layer(baseline, mode):
     """The copies in a tree layer, and in its gradient."""
     source = TreeSource(None, 2)
     values = "TreeLSTM", initial_values("TreeLSTM", source.num_words(), 4)
     batch, *_ = source.batches(2)
-    found = copies.copies(copies.step_of(peer, mode, values, batch))
+    found = copies.copies(copies.step_of(baseline, mode, values, batch))
     around = ("Tensordot", "SparseSoftmax")  # The output layer and the loss.
     return [one for one in found if not any(name in one.reader for name in around)]
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import kerasrec
+from benchmarks.baselines.expanding import Died, Expanding
 from benchmarks.functions import count_calls, define, expected
-from benchmarks.peers.expanding import Died, Expanding
 from kerasrec._src.graph.interpreter import interpret
 
 SMALL = {
@@ -24,10 +24,10 @@ each_function = pytest.mark.parametrize("name", SMALL)
 
 
 @pytest.fixture(scope="module")
-def peer():
-    peer = Expanding()
-    yield peer
-    peer.close()
+def baseline():
+    baseline = Expanding()
+    yield baseline
+    baseline.close()
 
 
 @pytest.mark.parametrize(
@@ -72,21 +72,21 @@ def test_tagged_graph_fires_a_token_a_call(name):
 
 @pytest.mark.slow
 @each_function
-def test_tensorflows_own_recursion(name, peer):
+def test_tensorflows_own_recursion(name, baseline):
     for arguments in SMALL[name]:
-        result, seconds = peer.run(name, *arguments)
+        result, seconds = baseline.run(name, *arguments)
         assert result == expected(name, *arguments)
         assert seconds > 0
     columns = [list(column) for column in zip(*SMALL[name], strict=True)]
-    result, _ = peer.run(name, *columns)
+    result, _ = baseline.run(name, *columns)
     assert result == [expected(name, *arguments) for arguments in SMALL[name]]
 
 
 @pytest.mark.slow
-def test_death_of_the_peer_is_survived(peer):
-    peer.run("fib", 3)
+def test_death_of_the_baseline_is_survived(baseline):
+    baseline.run("fib", 3)
     (process,) = multiprocessing.active_children()
     os.kill(process.pid, signal.SIGKILL)
     with pytest.raises(Died, match="died in fib"):
-        peer.run("fib", 3)
-    assert peer.run("fib", 3)[0] == 3
+        baseline.run("fib", 3)
+    assert baseline.run("fib", 3)[0] == 3

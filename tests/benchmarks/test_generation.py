@@ -1,4 +1,4 @@
-"""The peers of the benchmark of generation are one model."""
+"""The baselines of the benchmark of generation are one model."""
 
 import argparse
 
@@ -7,13 +7,13 @@ import pytest
 import tensorflow as tf
 
 from benchmarks import generation
-from benchmarks.peers.eager_decoder import EagerDecoder
-from benchmarks.peers.iterative_decoder import IterativeDecoder
+from benchmarks.baselines.eager_decoder import EagerDecoder
+from benchmarks.baselines.iterative_decoder import IterativeDecoder
 
 
 @pytest.mark.slow
 def test_what_eager_recursion_scores_and_grows_has_kerasrecs_likelihood():
-    decoder, eager, iterative = peers()
+    decoder, eager, iterative = baselines()
     decoders = dict.fromkeys(generation.ENGINES, decoder)
     generation.check_agreement(decoders, decoders, eager, iterative)
     eager.growth[1] = eager.growth[1] + tf.constant([0.0, 0.5, 0.0, 0.0])
@@ -23,7 +23,7 @@ def test_what_eager_recursion_scores_and_grows_has_kerasrecs_likelihood():
 
 @pytest.mark.slow
 def test_what_a_loop_grows_are_trees_with_the_likelihood_that_it_scores():
-    _, eager, iterative = peers()
+    _, eager, iterative = baselines()
     grown = iterative.generate(20)
     trees = generation.lists(grown)
     sizes = [len(tokens) for tokens, _ in trees]
@@ -39,7 +39,7 @@ def test_what_a_loop_grows_are_trees_with_the_likelihood_that_it_scores():
 
 @pytest.mark.slow
 def test_a_loop_grows_the_trees_that_kerasrec_has_grown():
-    decoder, eager, iterative = peers()
+    decoder, eager, iterative = baselines()
     steps, size = generation.generation({generation.OURS: decoder}, eager, iterative, 64)
     nodes = {steps[name]() for name in (generation.OURS, "iterative")}
     assert nodes == {round(size * generation.NUM_TREES)}
@@ -51,7 +51,7 @@ def test_nodes_in_the_order_in_which_they_come():
     assert generation.as_they_come(*tree) == expected
 
 
-def peers():
+def baselines():
     """A small decoder, and those that share its weights."""
     arguments = argparse.Namespace(units=5, embedding=3, words=11)
     decoder = generation.make_decoder(arguments, "auto")

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from benchmarks import fits, medians
+from benchmarks.baseline_rows import over_the_best
 from benchmarks.batch import Batch
-from benchmarks.peer_rows import over_the_best
 
 
 def test_ratios_are_of_the_same_turn():
@@ -14,8 +14,8 @@ def test_ratios_are_of_the_same_turn():
         "torch levels": [(3.0, 1.5), (2.0, 1.0), (16.0, 4.0)],
     }
     row = medians.summary(times)
-    assert row["peers"]["kerasrec"]["trees/s"] == 0.5
-    assert row["peers"]["torch levels"] == {
+    assert row["baselines"]["kerasrec"]["trees/s"] == 0.5
+    assert row["baselines"]["torch levels"] == {
         "trees/s": 1 / 3,
         "share": 0.5,
         "seconds": [3.0, 2.0, 16.0],
@@ -30,18 +30,18 @@ def test_steps_are_gathered_into_groups():
         "iterative": [[(2.0, 0.5), (2.0, 1.5), (4.0, 1.0)]] * 3,
     }
     first, last = medians.of_groups(steps, [[one, one], [two]])
-    assert first["peers"]["kerasrec"]["seconds"] == [2.0, 2.0, 9.0]
-    assert first["peers"]["kerasrec"]["each"] == [1.0, 3.0]
-    assert first["peers"]["iterative"]["share"] == 0.5
+    assert first["baselines"]["kerasrec"]["seconds"] == [2.0, 2.0, 9.0]
+    assert first["baselines"]["kerasrec"]["each"] == [1.0, 3.0]
+    assert first["baselines"]["iterative"]["share"] == 0.5
     assert first["times"] == {"iterative": 1.0}
-    assert last["peers"]["kerasrec"]["trees/s"] == 0.25
+    assert last["baselines"]["kerasrec"]["trees/s"] == 0.25
     assert last["times"] == {"iterative": 2.0}
 
 
 def test_the_best_is_the_fastest_of_those_that_ran():
     row = {
         "times": {"iterative": 0.5, "torch levels": 0.8, "dense limit": 2.0},
-        "peers": {
+        "baselines": {
             "iterative": {"trees/s": 5.0},
             "torch levels": {"trees/s": 9.0},
             "dense limit": {"trees/s": 20.0},
@@ -58,7 +58,7 @@ def test_exponents():
         {
             "nodes": number,
             "batch": 4,
-            "peers": {"kerasrec": {"trees/s": 4 / number}, "dense limit": {"trees/s": 4.0}},
+            "baselines": {"kerasrec": {"trees/s": 4 / number}, "dense limit": {"trees/s": 4.0}},
         }
         for number in nodes
     ]

@@ -27,23 +27,23 @@ PAGE = Path(__file__).parents[2] / "benchmarks" / "papers.md"
 OPTIONS = argparse.Namespace(quick=False, data=None, repeats=1, units=None, python=[], device="cpu")
 
 
-def found(model, batch, peers):
-    """What `speed` would find: the n-th peer takes n times as long as the first; none is DGL."""
+def found(model, batch, baselines):
+    """What `speed` finds if the n-th baseline takes n times as long as the first; without DGL."""
     rows = []
     for mode in ("training", "inference"):
         for size in batch:
-            of = {name: {"trees/s": 60.0 * size / n} for n, name in enumerate(peers, 1)}
+            of = {name: {"trees/s": 60.0 * size / n} for n, name in enumerate(baselines, 1)}
             ours = of["kerasrec"]["trees/s"]
             times = {name: it["trees/s"] / ours for name, it in of.items() if name != "kerasrec"}
             row = {"model": model, "units": 30, "mode": mode, "batch": size}
-            rows.append({**row, "peers": of, "times": times})
+            rows.append({**row, "baselines": of, "times": times})
     return {"description": {"trees": 2}, "notes": ["dgl: not installed"], "rows": rows}
 
 
 @pytest.fixture
 def fake_runs(monkeypatch):
-    def run(section, options, model, batch, peers, **choices):
-        return found(model, batch, peers)
+    def run(section, options, model, batch, baselines, **choices):
+        return found(model, batch, baselines)
 
     monkeypatch.setattr(runs, "run", run)
 
@@ -74,7 +74,7 @@ def test_ratios_are_kerasrecs_speed_up(fake_runs):
     _, _, _, _, by_batch = tree_rnn.run(OPTIONS)[-5:]
     heading, *rows = cells(by_batch)
     row = dict(zip(heading, rows[1], strict=True))
-    # iterative is the second peer, kerasrec the third.
+    # iterative is the second baseline, kerasrec the third.
     assert row["batch"] == "5" and row["recursive / iterative, ours"] == "0.667"
     assert row["recursive / batch 1, ours"] == "5.00"
     assert row["recursive / iterative, theirs"] == "0.551"

@@ -29,7 +29,7 @@ def test_what_is_printed_comes_not_between():
 
 def test_what_is_not_installed_is_named():
     with pytest.raises(Failed, match="not installed: nothing_of_this_name"):
-        Process("nothing_of_this_name:Peer")
+        Process("nothing_of_this_name:Baseline")
 
 
 def test_end_of_the_process():

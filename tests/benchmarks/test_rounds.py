@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks import rounds
-from benchmarks.peers.rounds_by_hand import RoundsByHand
+from benchmarks.baselines.rounds_by_hand import RoundsByHand
 from benchmarks.process import Failed, Process
 from benchmarks.rounds_cases import make_case, make_weights
 from benchmarks.rounds_programs import Compiled, Kerasrec

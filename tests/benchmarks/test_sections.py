@@ -10,20 +10,20 @@ import pytest
 from benchmarks import __main__ as command
 from benchmarks import comparison, length, scaling, shapes, turns
 from benchmarks.batch import Batch
-from tests.benchmarks.fake_peers import FakePeer
+from tests.benchmarks.fake_baselines import FakeBaseline
 
 
 def run(monkeypatch, *groups):
-    """What is found with peers that take a second more for each step, some of them in vain."""
-    monkeypatch.setattr(turns, "start_peer", lambda name, *_: FakePeer(name))
+    """What is found with baselines that take a second more for each step, some of them in vain."""
+    monkeypatch.setattr(turns, "start_baseline", lambda name, *_: FakeBaseline(name))
     line = ["benchmarks", "--repeats", "3", "--modes", "inference"]
     monkeypatch.setattr(sys, "argv", line)
-    peers = ["kerasrec", "dense limit", "iterative", "torch levels"]
+    baselines = ["kerasrec", "dense limit", "iterative", "torch levels"]
     found = comparison.nothing({})
     ones = np.ones([1, 3], np.int32)
     batch = Batch(ones, np.full([1, 3, 2], -1, np.int32), ones)
     pairs = [({"batch": 1, **what}, [batch] * number) for what, number in groups]
-    comparison.run_groups("here", pairs, batch, 10, peers, command.parse_options(), found)
+    comparison.run_groups("here", pairs, batch, 10, baselines, command.parse_options(), found)
     return found
 
 
@@ -32,16 +32,16 @@ def figures_of(section, found):
     return section.draw(found)
 
 
-def test_wrong_peers_and_warming_up_do_not_count(monkeypatch):
+def test_wrong_baselines_and_warming_up_do_not_count(monkeypatch):
     found = run(monkeypatch, ({}, 2), ({}, 1))
     notes = "\n".join(found["notes"])
     assert "TreeLSTM, 150 units, torch levels: computes another loss" in notes
     assert "TreeLSTM, 150 units, iterative: its process ended with code -9." in notes
     first, last = found["rows"]
-    assert {*first["peers"]} == {"kerasrec", "dense limit"}
+    assert {*first["baselines"]} == {"kerasrec", "dense limit"}
     # Three steps a turn, the first turn has 1, 2 and 3 seconds.
-    assert first["peers"]["kerasrec"]["seconds"] == [4.5, 7.5, 10.5]
-    assert last["peers"]["kerasrec"]["seconds"] == [6.0, 9.0, 12.0]
+    assert first["baselines"]["kerasrec"]["seconds"] == [4.5, 7.5, 10.5]
+    assert last["baselines"]["kerasrec"]["seconds"] == [6.0, 9.0, 12.0]
     assert last["times"] == {"dense limit": 1.0}
     assert json.loads(json.dumps(found)) == found
 
@@ -92,7 +92,7 @@ def test_scaling(monkeypatch):
 @pytest.mark.slow
 def test_whole_command(monkeypatch, tmp_path):
     sections = ["length", "shapes", "scaling", "convergence", "startup"]
-    line = "--models TreeRNN --units 3 --batch 64 --peers kerasrec iterative --repeats 1"
+    line = "--models TreeRNN --units 3 --batch 64 --baselines kerasrec iterative --repeats 1"
     line += " --lengths 5 10 --words 4 --sizes 2 --epochs 1 --out"
     monkeypatch.setattr(sys, "argv", ["benchmarks", *sections, *line.split(), str(tmp_path)])
     command.main()
@@ -109,7 +109,7 @@ def test_whole_command(monkeypatch, tmp_path):
         "startup": 12,
     }
     for name in sections[:-1]:
-        assert {*found[name]["rows"][-1]["peers"]} == {"kerasrec", "iterative"}
+        assert {*found[name]["rows"][-1]["baselines"]} == {"kerasrec", "iterative"}
         assert f"# {name}\n" in (tmp_path / f"{name}.md").read_text(encoding="utf-8")
         figures = list(tmp_path.glob(f"{name}-*.png"))
         assert figures

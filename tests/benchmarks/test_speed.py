@@ -1,4 +1,4 @@
-"""What the section `speed` makes of times, and which peers it lets in."""
+"""What the section `speed` makes of times, and which baselines it lets in."""
 
 import contextlib
 import json
@@ -10,10 +10,10 @@ import pytest
 from benchmarks import __main__ as command
 from benchmarks import figures, speed, turns
 from benchmarks.agreement import disagreement
+from benchmarks.baselines import BASELINES, LIMITS, OWN
 from benchmarks.batch import Batch
-from benchmarks.peers import LIMITS, OWN, PEERS
 from benchmarks.process import Failed
-from tests.benchmarks.fake_peers import RIGHT, FakePeer
+from tests.benchmarks.fake_baselines import RIGHT, FakeBaseline
 
 
 @pytest.mark.parametrize(
@@ -35,9 +35,9 @@ def test_disagreement_is_found(wrong, words):
 
 @pytest.fixture
 def found(monkeypatch):
-    """What the section finds if peers are as above."""
-    monkeypatch.setattr(turns, "start_peer", lambda name, *_: FakePeer(name))
-    command_line = ["benchmarks", "--batch", "2", "64", "--repeats", "3", "--peers", "kerasrec"]
+    """What the section finds if baselines are as above."""
+    monkeypatch.setattr(turns, "start_baseline", lambda name, *_: FakeBaseline(name))
+    command_line = ["benchmarks", "--batch", "2", "64", "--repeats", "3", "--baselines", "kerasrec"]
     command_line += ["kerasrec tuned", "dense limit", "iterative", "torch levels", "jax levels"]
     monkeypatch.setattr(sys, "argv", command_line)
     monkeypatch.setattr(speed, "Process", FakeSource)
@@ -61,12 +61,12 @@ class FakeSource(contextlib.AbstractContextManager):
         return {"num_words": 10, "description": {"trees": 128}}[method]
 
 
-def test_wrong_and_missing_peers_are_named_and_have_no_times(found):
+def test_wrong_and_missing_baselines_are_named_and_have_no_times(found):
     notes = "\n".join(found["notes"])
     assert "150 units, torch levels: computes another loss than eager recursion" in notes
     assert "150 units, jax levels: not installed: jax." in notes
     assert "150 units, iterative: its process ended with code -9." in notes
-    assert [{*row["peers"]} for row in found["rows"]] == [
+    assert [{*row["baselines"]} for row in found["rows"]] == [
         {"kerasrec", "kerasrec tuned", "dense limit", "iterative"},
         {"kerasrec", "kerasrec tuned", "dense limit", "iterative"},
         {"kerasrec", "kerasrec tuned", "dense limit"},
@@ -74,17 +74,17 @@ def test_wrong_and_missing_peers_are_named_and_have_no_times(found):
     ]
 
 
-def test_a_peer_of_training_alone_has_no_inference(monkeypatch, found):
+def test_a_baseline_of_training_alone_has_no_inference(monkeypatch, found):
     command_line = ["benchmarks", "--batch", "2", "--repeats", "1"]
-    monkeypatch.setattr(sys, "argv", [*command_line, "--peers", "kerasrec", "torch by hand"])
+    monkeypatch.setattr(sys, "argv", [*command_line, "--baselines", "kerasrec", "torch by hand"])
     training, inference = speed.run(command.parse_options())["rows"]
-    assert training["mode"] == "training" and "torch by hand" in training["peers"]
-    assert [*inference["peers"]] == ["kerasrec"]
+    assert training["mode"] == "training" and "torch by hand" in training["baselines"]
+    assert [*inference["baselines"]] == ["kerasrec"]
 
 
 def test_first_turn_does_not_count(found):
     trees = 4
-    seconds = found["rows"][0]["peers"]["kerasrec"]["seconds"]
+    seconds = found["rows"][0]["baselines"]["kerasrec"]["seconds"]
     assert seconds == [2 / trees, 3 / trees, 4 / trees]
 
 
@@ -115,7 +115,7 @@ def test_each_form_has_a_line_of_its_own():
     pytest.importorskip("matplotlib")
     own = [str(figures.style(name)) for name in (*OWN, *LIMITS)]
     assert len({*own}) == len(own)
-    assert all(map(figures.style, PEERS))
+    assert all(map(figures.style, BASELINES))
 
 
 def test_what_does_not_fit_into_memory_is_said(monkeypatch, found):
@@ -129,7 +129,9 @@ def test_what_does_not_fit_into_memory_is_said(monkeypatch, found):
 @pytest.mark.slow
 def test_whole_command(monkeypatch, tmp_path, capsys):
     line = "benchmarks speed --models TreeRNN --units 3 --batch 128 --repeats 1 --out"
-    monkeypatch.setattr(sys, "argv", [*line.split(), str(tmp_path), "--peers", "kerasrec", "eager"])
+    monkeypatch.setattr(
+        sys, "argv", [*line.split(), str(tmp_path), "--baselines", "kerasrec", "eager"]
+    )
     command.main()
     rows = json.loads((tmp_path / "speed.json").read_text(encoding="utf-8"))["rows"]
     assert [row["mode"] for row in rows] == ["training", "inference"]
@@ -138,17 +140,17 @@ def test_whole_command(monkeypatch, tmp_path, capsys):
     assert (tmp_path / "speed-TreeRNN-3.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_on_a_gpu_all_peers_compile_before_any_is_timed(monkeypatch):
+def test_on_a_gpu_all_baselines_compile_before_any_is_timed(monkeypatch):
     started = []
 
-    def start_peer(name, *given):
+    def start_baseline(name, *given):
         started.append((name, given[-1]))
-        return FakePeer(name)
+        return FakeBaseline(name)
 
-    monkeypatch.setattr(turns, "start_peer", start_peer)
+    monkeypatch.setattr(turns, "start_baseline", start_baseline)
     monkeypatch.setattr(speed, "Process", FakeSource)
     command_line = ["benchmarks", "--batch", "2", "64", "--repeats", "1", "--device", "gpu"]
-    command_line += ["--peers", "kerasrec", "iterative", "torch by hand"]
+    command_line += ["--baselines", "kerasrec", "iterative", "torch by hand"]
     monkeypatch.setattr(sys, "argv", command_line)
     found = speed.run(command.parse_options())
     assert started == [
@@ -157,11 +159,11 @@ def test_on_a_gpu_all_peers_compile_before_any_is_timed(monkeypatch):
         ("torch by hand", "gpu"),
         (turns.REFERENCE, "cpu"),
     ]
-    # The peer that fails does so in inference, which is compiled at first.
+    # The baseline that fails does so in inference, which is compiled at first.
     assert found["notes"] == ["TreeLSTM, 150 units, iterative: its process ended with code -9."]
     first, *_ = found["rows"]
     # After a turn of each mode and size, and one more of this mode and size: the sixth.
-    assert first["peers"]["kerasrec"]["seconds"] == [6 / 4]
+    assert first["baselines"]["kerasrec"]["seconds"] == [6 / 4]
 
 
 def test_few_batches_are_those_in_the_middle():

@@ -21,7 +21,7 @@ def options(tmp_path):
             "units": 3,
             "mode": "training",
             "batch": size,
-            "peers": {name: {"trees/s": of, "share": 0.5} for name, of in throughputs.items()},
+            "baselines": {name: {"trees/s": of, "share": 0.5} for name, of in throughputs.items()},
             "times": {
                 name: of / throughputs["kerasrec"]
                 for name, of in throughputs.items()

@@ -1,8 +1,8 @@
-"""The order of the peers that XLA compiles, level by level, padded to few sizes."""
+"""The order of the baselines that XLA compiles, level by level, padded to few sizes."""
 
 import numpy as np
 
-from benchmarks.peers.levels import find_levels
+from benchmarks.baselines.levels import find_levels
 
 
 def padded_levels(batch):

@@ -1,4 +1,4 @@
-"""Peers without processes: some fail, one is wrong, and each turn takes a second longer."""
+"""Baselines without processes: some fail, one is wrong, and each turn takes a second longer."""
 
 import contextlib
 
@@ -9,8 +9,8 @@ from benchmarks.process import Failed
 RIGHT = {"loss": np.array(2.0), "gradient of kernel": np.array([[1.0, -4.0]])}
 
 
-class FakePeer(contextlib.AbstractContextManager):
-    """Answers what a process with a `TimedPeer` would."""
+class FakeBaseline(contextlib.AbstractContextManager):
+    """Answers what a process with a `TimedBaseline` would."""
 
     def __init__(self, name):
         if name == "jax levels":

@@ -12,11 +12,11 @@ import dgl
 import numpy as np
 import torch
 
-from benchmarks.peers.torch_cells import nodes_loss
-from benchmarks.peers.torch_peer import TorchPeer
+from benchmarks.baselines.torch_baseline import TorchBaseline
+from benchmarks.baselines.torch_cells import nodes_loss
 
 
-class DGLTopological(TorchPeer):
+class DGLTopological(TorchBaseline):
     # The last PyTorch that DGL was built for, 2.2, has no fused Adagrad.
     optimizer_form = "foreach"
 

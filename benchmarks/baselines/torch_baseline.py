@@ -1,13 +1,13 @@
-"""What the peers in PyTorch have in common: the training step."""
+"""What the baselines in PyTorch have in common: the training step."""
 
 import torch
 
+from benchmarks.baselines.baseline import Baseline
+from benchmarks.baselines.torch_cells import CELLS
 from benchmarks.model import EPSILON, INITIAL_ACCUMULATOR, LEARNING_RATE
-from benchmarks.peers.peer import Peer
-from benchmarks.peers.torch_cells import CELLS
 
 
-class TorchPeer(Peer):
+class TorchBaseline(Baseline):
     """A subclass defines `compute_logits(*inputs)` and `loss(*inputs)`."""
 
     # PyTorch has no fused Adagrad on GPUs.

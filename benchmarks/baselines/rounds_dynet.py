@@ -3,7 +3,7 @@
 # dynet itself would set up everything before it can be told to batch.
 import _dynet as dy
 
-from benchmarks.peers.dynet_batching import as_columns
+from benchmarks.baselines.dynet_batching import as_columns
 from benchmarks.rounds_runner import Runner
 
 SOURCES = {

@@ -1,4 +1,4 @@
-"""The order of the peers that compute level by level, made in NumPy before they start.
+"""The order of the baselines that compute level by level, made in NumPy before they start.
 
 A level is all nodes at one depth, of all trees. So the children of its inner nodes are the level
 below and nothing else, in order and in pairs: a level takes no gather from a buffer of all nodes.

@@ -13,16 +13,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks.baselines.baseline import Baseline
+from benchmarks.baselines.jax_cells import CELLS
+from benchmarks.baselines.padded_levels import padded_levels
 from benchmarks.model import EPSILON, INITIAL_ACCUMULATOR, LEARNING_RATE, weight_shapes
-from benchmarks.peers.jax_cells import CELLS
-from benchmarks.peers.padded_levels import padded_levels
-from benchmarks.peers.peer import Peer
 
 # On a GPU, as PyTorch does: products of float32 with all digits.
 jax.config.update("jax_default_matmul_precision", "highest")
 
 
-class JaxLevels(Peer):
+class JaxLevels(Baseline):
     def __init__(self, model, values):
         self.table = jnp.asarray(values["table"])
         self.trained = {name: jnp.asarray(values[name]) for name in weight_shapes(model, 1)}

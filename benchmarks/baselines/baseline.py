@@ -1,15 +1,15 @@
-"""What peers of all frameworks have in common."""
+"""What baselines of all frameworks have in common."""
 
 import numpy as np
 
 
-class Peer:
+class Baseline:
     """A model and its training step.
 
-    Made by `Peer(model, values)`: the name of a model, and its weights and table of words as
+    Made by `Baseline(model, values)`: the name of a model, and its weights and table of words as
     `benchmarks.model.initial_values` makes them. A subclass defines
 
-        inputs(batch)        a `Batch` as the peer reads it; orders and graphs are made here
+        inputs(batch)        a `Batch` as the baseline reads it; orders and graphs are made here
         logits(*inputs)      inference: logits of all nodes
         gradients(*inputs)   loss, and its gradients by name
         train(*inputs)       a whole training step

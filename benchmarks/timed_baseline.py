@@ -1,4 +1,4 @@
-"""A peer in its own process: what it computes, to be compared, and the time it takes."""
+"""A baseline in its own process: what it computes, to be compared, and the time it takes."""
 
 import contextlib
 import gc
@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 
-from benchmarks.peers import peer_class
+from benchmarks.baselines import baseline_class
 from benchmarks.versions import versions
 
 # Seconds that a turn runs before it is timed. In the first tenth of a second after a sleep, steps
@@ -15,47 +15,47 @@ from benchmarks.versions import versions
 WARM_UP = 0.2
 
 
-class TimedPeer:
-    """A peer, and the batches that it will be run on.
+class TimedBaseline:
+    """A baseline, and the batches that it will be run on.
 
     Args:
-        name: of `benchmarks.peers.PEERS`.
-        model, values: of the peer.
+        name: of `benchmarks.baselines.BASELINES`.
+        model, values: of the baseline.
     """
 
     def __init__(self, name, model, values):
-        self._peer = peer_class(name)(model, values)
+        self._baseline = baseline_class(name)(model, values)
         self._batches = {}
 
     def add_batches(self, batch_size, batches):
-        """Keeps batches for `turn`; of some peers only as many trees as it needs.
+        """Keeps batches for `turn`; of some baselines only as many trees as it needs.
 
         Returns:
             Tree nodes that a turn will run.
         """
-        limit = self._peer.max_trees
+        limit = self._baseline.max_trees
         if limit is not None:
             batches = [batch.first(limit) for batch in batches[: max(1, limit // batch_size)]]
         self._batches[batch_size] = batches
         return sum(batch.num_nodes for batch in batches)
 
     def computed(self, batch):
-        """What peers must agree on, NumPy arrays by name; None of what is no model.
+        """What baselines must agree on, NumPy arrays by name; None of what is no model.
 
         Takes one training step.
         """
-        peer = self._peer
-        if not peer.is_model:
+        baseline = self._baseline
+        if not baseline.is_model:
             return None
-        inputs = peer.inputs(batch)
-        # Each peer has an order of nodes of its own.
-        found = {"logits": np.sort(peer.node_logits(batch, inputs), axis=0)}
-        loss, gradients = peer.gradients(*inputs)
+        inputs = baseline.inputs(batch)
+        # Each baseline has an order of nodes of its own.
+        found = {"logits": np.sort(baseline.node_logits(batch, inputs), axis=0)}
+        loss, gradients = baseline.gradients(*inputs)
         found["loss"] = np.array(loss)
         found |= {f"gradient of {name}": np.array(value) for name, value in gradients.items()}
-        before = {name: np.array(value) for name, value in peer.weights().items()}
-        peer.train(*inputs)
-        for name, value in peer.weights().items():
+        before = {name: np.array(value) for name, value in baseline.weights().items()}
+        baseline.train(*inputs)
+        for name, value in baseline.weights().items():
             found[f"step of {name}"] = value - before[name]
         return found
 
@@ -77,17 +77,17 @@ class TimedPeer:
     def epoch(self, batches):
         """Trains on batches, one after another; returns seconds, and the loss of each."""
         with no_collection():
-            losses, seconds, _ = self._run(self._peer.train, batches)
+            losses, seconds, _ = self._run(self._baseline.train, batches)
         return seconds, [float(loss) for loss in losses]
 
     def weights(self):
-        return {name: np.array(value) for name, value in self._peer.weights().items()}
+        return {name: np.array(value) for name, value in self._baseline.weights().items()}
 
     def versions(self):
         return versions()
 
     def _function(self, mode):
-        return self._peer.train if mode == "training" else self._peer.logits
+        return self._baseline.train if mode == "training" else self._baseline.logits
 
     def _warm_up(self, function, batches):
         start = time.perf_counter()
@@ -98,20 +98,20 @@ class TimedPeer:
 
     def _run(self, function, batches):
         """Results of all batches, seconds, and how many of these went into inputs."""
-        peer = self._peer
-        if not peer.inputs_count:
-            made = [peer.inputs(batch) for batch in batches]
+        baseline = self._baseline
+        if not baseline.inputs_count:
+            made = [baseline.inputs(batch) for batch in batches]
         results, seconds = [], 0.0
         start = time.perf_counter()
         for number, batch in enumerate(batches):
-            if peer.inputs_count:
+            if baseline.inputs_count:
                 begin = time.perf_counter()
-                inputs = peer.inputs(batch)
+                inputs = baseline.inputs(batch)
                 seconds += time.perf_counter() - begin
             else:
                 inputs = made[number]
             results.append(function(*inputs))
-        peer.wait(results)
+        baseline.wait(results)
         return results, time.perf_counter() - start, seconds
 
 

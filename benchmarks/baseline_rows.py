@@ -1,7 +1,7 @@
 """Columns of tables whose rows have been made by `benchmarks.medians`."""
 
 from benchmarks import report
-from benchmarks.peers import LIMITS, OWN, PEERS
+from benchmarks.baselines import BASELINES, LIMITS, OWN
 
 # First columns of tables by mode and batch size.
 WHAT = {"": lambda row: row["mode"], "batch": lambda row: row["batch"]}
@@ -20,7 +20,7 @@ def by_case(found, tables):
 
     Args:
         found: what the section's `run` returned.
-        tables: of the rows of a case and the names of its peers, its paragraphs.
+        tables: of the rows of a case and the names of its baselines, its paragraphs.
     """
     return "\n\n".join(
         part
@@ -35,8 +35,8 @@ def title(case):
 
 
 def present(rows):
-    """Names of the peers that any row has."""
-    return [name for name in PEERS if any(name in row["peers"] for row in rows)]
+    """Names of the baselines that any row has."""
+    return [name for name in BASELINES if any(name in row["baselines"] for row in rows)]
 
 
 def others(names):
@@ -45,7 +45,7 @@ def others(names):
 
 
 def throughputs(names):
-    return {name: _cell("peers", name, lambda of: f"{of['trees/s']:,.0f}") for name in names}
+    return {name: _cell("baselines", name, lambda of: f"{of['trees/s']:,.0f}") for name in names}
 
 
 def milliseconds(names):
@@ -54,15 +54,15 @@ def milliseconds(names):
 
 
 def _step(row, name):
-    return report.short(step_milliseconds(row, name)) if name in row["peers"] else ""
+    return report.short(step_milliseconds(row, name)) if name in row["baselines"] else ""
 
 
 def trees_per_second(row, name):
-    return row["peers"][name]["trees/s"]
+    return row["baselines"][name]["trees/s"]
 
 
 def step_milliseconds(row, name):
-    return 1e3 * row["batch"] / row["peers"][name]["trees/s"]
+    return 1e3 * row["batch"] / row["baselines"][name]["trees/s"]
 
 
 def over_limits(names, part="times"):
@@ -92,14 +92,16 @@ def over_the_best(names, part="times"):
 
 def shares(names):
     """Of its time, what each needs before it computes."""
-    return {name: _cell("peers", name, lambda of: f"{100 * of['share']:.0f} %") for name in names}
+    return {
+        name: _cell("baselines", name, lambda of: f"{100 * of['share']:.0f} %") for name in names
+    }
 
 
 def _cell(part, name, text):
-    """A column of one peer, empty where it took no part."""
+    """A column of one baseline, empty where it took no part."""
     return lambda row: text(row[part][name]) if name in row[part] else ""
 
 
 def in_a_line(row):
     """A line for those who wait."""
-    return ", ".join(f"{name} {of['trees/s']:,.0f}" for name, of in row["peers"].items())
+    return ", ".join(f"{name} {of['trees/s']:,.0f}" for name, of in row["baselines"].items())

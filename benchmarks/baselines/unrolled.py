@@ -7,11 +7,11 @@ program that meets new trees all the time makes one for each: that counts as its
 import numpy as np
 import tensorflow as tf
 
-from benchmarks.peers.tensorflow_cells import CELLS, nodes_loss
-from benchmarks.peers.tensorflow_peer import TensorFlowPeer
+from benchmarks.baselines.tensorflow_baseline import TensorFlowBaseline
+from benchmarks.baselines.tensorflow_cells import CELLS, nodes_loss
 
 
-class Unrolled(TensorFlowPeer):
+class Unrolled(TensorFlowBaseline):
     # Making a graph takes a second.
     max_trees = 2
 

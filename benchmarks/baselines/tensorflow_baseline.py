@@ -1,16 +1,16 @@
-"""What the peers in TensorFlow have in common: the loss's gradient, and the training step."""
+"""What the baselines in TensorFlow have in common: the loss's gradient, and the training step."""
 
 import keras
 import tensorflow as tf
 
+from benchmarks.baselines.baseline import Baseline
 from benchmarks.model import LEARNING_RATE
-from benchmarks.peers.peer import Peer
 
 # On a GPU, as PyTorch does: products of float32 with all digits.
 tf.config.experimental.enable_tensor_float_32_execution(False)
 
 
-class TensorFlowPeer(Peer):
+class TensorFlowBaseline(Baseline):
     """A subclass sets `trained`, the variables by name, and defines `loss(*inputs)`."""
 
     def build(self):

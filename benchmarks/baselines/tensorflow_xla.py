@@ -11,12 +11,12 @@ place.
 import tensorflow as tf
 from tensorflow.compiler.tf2xla.python import xla
 
-from benchmarks.peers.graph_peer import GraphPeer
-from benchmarks.peers.padded_levels import padded_levels
-from benchmarks.peers.tensorflow_cells import CELLS, nodes_loss
+from benchmarks.baselines.graph_baseline import GraphBaseline
+from benchmarks.baselines.padded_levels import padded_levels
+from benchmarks.baselines.tensorflow_cells import CELLS, nodes_loss
 
 
-class TensorFlowXla(GraphPeer):
+class TensorFlowXla(GraphBaseline):
     jit_compile = True
     signature = None  # A step is compiled once for each size, in the first turn.
 

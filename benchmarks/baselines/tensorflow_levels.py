@@ -5,7 +5,7 @@ What a wave of kerasrec is, written by hand for this model, with orders made in 
 
 import numpy as np
 
-from benchmarks.peers.iterative import Iterative
+from benchmarks.baselines.iterative import Iterative
 
 
 class TensorFlowLevels(Iterative):

@@ -3,11 +3,11 @@
 import numpy as np
 import tensorflow as tf
 
-from benchmarks.peers.tensorflow_cells import CELLS, nodes_loss
-from benchmarks.peers.tensorflow_peer import TensorFlowPeer
+from benchmarks.baselines.tensorflow_baseline import TensorFlowBaseline
+from benchmarks.baselines.tensorflow_cells import CELLS, nodes_loss
 
 
-class Eager(TensorFlowPeer):
+class Eager(TensorFlowBaseline):
     # It takes seconds for what the others do in milliseconds.
     max_trees = 10
 

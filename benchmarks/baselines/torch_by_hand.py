@@ -7,8 +7,8 @@ one product for all levels at the end. Each model needs derivatives of its own f
 
 import torch
 
-from benchmarks.peers.torch_cells import nodes_loss
-from benchmarks.peers.torch_levels import TorchLevels
+from benchmarks.baselines.torch_cells import nodes_loss
+from benchmarks.baselines.torch_levels import TorchLevels
 
 
 class TorchByHand(TorchLevels):

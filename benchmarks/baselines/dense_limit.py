@@ -8,11 +8,11 @@ backward pass has every product of the real one. The losses mean nothing.
 import numpy as np
 import tensorflow as tf
 
-from benchmarks.peers.graph_peer import GraphPeer
-from benchmarks.peers.tensorflow_cells import CELLS, nodes_loss
+from benchmarks.baselines.graph_baseline import GraphBaseline
+from benchmarks.baselines.tensorflow_cells import CELLS, nodes_loss
 
 
-class DenseLimit(GraphPeer):
+class DenseLimit(GraphBaseline):
     inputs_count = False
     is_model = False
 

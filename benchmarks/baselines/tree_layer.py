@@ -4,16 +4,16 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from benchmarks.baselines.graph_baseline import GraphBaseline
+from benchmarks.baselines.tensorflow_cells import nodes_loss
 from benchmarks.batch import NUM_CLASSES
 from benchmarks.model import weight_shapes
-from benchmarks.peers.graph_peer import GraphPeer
-from benchmarks.peers.tensorflow_cells import nodes_loss
 from kerasrec.layers import RNTN, TreeLSTM, TreeRNN
 
 LAYERS = {"TreeRNN": TreeRNN, "RNTN": RNTN, "TreeLSTM": TreeLSTM}
 
 
-class TreeLayer(GraphPeer):
+class TreeLayer(GraphBaseline):
     looks_up = True
     recompute = False
     engine = "auto"

@@ -2,11 +2,11 @@
 
 import torch
 
-from benchmarks.peers.torch_cells import DEVICE, nodes_loss, tensor
-from benchmarks.peers.torch_peer import TorchPeer
+from benchmarks.baselines.torch_baseline import TorchBaseline
+from benchmarks.baselines.torch_cells import DEVICE, nodes_loss, tensor
 
 
-class TorchRecursion(TorchPeer):
+class TorchRecursion(TorchBaseline):
     max_trees = 25
 
     def inputs(self, batch):

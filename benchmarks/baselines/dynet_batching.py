@@ -3,11 +3,11 @@
 # dynet itself would set up everything before it can be told to batch.
 import _dynet as dy
 
+from benchmarks.baselines.baseline import Baseline
 from benchmarks.model import INITIAL_ACCUMULATOR, LEARNING_RATE, weight_shapes
-from benchmarks.peers.peer import Peer
 
 
-class DyNetBatching(Peer):
+class DyNetBatching(Baseline):
     def __init__(self, model, values):
         options = dy.DynetParams()
         options.set_autobatch(True)

@@ -3,7 +3,7 @@
 import torch
 import torch_struct
 
-from benchmarks.peers.sharing_torch import InsideByTorch
+from benchmarks.baselines.sharing_torch import InsideByTorch
 
 
 class InsideByTorchStruct(InsideByTorch):

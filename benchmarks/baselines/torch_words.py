@@ -5,8 +5,8 @@ Finding the different words of a batch takes longer than it saves in small batch
 
 import numpy as np
 
-from benchmarks.peers.torch_cells import tensor
-from benchmarks.peers.torch_levels import TorchLevels
+from benchmarks.baselines.torch_cells import tensor
+from benchmarks.baselines.torch_levels import TorchLevels
 
 
 class TorchWords(TorchLevels):

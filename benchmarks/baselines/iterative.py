@@ -10,11 +10,11 @@ written with `tf.tensor_scatter_nd_update`; `tf.cond` between leaf and inner nod
 import numpy as np
 import tensorflow as tf
 
-from benchmarks.peers.graph_peer import GraphPeer
-from benchmarks.peers.tensorflow_cells import CELLS, nodes_loss
+from benchmarks.baselines.graph_baseline import GraphBaseline
+from benchmarks.baselines.tensorflow_cells import CELLS, nodes_loss
 
 
-class Iterative(GraphPeer):
+class Iterative(GraphBaseline):
     def __init__(self, model, values):
         self.cell = CELLS[model](model, values)
         self.trained = self.cell.trained

@@ -1,16 +1,16 @@
-"""All peers that are installed compute one model, as plain recursion does."""
+"""All baselines that are installed compute one model, as plain recursion does."""
 
 import itertools
 
 import pytest
 
 from benchmarks.agreement import disagreement
+from benchmarks.baselines import BASELINES, LIMITS, TUNED, baseline_class
 from benchmarks.model import MODELS, initial_values
-from benchmarks.peers import LIMITS, PEERS, TUNED, peer_class
 from benchmarks.process import Failed
-from benchmarks.timed_peer import TimedPeer
+from benchmarks.timed_baseline import TimedBaseline
 from benchmarks.trees import NUM_WORDS, chain, make_batches, random_trees
-from benchmarks.turns import REFERENCE, start_peer
+from benchmarks.turns import REFERENCE, start_baseline
 from tests.parameters import few_of
 
 UNITS = 4
@@ -23,7 +23,7 @@ IN_TENSORFLOW = [
     "kerasrec recompute",
     "kerasrec compiled",
 ]
-ELSEWHERE = sorted({*PEERS} - {*IN_TENSORFLOW, REFERENCE, *LIMITS})
+ELSEWHERE = sorted({*BASELINES} - {*IN_TENSORFLOW, REFERENCE, *LIMITS})
 
 # These import TensorFlow once more.
 ONE_MODEL_EACH = [
@@ -49,15 +49,15 @@ def batch():
 @pytest.fixture(scope="module")
 def expected(batch):
     return {
-        model: TimedPeer(REFERENCE, model, values_of(model)).computed(batch) for model in MODELS
+        model: TimedBaseline(REFERENCE, model, values_of(model)).computed(batch) for model in MODELS
     }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", IN_TENSORFLOW)
 @each_model
-def test_peers_in_tensorflow(name, model, batch, expected):
-    computed = TimedPeer(name, model, values_of(model)).computed(batch)
+def test_baselines_in_tensorflow(name, model, batch, expected):
+    computed = TimedBaseline(name, model, values_of(model)).computed(batch)
     assert disagreement(computed, expected[model]) is None
 
 
@@ -65,18 +65,18 @@ def test_peers_in_tensorflow(name, model, batch, expected):
 @pytest.mark.parametrize(
     ("name", "model"), few_of(itertools.product(ELSEWHERE, MODELS), many=ONE_MODEL_EACH[::3])
 )
-def test_peers_elsewhere(name, model, batch, expected):
+def test_baselines_elsewhere(name, model, batch, expected):
     try:
-        peer = start_peer(name, model, values_of(model))
+        baseline = start_baseline(name, model, values_of(model))
     except Failed as failed:
         if str(failed).startswith("not installed"):
             pytest.skip(str(failed))
         raise
-    with peer:
-        assert disagreement(peer.call("computed", batch), expected[model]) is None
-        assert peer.call("add_batches", 5, [batch]) == batch.num_nodes
+    with baseline:
+        assert disagreement(baseline.call("computed", batch), expected[model]) is None
+        assert baseline.call("add_batches", 5, [batch]) == batch.num_nodes
         for mode in ("training", "inference"):
-            seconds, inputs = peer.call("turn", mode, 5)
+            seconds, inputs = baseline.call("turn", mode, 5)
             assert seconds > inputs >= 0
             assert name == TUNED or inputs > 0
 
@@ -84,7 +84,7 @@ def test_peers_elsewhere(name, model, batch, expected):
 @each_model
 @pytest.mark.many
 def test_dense_limit_has_the_weights_of_the_model(model, batch):
-    limit = peer_class("dense limit")(model, values_of(model))
+    limit = baseline_class("dense limit")(model, values_of(model))
     inputs = limit.inputs(batch)
     loss, gradients = limit.gradients(*inputs)
     assert limit.node_logits(batch, inputs).shape == (batch.num_nodes, 5)
@@ -93,23 +93,23 @@ def test_dense_limit_has_the_weights_of_the_model(model, batch):
 
 
 @pytest.mark.many
-def test_a_slow_peer_runs_some_trees_and_says_how_many_nodes():
+def test_a_slow_baseline_runs_some_trees_and_says_how_many_nodes():
     batches = make_batches(random_trees(40), 4)
-    peer = TimedPeer("eager", "TreeRNN", values_of("TreeRNN"))
-    assert peer.add_batches(4, batches) == sum(batch.num_nodes for batch in batches[:2])
+    baseline = TimedBaseline("eager", "TreeRNN", values_of("TreeRNN"))
+    assert baseline.add_batches(4, batches) == sum(batch.num_nodes for batch in batches[:2])
     (large,) = make_batches(random_trees(40), 40)
-    assert peer.add_batches(40, [large]) == large.first(10).num_nodes
+    assert baseline.add_batches(40, [large]) == large.first(10).num_nodes
 
 
 @pytest.mark.slow
 def test_steps_and_epochs_leave_no_batch_out():
     batches = make_batches([chain(2), chain(2), chain(3)], 1)
-    peer = TimedPeer("dense limit", "TreeRNN", values_of("TreeRNN"))
-    assert [inputs for _, inputs in peer.steps("inference", batches)] == [0.0] * 3
-    peer = TimedPeer("eager", "TreeRNN", values_of("TreeRNN"))
-    assert all(seconds > inputs > 0 for seconds, inputs in peer.steps("inference", batches))
-    before = peer.weights()
-    seconds, losses = peer.epoch(batches)
+    baseline = TimedBaseline("dense limit", "TreeRNN", values_of("TreeRNN"))
+    assert [inputs for _, inputs in baseline.steps("inference", batches)] == [0.0] * 3
+    baseline = TimedBaseline("eager", "TreeRNN", values_of("TreeRNN"))
+    assert all(seconds > inputs > 0 for seconds, inputs in baseline.steps("inference", batches))
+    before = baseline.weights()
+    seconds, losses = baseline.epoch(batches)
     assert seconds > 0
     assert len(losses) == 3
-    assert (peer.weights()["bias"] != before["bias"]).any()
+    assert (baseline.weights()["bias"] != before["bias"]).any()

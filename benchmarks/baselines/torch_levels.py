@@ -7,12 +7,12 @@ open, were slower: by a few hundredths in inference, by a fifth in training.
 
 import torch
 
-from benchmarks.peers.levels import find_levels
-from benchmarks.peers.torch_cells import nodes_loss, tensor
-from benchmarks.peers.torch_peer import TorchPeer
+from benchmarks.baselines.levels import find_levels
+from benchmarks.baselines.torch_baseline import TorchBaseline
+from benchmarks.baselines.torch_cells import nodes_loss, tensor
 
 
-class TorchLevels(TorchPeer):
+class TorchLevels(TorchBaseline):
     def inputs(self, batch):
         levels = find_levels(batch)
         return (

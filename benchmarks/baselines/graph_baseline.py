@@ -1,13 +1,13 @@
-"""What the peers that run in one graph have in common."""
+"""What the baselines that run in one graph have in common."""
 
 import copy
 
 import tensorflow as tf
 
-from benchmarks.peers.tensorflow_peer import TensorFlowPeer
+from benchmarks.baselines.tensorflow_baseline import TensorFlowBaseline
 
 
-class GraphPeer(TensorFlowPeer):
+class GraphBaseline(TensorFlowBaseline):
     """A model whose inference and training step are one `tf.function` each.
 
     A subclass sets `signature` too, the specs of its inputs; `jit_compile` has XLA compile them.

@@ -26,7 +26,7 @@ WARM_UP = {"fib": (5,), "ack": (2, 2), "tak": (3, 2, 1), "primes": (5,), "listed
 
 
 class Died(Exception):
-    """The process that the peer runs in is gone."""
+    """The process that the baseline runs in is gone."""
 
 
 class Expanding:
