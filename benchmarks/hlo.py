@@ -17,6 +17,7 @@ from benchmarks.one_step import add_mode, parser_of, values_and_batches
 from benchmarks.process import NO_GPU, Failed, Process
 
 BASELINE = "kerasrec compiled"
+NEEDED_FOR_GPU = "kerasrec, jax, jax-cuda12-plugin and nvidia-cuda-nvcc-cu12"
 # JAX looks for CUDA's libraries only to run what it has compiled. XLA tries kernels out on a GPU.
 GPU_COMPILER = {
     "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",
@@ -78,7 +79,7 @@ def main():
     parser = parser_of(__doc__)
     add_mode(parser)
     parser.add_argument("--device", choices=DEVICES, default=DEVICES[0])
-    parser.add_argument("--python", help="a Python with JAX's plugin for CUDA, for --device gpu")
+    parser.add_argument("--python", help=f"for --device gpu: one with {NEEDED_FOR_GPU}")
     arguments = parser.parse_args()
     values, (batch, *_) = values_and_batches(arguments)
     given = arguments.mode, arguments.model, values, batch
@@ -89,7 +90,7 @@ def main():
     try:
         found = list(rows(found))
     except Failed as failed:
-        parser.error(f"{failed}; benchmarks/README.md says what --device gpu needs")
+        parser.error(f"{failed}; --device gpu needs a Python with {NEEDED_FOR_GPU}")
     shown = {name: item for name, item in vars(arguments).items() if name != "python"}
     print(f"{report.line({**shown, **report.machine()})}\n")
     report.print_table(COLUMNS, found)

@@ -55,8 +55,8 @@ def markdown(found):
     columns = {
         "": lambda row: row["part"],
         "median, s": lambda row: report.short(statistics.median(row["seconds"])),
-        "least, s": lambda row: report.short(min(row["seconds"])),
-        "most, s": lambda row: report.short(max(row["seconds"])),
+        "minimum, s": lambda row: report.short(min(row["seconds"])),
+        "maximum, s": lambda row: report.short(max(row["seconds"])),
     }
     parts = []
     for units, rows in itertools.groupby(found["rows"], lambda row: row["units"]):

@@ -4,7 +4,7 @@
 
 - `waves.gif`: two trees in one batch, wave by wave. The colors are the labels in the embedded
   treebank. A tree node is ready when its children are, so wave 0 has all leaves.
-- `speed.svg`: trees per second of a TreeLSTM, from the first table of benchmarks/README.md.
+- `speed.svg`: trees per second of a TreeLSTM, from the first table of benchmarks/results/speed.md.
 """
 
 import os
@@ -64,8 +64,8 @@ def draw_waves() -> None:
 
 
 def speeds() -> dict[str, list[dict[str, str]]]:
-    """The rows of the first table of benchmarks/README.md for each mode, by column."""
-    page = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
+    """The rows of the first table of benchmarks/results/speed.md for each mode, by column."""
+    page = (ROOT / "benchmarks/results/speed.md").read_text(encoding="utf-8")
     start = page.index("|  | batch | eager |")
     header, _, *rows = page[start : page.index("\n\n", start)].splitlines()
     columns = ["mode", *map(str.strip, header.split("|")[2:-1])]

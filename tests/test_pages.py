@@ -23,6 +23,8 @@ ROOT = Path(__file__).parents[1]
 DOCS = [str(page.relative_to(ROOT)) for page in sorted((ROOT / "docs").rglob("*.md"))]
 LINKED = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "benchmarks/papers.md", *DOCS]
 LINKED += [f"{folder}/README.md" for folder in ("benchmarks", "data", "models", "tests")]
+RESULTS = [str(page.relative_to(ROOT)) for page in sorted(ROOT.glob("*/results/*.md"))]
+LINKED += RESULTS
 
 
 @pytest.mark.slow
@@ -68,6 +70,11 @@ def test_every_example_is_on_its_page():
     examples = [str(path.relative_to(folder)) for path in sorted(folder.rglob("*.py"))]
     assert re.findall(r"{literalinclude} \.\./examples/(\S+)", page) == examples
     assert re.findall(r"^## (.*)", page, re.MULTILINE) == examples
+
+
+def test_all_results_are_on_the_site():
+    pages = "".join(page.read_text() for page in ROOT.glob("docs/*-results.md"))
+    assert sorted(re.findall(r"{include} \.\./(\S+)", pages)) == RESULTS
 
 
 def test_the_map_of_the_code_is_that_of_the_files():

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("*.md", "*/README.md", "benchmarks/papers.md", "docs/**/*.md")
+PAGES = ("*.md", "*/README.md", "*/results/*.md", "benchmarks/papers.md", "docs/**/*.md")
 SOURCES = ("kerasrec/**/*.py", "examples/**/*.py")
 # Folders with texts that still have some.
 DEFERRED = ("layers",)

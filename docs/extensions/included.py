@@ -1,7 +1,8 @@
 """Pages that are files of other folders, such as models/README.md, and links to such files.
 
 A page takes a file in by `{include}`, or `{literalinclude}` for a program under a heading that is
-its name. Links are written as the repository has them; in the site they lead to these pages.
+its name. With `:heading-offset: 1`, the file's headings become one level lower. Links are written
+as the repository has them; in the site they lead to these pages.
 """
 
 import os
@@ -10,7 +11,10 @@ from pathlib import Path
 
 from sphinx.application import Sphinx
 
-TAKEN_IN = re.compile(r"```\{(?P<literal>literal)?include\} (?P<path>\S+)\n.*?```", re.DOTALL)
+TAKEN_IN = re.compile(
+    r"```\{(?P<literal>literal)?include\} (?P<path>\S+)\n(?P<lower>:heading-offset: 1\n)?.*?```",
+    re.DOTALL,
+)
 FENCED = re.compile(r"^(```+).*?^\1$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)(?P<path>[^)#\s]+)(?P<anchor>#[^)\s]*)?(?=\))")
 
@@ -62,7 +66,8 @@ def _read(app: Sphinx, name: str, source: list[str]) -> None:
             return match[0]
         file = (page.parent / match["path"]).resolve()
         app.env.note_dependency(file)
-        return with_links_of_site(file.read_text(encoding="utf-8"), file.parent, page, pages)
+        text = with_links_of_site(file.read_text(encoding="utf-8"), file.parent, page, pages)
+        return re.sub("^#", "##", text, flags=re.MULTILINE) if match["lower"] else text
 
     source[0] = TAKEN_IN.sub(whole, with_links_of_site(source[0], page.parent, page, pages))
 
