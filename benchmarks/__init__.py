@@ -7,8 +7,8 @@ README.md has the figures, and results/ all tables. `python -m benchmarks SECTIO
 How a section compares implementations:
 
 - `comparison.py` has the options, and runs all cases. `trees.py` makes and reads trees,
-  `forests.py` makes trees of one size and form, `epochs.py` reads those of a treebank. `batch.py` is
-  the batch that all implementations get, `model.py` the weights.
+  `forests.py` makes trees of one size and form, `epochs.py` reads a treebank. All implementations
+  get the same batches (`batch.py`) and weights (`model.py`).
 - `turns.py` starts each implementation in a process (`process.py`, `timed_baseline.py`), since the
   frameworks cannot all be loaded in one, and some need another Python. `agreement.py` compares
   their results with those of eager recursion; `versions.py` lists their versions.

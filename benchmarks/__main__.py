@@ -1,4 +1,4 @@
-"""kerasrec beside what a user would write instead: measures, and writes what it found.
+"""Measures kerasrec next to the programs that a user would write instead, and writes the results.
 
     python -m benchmarks [SECTION ...] --out FOLDER
 
@@ -23,8 +23,8 @@ from benchmarks import (
 )
 from benchmarks.baselines import GRAPHS
 
-# A section is a module with `add_options(parser)`, `run(options)`, which finds what JSON can hold,
-# and `markdown(found)` and `draw(found)`, which show it.
+# A section is a module with `add_options(parser)`; `run(options)`, which returns results for JSON;
+# and `markdown(found)` and `draw(found)`, which show them.
 SECTIONS = {
     "speed": speed,
     "batch": batch_sizes,
@@ -59,7 +59,7 @@ def main():
 
 
 def parse_options(arguments=None):
-    """The options of the command; of given arguments, or of those that the process has."""
+    """The options of the command, from given arguments or those of the process."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("sections", nargs="*", default=list(SECTIONS), help=", ".join(SECTIONS))
     parser.add_argument("--out", metavar="FOLDER", default="runs/benchmarks")
@@ -73,14 +73,14 @@ def parse_options(arguments=None):
     options = parser.parse_args(arguments)
     for name in options.sections:
         if name not in SECTIONS:
-            parser.error(f"no section is called {name}; there are {', '.join(SECTIONS)}")
+            parser.error(f"unknown section {name}; choose from {', '.join(SECTIONS)}")
     if GRAPHS in (options.baselines or ()) and options.device == "cpu":
-        parser.error(f"{GRAPHS} takes part with --device gpu only")
+        parser.error(f"{GRAPHS} needs --device gpu")
     return options
 
 
 def page(name, found, tables):
-    """A section in Markdown: what ran on what, its tables, and what did not run."""
+    """A section in Markdown: the description of the run, its tables, and all that did not run."""
     what = {**found["description"], "repeats": found["repeats"], **found["machine"]}
     versions = [f"- {baseline}: {report.line(of)}" for baseline, of in found["versions"].items()]
     notes = [f"- {note}" for note in found["notes"]]

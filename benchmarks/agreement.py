@@ -1,4 +1,4 @@
-"""Baselines must compute the same before their times count."""
+"""Implementations must agree before their times count."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ TOLERANCE = 1e-4
 
 
 def disagreement(computed, expected):
-    """What a baseline computes otherwise than it should, in words; None if nothing.
+    """The first difference from the expected results, in words; None if there is none.
 
     Args:
         computed, expected: NumPy arrays by name, as `TimedBaseline.computed` has them.
@@ -14,12 +14,12 @@ def disagreement(computed, expected):
     for name, value in expected.items():
         found = computed[name]
         if found.shape != value.shape:
-            return f"computes {name} of shape {found.shape} instead of {value.shape}"
+            return f"{name} has shape {found.shape} instead of {value.shape}"
         error = np.max(np.abs(found - value)) / np.max(np.abs(value))
-        # Not a number is no agreement.
+        # NaN is not an agreement.
         if not error < TOLERANCE:
             return (
-                f"computes another {name} than eager recursion: the largest difference is "
-                f"{error:.1e} of the largest value, {TOLERANCE:.0e} is allowed"
+                f"{name} differs from eager recursion by up to {error:.1e} of the largest value; "
+                f"{TOLERANCE:.0e} is allowed"
             )
     return None

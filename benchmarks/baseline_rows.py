@@ -1,4 +1,4 @@
-"""Columns of tables whose rows have been made by `benchmarks.medians`."""
+"""Columns of tables, for rows that `benchmarks.medians` made."""
 
 from benchmarks import report
 from benchmarks.baselines import BASELINES, LIMITS, OWN
@@ -16,11 +16,11 @@ def cases(rows):
 
 
 def by_case(found, tables):
-    """Markdown of a section: a heading for each model and size, and what belongs there.
+    """Markdown of a section, with a heading for each model and size.
 
     Args:
-        found: what the section's `run` returned.
-        tables: of the rows of a case and the names of its baselines, its paragraphs.
+        found: the result of the section's `run`.
+        tables: returns the paragraphs of a case, given its rows and the names of implementations.
     """
     return "\n\n".join(
         part
@@ -35,12 +35,12 @@ def title(case):
 
 
 def present(rows):
-    """Names of the baselines that any row has."""
+    """Names of the implementations that any row has."""
     return [name for name in BASELINES if any(name in row["baselines"] for row in rows)]
 
 
 def others(names):
-    """Those that kerasrec competes with."""
+    """The baselines: all but kerasrec and the limits."""
     return [name for name in names if name not in (*OWN, *LIMITS)]
 
 
@@ -66,7 +66,7 @@ def step_milliseconds(row, name):
 
 
 def over_limits(names, part="times"):
-    """A time of kerasrec divided by the dense limit's, if that is there.
+    """kerasrec's time divided by the dense limit's, if that was measured.
 
     `part` of a row is "times" or, of the tuned kerasrec, "tuned".
     """
@@ -80,7 +80,7 @@ def speed_ups(names, part="times"):
 
 
 def over_the_best(names, part="times"):
-    """kerasrec's speed-up over that of these which has the most trees per second."""
+    """kerasrec's speed-up over the fastest of these."""
 
     def cell(row):
         there = [name for name in names if name in row[part]]
@@ -91,17 +91,17 @@ def over_the_best(names, part="times"):
 
 
 def shares(names):
-    """Of its time, what each needs before it computes."""
+    """The share of its time that each needs before it computes."""
     return {
         name: _cell("baselines", name, lambda of: f"{100 * of['share']:.0f} %") for name in names
     }
 
 
 def _cell(part, name, text):
-    """A column of one baseline, empty where it took no part."""
+    """A column of one implementation, empty where it did not run."""
     return lambda row: text(row[part][name]) if name in row[part] else ""
 
 
 def in_a_line(row):
-    """A line for those who wait."""
+    """A line that shows progress."""
     return ", ".join(f"{name} {of['trees/s']:,.0f}" for name, of in row["baselines"].items())

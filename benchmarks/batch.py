@@ -1,4 +1,4 @@
-"""What every baseline is given: trees as NumPy arrays, padded to the largest one."""
+"""The batch that every implementation gets: trees as NumPy arrays, padded to the largest."""
 
 from typing import NamedTuple
 

@@ -1,9 +1,9 @@
-"""What larger batches gain: the section `batch`, which measures nothing that `speed` has not.
+"""The gain from larger batches: the section `batch`, which reads the results of `speed`.
 
 Kostopoulou et al., section 6.2 and table 3: training throughput of a TreeRNN on sentences of SST at
-batch 1, 5, 10 and 25. Theirs grows 2.8 times by iteration and falls by recursion, whose operators
-fire for one tag at a time; firing them for many tags at once they leave to future work. Here it is
-the model of `speed`, in inference too, and every baseline that ran there.
+batch 1, 5, 10 and 25. Theirs grows 2.8 times with iteration and falls with recursion, since their
+operators fire for one tag at a time; they leave firing for many tags to future work. This section
+has the models and modes of `speed`, and every implementation that ran there.
 """
 
 from benchmarks import report, speed_rows
@@ -15,7 +15,7 @@ THEIRS = ("iterative", OURS)
 
 
 def add_options(parser):
-    """None of its own."""
+    """Adds no options."""
 
 
 def run(options):
@@ -24,7 +24,7 @@ def run(options):
 
 
 def with_gains(rows):
-    """Adds to each row `gains`, by baseline: throughput divided by that at the smallest batch."""
+    """Adds `gains` to each row: throughput divided by that at the smallest batch, by name."""
     first = {}
     for row in sorted(rows, key=lambda row: row["batch"]):
         for name in row["baselines"]:

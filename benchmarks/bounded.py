@@ -2,9 +2,10 @@
 
     python -m benchmarks.bounded
 
-Each line is a process of its own: it calls fib by waves with a small number, so that everything is
-compiled, then with the measured one, and tells by how much its peak resident memory grew. Without a
-bound all calls of a depth are there at once; with one, memory is bound to the depth times it.
+Each line is a new process. It calls fib in waves with a small number, so that everything is
+compiled, then with the measured number, and prints by how much its peak resident memory grew.
+Without a bound, all calls of one depth are in memory at once. With one, memory is at most the bound
+times the depth.
 """
 
 import argparse
@@ -31,7 +32,7 @@ def main():
 
 
 def measure(n, bound):
-    """Growth of this process' peak memory by fib(n), and the seconds it took.
+    """Growth of this process's peak memory by fib(n), and the seconds it took.
 
     Args:
         n: the number.

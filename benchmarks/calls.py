@@ -1,4 +1,4 @@
-"""Calls of fib, ack, tak and primes: kerasrec beside TensorFlow's own recursion, in turns."""
+"""Calls of fib, ack, tak and primes: kerasrec and TensorFlow's own recursion, in turns."""
 
 import itertools
 import statistics
@@ -20,7 +20,7 @@ CALLS = {
 }
 QUICK_CALLS = {"fib": [(12,), (20,)], "ack": [(2, 3)], "tak": [(12, 8, 4)], "primes": [(20,)]}
 
-# Many calls at once: each of these arguments, as often as makes this number.
+# Many calls at once: these arguments, repeated up to this number.
 NUM_CALLS = 1000
 BATCHES = {
     "fib": [range(20)],
@@ -35,9 +35,9 @@ QUICK_BATCHES = {
     "primes": [range(10)],
 }
 
-# kerasrec, being faster, is timed so often in each turn.
+# kerasrec is faster, so each turn times it this often.
 CALLS_A_TURN = 3
-# Seconds of the baseline beyond which one turn is enough.
+# If the baseline takes more seconds than this, it has one turn.
 LONG = 10
 
 
@@ -71,7 +71,7 @@ def _batch(name, ranges):
 
 
 def compare(calls, repeats):
-    """Yields what to print for each (name, title, arguments)."""
+    """Yields a row for each (name, title, arguments)."""
     functions = define(kerasrec.recursive, kerasrec.cond)
     baseline = Expanding()
     try:
@@ -82,7 +82,7 @@ def compare(calls, repeats):
 
 
 def _compare(function, baseline, name, title, arguments, repeats):
-    """Seconds of both for a call; each ratio is of times of one turn, all are medians."""
+    """Median seconds of both for a call, and the median ratio of times of one turn."""
     is_batch = isinstance(arguments, list)
     if is_batch:
         correct = [expected(name, *one) for one in zip(*arguments, strict=True)]
@@ -124,7 +124,7 @@ def _seconds(function, tensors):
 
 def _check(title, who, result, correct):
     if result != correct:
-        raise ValueError(f"{who} computes another {title}: {result}, not {correct}.")
+        raise ValueError(f"{who} returns {result} for {title}; expected {correct}.")
 
 
 def _call(row):

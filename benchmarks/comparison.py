@@ -1,4 +1,4 @@
-"""What the sections that compare baselines share: their options, and how they let baselines run."""
+"""The options of the sections that compare implementations, and how these run."""
 
 import argparse
 import contextlib
@@ -20,22 +20,22 @@ def add_options(parser):
     parser.add_argument("--models", nargs="+", choices=MODELS, default=["TreeLSTM"])
     parser.add_argument("--units", type=int, nargs="+", default=[150])
     parser.add_argument(
-        "--batch", type=int, nargs="+", help="trees a step; each section has its own by default"
+        "--batch", type=int, nargs="+", help="trees per step; the default depends on the section"
     )
     parser.add_argument("--modes", nargs="+", choices=MODES, default=MODES)
     parser.add_argument(
-        "--baselines", nargs="+", choices=BASELINES, help="each section has its own by default"
+        "--baselines", nargs="+", choices=BASELINES, help="the default depends on the section"
     )
     add_processes(parser)
 
 
 def add_processes(parser):
-    """Adds the options of the processes of baselines."""
+    """Adds the options of the processes."""
     parser.add_argument(
         "--device",
         choices=DEVICES,
         default="cpu",
-        help="where baselines compute; by default the CPU",
+        help="the device that computes; by default the CPU",
     )
     parser.add_argument(
         "--python",
@@ -43,7 +43,7 @@ def add_processes(parser):
         action="append",
         default=[],
         type=_baseline_and_path,
-        help="another Python, of a baseline that cannot be installed in this one",
+        help="the Python of a baseline that cannot be installed in this one",
     )
 
 
@@ -57,13 +57,13 @@ def _baseline_and_path(text):
 
 
 def nothing(description):
-    """What a section has found before it measures."""
+    """The results of a section before it measures."""
     return {"description": description, "versions": {}, "notes": [], "rows": []}
 
 
 @contextlib.contextmanager
 def baselines_of(baselines, case, values, compared, options, found):
-    """Those that compute a model rightly, as `Turns`; `found` says which do not, and why.
+    """The implementations that compute a model correctly, as `Turns`.
 
     Args:
         baselines: names.
@@ -71,7 +71,7 @@ def baselines_of(baselines, case, values, compared, options, found):
         values: of the model.
         compared: a batch that they must agree on.
         options: of the command.
-        found: what `nothing` made; gets `versions` and `notes`.
+        found: made by `nothing`; gets `versions`, and `notes` on those that are left out.
     """
     model, _ = case
     with Turns(baselines, model, values, dict(options.python), options.device) as turns:
@@ -82,7 +82,7 @@ def baselines_of(baselines, case, values, compared, options, found):
 
 
 def run_forests(name, making, arguments, baselines, options):
-    """What a section finds that measures groups of made trees.
+    """The results of a section that measures groups of generated trees.
 
     Args:
         name: of the section.
@@ -103,13 +103,13 @@ def run_groups(name, groups, compared, num_words, baselines, options, found):
     """Measures steps one by one, and adds a row for each group of them.
 
     Args:
-        name: of the section, for those who wait.
-        groups: pairs of what a group is, a dict, and its batches.
-        compared: a batch that baselines must agree on.
+        name: of the section, to show progress.
+        groups: pairs of the description of a group, a dict, and its batches.
+        compared: a batch that all must agree on.
         num_words: rows of the table of words.
         baselines: those to compare, if the options name none.
         options: of the command.
-        found: what `nothing` made.
+        found: made by `nothing`.
     """
     what, batches = zip(*groups, strict=True)
     flat = [batch for of_group in batches for batch in of_group]

@@ -6,8 +6,8 @@ results each epoch. Here all baselines start with the same weights and train on 
 the same order. Their losses must stay together, or their time does not count; those of an RNTN
 do so for 20 steps. Trees are those of SST, or of the treebank in data/, with five classes on every
 tree node; word vectors are random and fixed, so accuracies are lower than those of the recipes in
-models/. Time is that of training alone: what is traced and compiled at the first step comes before,
-and between epochs accuracy is measured for all in one way.
+models/. Only training is timed: tracing and compiling come before, and kerasrec measures all
+accuracies between epochs.
 """
 
 import itertools
@@ -28,8 +28,8 @@ BASELINES = ("iterative", "torch levels", "kerasrec")
 BATCH = (25,)
 # Of the loss of a step, between two baselines.
 TOLERANCE = 1e-2
-# How many first steps of a model are compared, if not all. After 60 steps the losses of an RNTN
-# differ even between two runs of kerasrec whose first weights differ by 1e-7.
+# The number of first steps of a model that are compared, if not all. After 60 steps, the losses of
+# an RNTN differ between two runs of kerasrec if first weights differ by 1e-7.
 COMPARED = {"RNTN": 20}
 
 
@@ -72,7 +72,7 @@ def _run_case(case, size, values, epochs, evaluation, options, found):
 
 
 def _measured(trained, turns, evaluation):
-    """Of each baseline `seconds` of an epoch, `losses` of its steps, and `accuracy` after it."""
+    """`seconds` of an epoch, `losses` of its steps, and `accuracy` after it, by baseline."""
     return {
         name: {
             "seconds": trained[name][0] if trained else 0.0,
@@ -84,10 +84,10 @@ def _measured(trained, turns, evaluation):
 
 
 def rows_of(measured, num_compared=None):
-    """Rows of epochs, and in words which baselines are not in them since they have other losses.
+    """Rows of epochs, and messages about baselines that are left out since their losses differ.
 
     Args:
-        measured: of each epoch what `_measured` has, first of that before training.
+        measured: the results of `_measured` before training and after each epoch.
         num_compared: the number of first steps whose losses are compared; None for all.
 
     Returns:
@@ -105,7 +105,7 @@ def rows_of(measured, num_compared=None):
     }
     whole = {name: np.concatenate(epochs) for name, epochs in differences.items()}
     largest = {name: np.max(steps[:num_compared]) for name, steps in whole.items()}
-    # Not a number is no agreement.
+    # NaN is not an agreement.
     apart = [
         name for name in names if not largest[name] < TOLERANCE or np.any(np.isnan(whole[name]))
     ]

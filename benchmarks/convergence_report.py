@@ -1,4 +1,4 @@
-"""What the section `convergence` found, in Markdown and as figures."""
+"""The results of the section `convergence`, in Markdown and as figures."""
 
 import statistics
 
@@ -7,7 +7,7 @@ from benchmarks.baseline_rows import others, present, speed_ups, title
 from benchmarks.baselines import OURS
 from benchmarks.figures import Panels
 
-# Names of panels, and what of an epoch they show.
+# Names of panels, and the values of an epoch that they show.
 SHOWN = {"training loss": "loss", "accuracy, all tree nodes of dev": "nodes"}
 
 

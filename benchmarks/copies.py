@@ -1,11 +1,12 @@
-"""Which tensors of a step TensorFlow would copy between a GPU and the host; needs no GPU.
+"""Lists the tensors of a step that TensorFlow would copy between a GPU and the host; needs no GPU.
 
     python -m benchmarks.copies [--list]
 
-A copy to the host waits for all that the GPU has been told to do before. The command goes through
-the graph of a step, with TensorFlow's own list of kernels: an op with a kernel for GPUs runs there,
-unless it is placed elsewhere, and each kernel says which of its tensors it wants on the host.
-TensorFlow simplifies a graph before it runs it, so a real step makes no more copies than these.
+A copy to the host blocks until all queued GPU work finishes. The command goes through the graph of
+a step, as it would be built if a GPU were present, with TensorFlow's list of kernels: an op with a
+kernel for GPUs runs there, unless it is placed elsewhere, and each kernel declares which of its
+tensors must be on the host. TensorFlow simplifies a graph before it runs it, so a real step does
+not make more copies than these.
 """
 
 import collections
@@ -38,7 +39,7 @@ class Copy(NamedTuple):
 
     Attributes:
         often: how often it is made.
-        to_host: whether it goes to the host, not to the GPU.
+        to_host: whether it goes to the host instead of the GPU.
         tensor: the tensor that is copied.
         reader: the name of an op that reads it.
     """
@@ -50,7 +51,7 @@ class Copy(NamedTuple):
 
 
 def copies(graph, often=OFTEN, on_host=False):
-    """Yields the copies in a graph, and in what it calls.
+    """Yields the copies in a graph, and in the graphs that it calls.
 
     Args:
         graph: a graph.
@@ -98,7 +99,7 @@ def _has_compiled(graph):
 
 
 def _of_compiled(operation, often):
-    """What goes in and out of a compiled program, which computes on the GPU alone."""
+    """The copies in and out of a compiled program, which computes only on the GPU."""
     for tensor in operation.inputs:
         if tensor.dtype == tf.int32:
             yield Copy(often, False, tensor, operation.name)
@@ -155,7 +156,7 @@ def _numbers_of_int32(tensors):
 
 
 def _is_only_for_host(operation):
-    """Whether an op without inputs is read by ops on the host alone: TensorFlow puts it there."""
+    """Whether only ops on the host read an op without inputs, which TensorFlow then puts there."""
     readers = [one for tensor in operation.outputs for one in tensor.consumers()]
     is_source = not operation.inputs and len(operation.outputs) == 1
     return is_source and bool(readers) and all("CPU" in one.device for one in readers)
@@ -194,7 +195,7 @@ def _numbers_of(operation, arguments, names):
 
 
 def step_of(baseline, mode, values, batch):
-    """The graph of a step of a baseline, traced as if there was a GPU."""
+    """The graph of a step of a baseline, traced as if a GPU were present."""
     with as_with_a_gpu():
         made = baseline_class(baseline)(*values)
         step = made.train if mode == "training" else made.logits

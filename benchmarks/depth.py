@@ -1,4 +1,4 @@
-"""Training through a deep recursion: kerasrec beside what Python's own recursion can do.
+"""Training through a deep recursion, with kerasrec and with plain recursion in Python.
 
 The test of Vasilakopoulos (2024), section 6.2: the exponent function, x to the power of n by
 recursion, is minimized by 100 steps of gradient descent, for growing n.
@@ -20,7 +20,7 @@ NUM_STEPS = 100
 TOLERANCE = 1e-4
 DEPTHS = [10, 20, 50, 100, 200, 500, 1000]
 QUICK_DEPTHS = [10, 20]
-# Seconds of a turn beyond which one is enough.
+# If a turn takes more seconds than this, there is only one.
 LONG = 10
 
 
@@ -45,7 +45,7 @@ def in_graph(function):
     return tf.function(functools.partial(gradient_step, function), autograph=False)
 
 
-# For each, the step, and what it takes for n. A Python number traces the step anew, unrolled.
+# For each, the step, and its argument for n. A Python number traces the step again, unrolled.
 STEPS = {
     "kerasrec": (in_graph(power), tf.constant),
     "unrolled": (in_graph(plain_power), int),
@@ -66,7 +66,7 @@ def depth_test(is_quick, repeats):
 
 def measure(is_quick, repeats):
     """Yields a row for each depth."""
-    # For Python's own recursion.
+    # For plain recursion in Python.
     sys.setrecursionlimit(10 * max(DEPTHS))
     for depth in QUICK_DEPTHS if is_quick else DEPTHS:
         yield _measure(depth, repeats)
@@ -89,9 +89,9 @@ def plot(rows, path):
 
 
 def _measure(depth, repeats):
-    """Medians of the seconds of each; they take turns, and in the first take one step."""
+    """Median seconds of each; all take turns, and take one step in the first."""
     x = tf.Variable(1.0)
-    # So that the loss, 1 at first, falls by a tenth in the first step at every depth.
+    # At every depth, the first step makes the loss, which is 1 at first, 10% smaller.
     learning_rate = tf.constant(0.1 / depth**2)
     row = {"depth": depth}
     losses, seconds = {}, {name: [] for name in STEPS}
@@ -119,6 +119,6 @@ def _check(name, depth, losses):
     error = np.max(np.abs(np.array(losses[name]) / losses["eager"] - 1))
     if not error < TOLERANCE:
         raise ValueError(
-            f"{name} has other losses than eager code at depth {depth}: the largest difference is "
-            f"{error:.1e} of the loss, {TOLERANCE:.0e} is allowed."
+            f"At depth {depth}, losses of {name} differ from those of eager code by up to "
+            f"{error:.1e} of them; {TOLERANCE:.0e} is allowed."
         )

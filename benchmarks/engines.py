@@ -1,9 +1,9 @@
-"""After how many epochs of training it has paid to let XLA compile.
+"""The number of epochs of training until XLA compilation breaks even.
 
     python -m benchmarks.engines [--data DIR] [--device gpu] [--models M ...] [--units N ...]
 
-Each row is a new process, in which Keras fits a model. The first epoch traces and compiles. XLA has
-paid at the end of the first epoch up to which the whole training took less time than in waves.
+Each row is a new process, in which Keras fits a model. The first epoch traces and compiles. XLA
+breaks even at the first epoch after which the total time is lower than in waves.
 """
 
 import argparse
@@ -64,12 +64,12 @@ def rows(arguments):
 
 
 def later(seconds):
-    """Seconds of an epoch after the first one, of the fastest."""
+    """Seconds of the fastest epoch after the first."""
     return min(seconds[1:])
 
 
 def paid_after(seconds, in_waves):
-    """The first epoch up to which training took less time than in waves, as text.
+    """The first epoch after which the total time is lower than in waves, as text.
 
     Args:
         seconds: of each epoch.

@@ -7,7 +7,7 @@ from kerasrec.training import NodeAccuracy, RootAccuracy
 
 
 class Evaluation:
-    """A model that takes the weights of baselines.
+    """A model that takes the weights of any implementation.
 
     Args:
         model, values: of the baselines.

@@ -79,7 +79,7 @@ def against_batch(rows, value, **options):
             of_case,
             panel=lambda row: row["mode"],
             point=lambda row, name: (row["batch"], value(row, name)),
-            xlabel="trees a batch",
+            xlabel="trees per batch",
             xscale="log",
             yscale="log",
             **options,
@@ -103,7 +103,7 @@ DASHES = ((5, 1, 1, 1, 1, 1), (5, 1, 5, 1, 1, 1), (1, 1), (5, 5))
 
 
 def style(baseline):
-    """A baseline looks alike in all figures; kerasrec and the limit are black."""
+    """An implementation looks the same in all figures; kerasrec and the limit are black."""
     for names, lines in (
         (OWN, ("-", "--", "-.", *((0, dashes) for dashes in DASHES))),
         (LIMITS, (":", (0, (1, 4)))),

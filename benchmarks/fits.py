@@ -15,7 +15,7 @@ def exponent(sizes, times):
 
 
 def exponents(rows, against):
-    """Of each baseline, that of the time of a step against a size which rows have."""
+    """By baseline, the exponent of a size that rows have in the time of a step."""
     sizes = [row[against] for row in rows]
     return {
         name: exponent(sizes, [step_milliseconds(row, name) for row in rows])

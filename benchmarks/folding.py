@@ -1,4 +1,4 @@
-"""Recursion beside folding and iteration; measures nothing that `speed` has not.
+"""Recursion compared with folding and iteration; reads the results of `speed`.
 
 Jeong et al. (2018), section 6.4 and table 2: throughput of a TreeLSTM at batch 1, 10 and 25 by
 their recursion, TensorFlow's iteration, and TensorFlow Fold, which puts the same operations at one
@@ -26,7 +26,7 @@ SHOWN = ("iterative", *FOLDING, OURS)
 
 
 def add_options(parser):
-    """None of its own."""
+    """Adds no options."""
 
 
 def run(options):

@@ -1,6 +1,6 @@
 """Batches for the sections that choose their trees by size and form.
 
-They are called in a process of its own, so that the command itself loads no TensorFlow.
+They are called in a separate process, so that the command itself loads no TensorFlow.
 """
 
 import numpy as np
@@ -36,7 +36,7 @@ GROWTHS = {
 
 
 def compared():
-    """What baselines must agree on before they are timed."""
+    """A batch that all must agree on before they are timed."""
     return make_batches(random_trees(10), 10)[0]
 
 
@@ -46,7 +46,7 @@ def of_lengths(directory, lengths, batch_sizes, num_trees):
     Args:
         directory: where `train.txt` is; None for random trees.
         lengths: numbers of words.
-        batch_sizes: trees a batch.
+        batch_sizes: trees per batch.
         num_trees: of each length, or one batch, if that is more.
 
     Returns:

@@ -10,8 +10,8 @@ def define(function, cond):
     """fib, ack, tak, primes and listed by name, with the functions that the last two need.
 
     Args:
-        function: makes a recursive function of a Python function; its annotations say what it
-          takes and returns.
+        function: makes a recursive function of a Python function; its annotations are the types
+          of arguments and result.
         cond: chooses between two branches, as `kerasrec.cond` does.
 
     Every comparison is an inequality: `==` of tensors compares objects in graphs of TensorFlow 1,
@@ -79,7 +79,7 @@ def define(function, cond):
 
     @function
     def listed(n: int) -> int:
-        """What Kostopoulou (2018), annex B, prints as primes: no number 6i + 1 occurs in it."""
+        """The function that Kostopoulou (2018), annex B, prints as primes; it misses all 6i + 1."""
         return cond(
             n <= 0, lambda: 2, lambda: cond(n <= 1, lambda: 3, lambda: listed_minus(n - 2, 1))
         )
@@ -147,7 +147,7 @@ def count_calls(name, *arguments):
 
 
 def expected(name, *arguments):
-    """What a function must return, found in another way."""
+    """The correct result of a function, found in another way."""
     return _EXPECTED[name](*arguments)
 
 

@@ -45,7 +45,7 @@ def main():
 
 
 def measure(arguments):
-    """What was run on what, and a row for each mode and batch size."""
+    """The description of the run, and a row for each mode and batch size."""
     decoders = {name: make_decoder(arguments, engine) for name, engine in ENGINES.items()}
     decoder = decoders[OURS]
     eager, iterative = EagerDecoder(decoder, FOLLOWS), IterativeDecoder(decoder, FOLLOWS)
@@ -86,7 +86,7 @@ def parse_arguments():
     parser.add_argument("--words", type=int, default=10_000, help="size of the vocabulary")
     parser.add_argument("--batch", type=int, nargs="+", default=[1, 64])
     parser.add_argument("--repeats", type=int, default=5, help="timed turns of each")
-    parser.add_argument("--json", metavar="FILE", help="write the table there, too")
+    parser.add_argument("--json", metavar="FILE", help="also write the table to this file")
     return parser.parse_args()
 
 
@@ -136,7 +136,7 @@ def padded(trees):
 
 
 def check_agreement(decoders, scores, eager, iterative):
-    """Raises unless all score trees alike, those that any of them grew."""
+    """Raises an error unless all give the same scores to the trees that any of them grew."""
     grown = [decoder.generate(4, seed=1) for decoder in decoders.values()]
     grown.append(iterative.generate(4))
     trees, of_eager = zip(*eager.generate(4), strict=True)
@@ -155,8 +155,8 @@ def check_agreement(decoders, scores, eager, iterative):
         error = float(tf.reduce_max(tf.abs(found / expected - 1)))
         if not error < TOLERANCE:
             raise ValueError(
-                f"{name} has another log-likelihood than scoring by kerasrec: the largest "
-                f"difference is {error:.1e} of it, {TOLERANCE:.0e} is allowed."
+                f"The log-likelihood of {name} differs from that of kerasrec by up to {error:.1e} "
+                f"of it; {TOLERANCE:.0e} is allowed."
             )
 
 
@@ -236,7 +236,7 @@ def check_regrown(iterative, inputs):
 
 
 def time_in_turns(steps, repeats):
-    """Seconds a tree node, `{baseline: [one for each repeat]}`; the baselines take turns."""
+    """Seconds per tree node, `{baseline: [one for each repeat]}`; the baselines take turns."""
     seconds = {name: [] for name in steps}
     for repeat in range(1 + repeats):
         for name, step in steps.items():
@@ -250,7 +250,7 @@ def time_in_turns(steps, repeats):
 def summary(seconds, nodes_per_tree):
     """Trees per second and ratios, medians over the repeats.
 
-    Eager code runs only some of the trees, and grows others: what counts is the time a node.
+    Eager code runs only some of the trees, and grows others, so times are per node.
     """
     row = {
         f"{name} trees/s": 1 / (nodes_per_tree * statistics.median(times))

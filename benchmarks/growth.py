@@ -1,4 +1,4 @@
-"""What does not grow with the recursion: graphs, and the time it takes to compile them."""
+"""The sizes of graphs, and the time to compile them, do not grow with the recursion."""
 
 import time
 

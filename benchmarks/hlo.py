@@ -1,9 +1,10 @@
-"""What XLA makes of a step by the engine "compiled": kernels and copies of each loop.
+"""The programs that XLA compiles for a step with `engine="compiled"`: kernels and copies of loops.
 
     python -m benchmarks.hlo [--device gpu]
 
 prints a table of the program of the values and of that of the gradient, or of a whole step that is
-compiled for a GPU.
+compiled for a GPU. `--device gpu` needs a Python with JAX's plugin for CUDA; `--python` names it if
+it is not the one that runs the command.
 """
 
 import re
@@ -38,8 +39,7 @@ COLUMNS = {
 def programs(mode, model, values, batch):
     """Yields the name and the optimized text of each program of a step.
 
-    XLA writes down what it compiles. So nothing of kerasrec is asked for what only its engine
-    knows: which sizes its programs were compiled for.
+    XLA writes each program that it compiles to a file, so no private part of the engine is needed.
     """
     with tempfile.TemporaryDirectory() as folder:
         environment = {
@@ -59,7 +59,7 @@ def programs(mode, model, values, batch):
 
 
 def program_for_gpu(mode, model, values, batch, python=None):
-    """Yields the name of a step, and its optimized text for a GPU, which need not be there."""
+    """Yields the name of a step, and its optimized text for a GPU, without needing one."""
     environment = {**NO_GPU, **GPU_COMPILER}
     with Process(
         "benchmarks.hlo_gpu:GpuCompiler", model, values, python=python, environment=environment

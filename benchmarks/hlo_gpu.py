@@ -42,7 +42,7 @@ class GpuCompiler:
             return _compiled(jax2tf.call_tf(step), trained, others, *inputs)
 
     def _logits(self, trained, others, tokens, children, labels):
-        """As the baseline's; variables are arguments, since TensorFlow has no device for them."""
+        """The baseline's loss; variables are arguments, since TensorFlow has no device for them."""
         model = self._baseline.model
         return model.stateless_call(trained, others, [tokens, children])[0]
 

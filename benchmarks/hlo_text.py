@@ -1,11 +1,11 @@
-"""What an optimized program of XLA does in each of its loops, read from its text."""
+"""The work of each loop of an optimized program of XLA, read from its text."""
 
 import collections
 import math
 import re
 from typing import NamedTuple
 
-# They take no time, or only name what others have computed.
+# They take no time, or only name results of others.
 FREE = {
     "after-all",
     "bitcast",
@@ -15,7 +15,7 @@ FREE = {
     "tuple",
 }
 KINDS = ("dots", "scatters", "updates", "fusions", "others")
-# What is within a kernel, and the kind that makes it.
+# Instructions inside a kernel, and the kind that they make it.
 _WITHIN = {"dot": "dots", "scatter": "scatters", "dynamic-update-slice": "updates"}
 _BYTES = {"pred": 1, "bf16": 2}
 
@@ -28,10 +28,10 @@ _ARRAY = re.compile(r"([a-z]+\d*)\[([\d,]*)\]")
 
 
 class Part(NamedTuple):
-    """A loop, or what is outside of all loops.
+    """A loop, or the part outside all loops.
 
     Attributes:
-        depth: how many loops it is in, itself included; 0 outside of all.
+        depth: the number of loops around it, itself included; 0 outside.
         turns: how often it runs, None if only a run knows.
         kernels: how many of each of `KINDS` there are in a turn, without those of inner loops.
         copies: how many whole arrays a turn copies.
@@ -93,7 +93,7 @@ def _computations(text):
 
 
 def _flat(computations, name):
-    """Yields what takes time in a computation, and in those that it calls or chooses from."""
+    """Yields the instructions that take time in a computation, and in those that it calls."""
     for one in computations[name]:
         if one.op in ("call", "conditional"):
             for called in one.called:
@@ -103,7 +103,7 @@ def _flat(computations, name):
 
 
 def _kind(computations, one):
-    """Which of `KINDS` a kernel is: what it does beside plain arithmetic comes first."""
+    """Which of `KINDS` a kernel is, by its contents other than plain arithmetic first."""
     ops = {one.op}
     if one.op == "fusion":
         ops |= {inner.op for called in one.called for inner in computations[called]}

@@ -1,4 +1,4 @@
-"""A training step with two instances of a cell beside the same step with one.
+"""A training step with two instances of a cell compared with the same step with one.
 
     python -m benchmarks.instances
     TF_NUM_INTRAOP_THREADS=1 TF_NUM_INTEROP_THREADS=1 \
@@ -62,7 +62,7 @@ def complete_trees(height, batch):
 
 
 def timed(layers, height, batch, device, repeats):
-    """Seconds a step of each layer, and their ratio."""
+    """Seconds per step of each layer, and their ratio."""
     with tf.device(device):
         children = tf.constant(complete_trees(height, batch))
         x = tf.random.stateless_normal([*children.shape[:2], FEATURES], [1, 2])

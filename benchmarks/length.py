@@ -3,7 +3,7 @@
 Jeong et al. (2018), section 6.3 and figure 11: time of a TreeLSTM for one sentence of the Large
 Movie Review data set, training and inference, by its number of words; recursive and iterative, in
 TensorFlow on 36 cores. Here sentences are those nearest to a few lengths, of SST or random, each
-step is timed by itself, and batches of sentences of one length are there, too.
+step is timed by itself, and batches of sentences of one length are timed as well.
 """
 
 from benchmarks import fits, report
@@ -70,7 +70,7 @@ def draw(found):
         panel=panel,
         point=lambda row, name: (row["words"], step_milliseconds(row, name)),
         xlabel="words of a tree",
-        ylabel="milliseconds a step",
+        ylabel="milliseconds per step",
     )
     for figure_name, rows, panels in figures_by_mode:
         for row in rows:

@@ -1,4 +1,4 @@
-"""Recursion beside loops by hand: `tf.while_loop`, with a stack where one is needed.
+"""Recursion compared with loops by hand: `tf.while_loop`, with a stack where one is needed.
 
     python -m benchmarks.loops
 
@@ -27,7 +27,7 @@ DEPTHS = [10, 100, 1000]
 WORDS = [8, 64, 512, 4096]
 QUICK = {"calls": [(2, 3)], "depths": [10], "words": [4]}
 
-# Seconds for which each is called again and again in a turn.
+# Seconds for which each is called repeatedly in a turn.
 TURN = 0.2
 TOLERANCE = 1e-4
 
@@ -36,10 +36,10 @@ class Case(NamedTuple):
     """One computation, written both ways.
 
     Attributes:
-        title: what it is.
+        title: its name.
         loop, recursion: functions of tensors, which return a tensor.
         arguments: of both.
-        correct: what they must return.
+        correct: the correct result.
     """
 
     title: str
@@ -74,7 +74,7 @@ def ack(m, n):
 
 
 def power_loop(x, n):
-    """Needs no stack. XLA wants to know how many steps there are at most, for the gradient."""
+    """Needs no stack. XLA needs the maximum number of steps for the gradient."""
     _, product = tf.while_loop(
         lambda k, _: k < n,
         lambda k, product: (k + 1, x * product),
@@ -140,7 +140,7 @@ def gradient_of(function, x):
 
 
 def cases(calls, depths, words):
-    """Yields them, each with functions of its own, so that each is traced anew."""
+    """Yields them, each with new functions, so that each is traced again."""
     for m, n in calls:
         arguments = [tf.constant(m), tf.constant(n)]
         yield Case(f"ack({m}, {n})", ack_loop, ack, arguments, expected("ack", m, n))
@@ -169,7 +169,7 @@ def _tree(num_words):
 
 
 def measure(case, repeats):
-    """Seconds of all three for a case; each ratio is of times of one turn, all are medians."""
+    """Median seconds of all three for a case, and median ratios of times of one turn."""
     functions = {
         "loop": tf.function(case.loop, autograph=False),
         "XLA": tf.function(case.loop, autograph=False, jit_compile=True),
@@ -190,9 +190,9 @@ def measure(case, repeats):
 
 
 def check(title, name, found, correct):
-    """Raises ValueError unless a result is right."""
+    """Raises ValueError unless a result is correct."""
     if not np.allclose(found, correct, rtol=TOLERANCE, atol=TOLERANCE):
-        raise ValueError(f"{name} computes another {title}: {found}, not {correct}.")
+        raise ValueError(f"{name} returns {found} for {title}; expected {correct}.")
 
 
 def _seconds(function, arguments):
@@ -218,8 +218,8 @@ COLUMNS = {
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--repeats", type=int, default=5, help="timed turns of each")
-    parser.add_argument("--quick", action="store_true", help="small ones only, to try it out")
-    parser.add_argument("--json", metavar="FILE", help="write the table there, too")
+    parser.add_argument("--quick", action="store_true", help="only small ones, to try it out")
+    parser.add_argument("--json", metavar="FILE", help="also write the table to this file")
     arguments = parser.parse_args()
     description = {"repeats": arguments.repeats, **report.machine()}
     print(f"{report.line(description)}\n")

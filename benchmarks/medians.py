@@ -4,20 +4,20 @@ import statistics
 
 from benchmarks.baselines import LIMITS, OURS, TUNED, VECTORS
 
-# Parts of a row, and whose time they divide by those of all others.
+# Parts of a row, and the implementation whose time they divide by those of all others.
 PARTS = {"times": OURS, "tuned": TUNED, "vectors": VECTORS, "limit": LIMITS[0]}
 
 
 def summary(turns):
-    """What a combination comes to.
+    """The medians of a combination.
 
     Args:
-        turns: of each baseline, `(seconds a tree, seconds a tree for inputs)` of each turn.
+        turns: by name, `(seconds per tree, seconds per tree for inputs)` of each turn.
 
     Returns:
-        `baselines`: of each `trees/s`, which `share` of the time went into inputs, and `seconds` a
-        tree of each turn; `times`: of each, kerasrec's time divided by its time; `tuned`, `vectors`
-        and `limit`: likewise the times of these forms of kerasrec and of the dense limit.
+        `baselines`: by name `trees/s`, the `share` of the time that went into inputs, and `seconds`
+        per tree of each turn; `times`: by name, kerasrec's time divided by its time; `tuned`,
+        `vectors` and `limit`: the same for these forms of kerasrec and for the dense limit.
     """
     baselines = {}
     for name, of_baseline in turns.items():
@@ -41,8 +41,8 @@ def of_groups(steps, groups):
         groups: of the steps, in their order: the batches that they ran.
 
     Returns:
-        Of each group what `summary` has, each baseline with `each`, the median seconds a tree of
-        each of its steps, too.
+        The `summary` of each group, and for each baseline also `each`: the median seconds per tree
+        of each of its steps.
     """
     found, first = [], 0
     for batches in groups:
@@ -66,7 +66,7 @@ def of_groups(steps, groups):
 
 
 def _times(baselines, name):
-    """The time of one, if it is there, divided by those of the others."""
+    """The time of one, if it was measured, divided by those of the others."""
     return {
         other: statistics.median(
             one / theirs

@@ -2,14 +2,14 @@
 
     python -m benchmarks.memory
 
-Each line of the table is a process of its own: it trains on one tiny batch, so that everything
-which does not depend on the trees is there, then on the measured one, and tells by how much its
-peak resident memory grew. Complete trees of one height show growth with width, chains growth with
-depth: the last two columns stay where memory is bound to nodes, and grow down the chains where it
-is bound to nodes times depth.
+Each line of the table is a new process. It trains on one tiny batch, so that everything that does
+not depend on the trees is in memory, then on the measured batch, and prints by how much its peak
+resident memory grew. Complete trees of one height show growth with width, chains growth with depth:
+if memory is proportional to nodes, the last two columns stay constant; if it is proportional to
+nodes times depth, they grow with the depth of chains.
 
-Building the training step has a peak of its own, which hides a little of the growth; the last
-column, between a line and the one above it, is free of that.
+Building the training step has a peak that hides a little of the growth. The last column, between a
+line and the one above it, is free of that.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def main():
         choices=BASELINES,
         default=["kerasrec", "kerasrec vectors", "kerasrec recompute", "dense limit"],
     )
-    parser.add_argument("--json", metavar="FILE", help="write the table there, too")
+    parser.add_argument("--json", metavar="FILE", help="also write the table to this file")
     arguments = parser.parse_args()
     rows = []
     columns = ("", "trees", "height", "batch", "nodes", "MB", "MB / 1,000", "MB / 1,000 more")
@@ -82,8 +82,8 @@ def in_new_process(benchmark, *configuration, environment=None):
 
 
 def measure(baseline_name, kind, height, batch_size):
-    """Growth of this process' peak memory by training on `batch_size` trees of one form."""
-    # Here, so that the process which only starts others stays small.
+    """Growth of this process's peak memory by training on `batch_size` trees of one form."""
+    # Here, so that the process that only starts others stays small.
     from benchmarks.baselines import baseline_class
     from benchmarks.model import initial_values
     from benchmarks.trees import NUM_WORDS, chain, complete_tree, make_batches

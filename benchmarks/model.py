@@ -1,7 +1,7 @@
-"""The models that every baseline computes: weights by name, as NumPy arrays.
+"""The models that every implementation computes: weights by name, as NumPy arrays.
 
-Words of a fixed table of vectors stand at the leaves; every tree node has a vector h, and of it a
-softmax classifier. With x the word's vector, and [h_1, h_2] those of the children, joined:
+Leaves are words, with vectors of a fixed table. Every tree node has a vector h, and a softmax
+classifier reads it. With x the word's vector, and [h_1, h_2] those of the children, joined:
 
     TreeRNN    leaf:   h = tanh(x kernel + bias)
                inner:  h = tanh([h_1, h_2] recurrent_kernel + bias)

@@ -1,4 +1,4 @@
-"""What commands that look into one step of a model share: their options, weights and batches."""
+"""The options, weights and batches of commands that inspect one step of a model."""
 
 import argparse
 import contextlib
@@ -21,13 +21,13 @@ def parser_of(documentation):
 
 
 def add_mode(parser):
-    """Adds the option for what a step does."""
+    """Adds the option for the mode of a step."""
     parser.add_argument("--mode", choices=MODES, default=MODES[0])
 
 
 @contextlib.contextmanager
 def as_with_a_gpu():
-    """Lets kerasrec choose sizes, layouts and places as if TensorFlow saw a GPU."""
+    """Makes kerasrec choose sizes, layouts and places as if TensorFlow saw a GPU."""
     gpu = [tf.config.LogicalDevice("/device:GPU:0", "GPU")]
     with mock.patch.object(tf.config, "list_logical_devices", return_value=gpu):
         yield

@@ -37,7 +37,7 @@ DENSE = {
     f"{LIMITS[0]} by XLA": f"{PROGRAMS}:DenseLimitByXLA",
 }
 # Taxa, at most. The gradient of the loop keeps a copy of all messages for each step, more than 8 GB
-# of 1,024 taxa; a graph of each node alone takes minutes to make, and by XLA many.
+# of 1,024 taxa; a graph with separate ops for each node takes minutes to make, and more with XLA.
 MOST_TAXA = {"while_loop": 256, "unrolled": 256, "jax unrolled": 256}
 
 TOLERANCE = 1e-9
@@ -49,23 +49,23 @@ def check(case, name, computed):
     """Raises ValueError unless values and gradient are those that NumPy finds."""
     correct = log_likelihoods(case, case.lengths)
     error = np.max(np.abs(computed["output"] / correct - 1))
-    # Not a number is no agreement.
+    # NaN is not an agreement.
     if not error <= TOLERANCE:
-        raise ValueError(f"{name} computes another likelihood; a site is {error} of it off")
+        raise ValueError(f"{name} computes a wrong likelihood: a site is off by {error} of it")
     gradient = computed["gradient of lengths"]
     direction = case.lengths * np.random.default_rng(0).standard_normal(case.lengths.shape)
     error = abs(gradient @ direction - derivative(case, direction))
     error /= np.linalg.norm(gradient * case.lengths)
     if not error <= DERIVATIVE_TOLERANCE:
         raise ValueError(
-            f"{name} computes another gradient; along a direction it is {error} of its norm off"
+            f"{name} computes a wrong gradient: along a direction it is off by {error} of its norm"
         )
 
 
 def measure(case, repeats, names=(*RUNNERS, *DENSE), pythons=None):
     """Yields a row for each runner: its first call's seconds, and by mode those of later ones.
 
-    The row of one that does not run says why.
+    The row of one that does not run has the reason.
     """
     first, problems = {}, {}
     with contextlib.ExitStack() as stack:
@@ -109,7 +109,7 @@ def _turns(processes, case, mode, repeats):
 
 
 def _row(found, name):
-    # None divides its own time by itself.
+    # An implementation is not compared with itself.
     return {
         "seconds": 1 / found["baselines"][name]["trees/s"],
         "over": 1 / found["times"].get(name, 1.0) if OURS in found["baselines"] else None,

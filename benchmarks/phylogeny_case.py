@@ -6,7 +6,7 @@ import numpy as np
 
 NUM_STATES = 4
 MEAN_LENGTH = 0.1
-# Of branch lengths, as a part of each: what differences are taken over.
+# The step of finite differences, as a fraction of each branch length.
 STEP = 1e-5
 
 
@@ -15,9 +15,9 @@ class Case(NamedTuple):
 
     Attributes:
         children: int32 `[nodes, 2]`, -1 at leaves; the root is the last node.
-        states: int `[taxa, sites]`, 0 to 3, what was observed at the leaves.
-        lengths: float64 `[nodes]`, of the branch above each node, in expected changes a site. That
-            above the root changes nothing.
+        states: int `[taxa, sites]`, 0 to 3, as observed at the leaves.
+        lengths: float64 `[nodes]`, of the branch above each node, in expected changes per site.
+            That above the root changes nothing.
     """
 
     children: np.ndarray
@@ -41,7 +41,7 @@ class Case(NamedTuple):
         return np.eye(NUM_STATES)[self.states].transpose(0, 2, 1)
 
     def weights(self, shared):
-        """What gradients are for, by name."""
+        """The arguments that have gradients, by name."""
         return shared
 
 
@@ -75,8 +75,8 @@ def levels(children):
 def log_likelihoods(case, lengths):
     """float64 `[sites]`, by the pruning recursion of Felsenstein (1981), model of JC69.
 
-    Matrices of transition probabilities multiply likelihoods `[4, sites]` of what is below a node,
-    which are divided by their largest; logarithms of the divisors are summed.
+    Matrices of transition probabilities multiply the likelihoods `[4, sites]` of the states below a
+    node, which are divided by their largest; logarithms of the divisors are summed.
     """
     below, logs = list(case.observed), 0.0
     for first, second in case.children[case.num_taxa :]:

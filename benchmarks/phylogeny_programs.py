@@ -1,7 +1,7 @@
 """The pruning recursion of Felsenstein (1981) by kerasrec, as a loop, and without dependencies.
 
-What a node sends to its parent is divided by its mean over states. So a branch that keeps a state
-with probability `kept` turns `x` into `kept * x + 1 - kept` (Jukes and Cantor 1969), and the
+A node's message to its parent is divided by its mean over states. A branch that keeps a state with
+probability `kept` thus turns `x` into `kept * x + 1 - kept` (Jukes and Cantor 1969), and the
 likelihood of a site is the product of all means.
 """
 
@@ -39,7 +39,7 @@ class Kerasrec(Phylogeny):
     engine = "waves"
 
     def means(self, case, weights):
-        # Of open size, as that of a tree is that is read when the graph has been made.
+        # Of unknown size, as for a tree that is read after the graph has been made.
         children = tf.Variable(case.children, shape=[None, 2], trainable=False)
         return functools.partial(_by_recursion, self.engine, children, case.num_taxa)
 
@@ -126,7 +126,7 @@ class ArrayByXLA(Array):
 
 
 class Unrolled(Phylogeny):
-    """A graph of this tree alone, written by a Python loop over its inner nodes."""
+    """A graph for this tree only, written by a Python loop over its inner nodes."""
 
     def means(self, case, weights):
         return functools.partial(_unrolled, case.children.tolist(), case.num_taxa)
@@ -143,14 +143,14 @@ def _unrolled(children, num_taxa, messages, kept):
 
 
 class Levels(Phylogeny):
-    """A graph of this tree alone: all inner nodes of one height at once, height by height."""
+    """A graph for this tree only: all inner nodes of one height at once, height by height."""
 
     def means(self, case, weights):
         return functools.partial(_by_levels, case.children, case.num_taxa)
 
 
 def _by_levels(children, num_taxa, messages, kept):
-    # Where the message of each node stands, in the order in which they are made.
+    # The position of each node's message, in the order in which they are made.
     place, made = np.arange(len(children)), num_taxa
     sent, means = messages, []
     for nodes in levels(children):
@@ -186,7 +186,7 @@ def _dense(others, sent, num_taxa, messages, kept):
         return tf.identity(mean), lambda of_mean: (of_mean, cotangents)
 
     mean, message = _joined(leaves * others, kept[num_taxa:])
-    sent.assign(message)  # Nothing else reads it, and what nothing reads is not computed.
+    sent.assign(message)  # Otherwise nothing reads it, and it is not computed.
     return ended(mean, message)
 
 

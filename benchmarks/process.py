@@ -1,4 +1,4 @@
-"""An object in a process of its own, which may be of another Python than this one.
+"""An object in a separate process, which may run another Python.
 
 TensorFlow and PyTorch cannot be imported together, and each framework sets threads as it likes.
 """
@@ -18,14 +18,14 @@ NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
 
 
 class Failed(Exception):
-    """The object could not do what it was asked; the message says why."""
+    """A call of the object failed; the message has the reason."""
 
 
 class Process(contextlib.AbstractContextManager):
     """Makes an object in a new process, and calls its methods there.
 
     Args:
-        factory: what makes the object, as `"module:name"`.
+        factory: the function that makes the object, as `"module:name"`.
         *arguments: of the factory. They, and whatever is passed later, must be picklable.
         python: path of the Python to run; this one by default.
         environment: variables to set.
@@ -77,10 +77,10 @@ class Process(contextlib.AbstractContextManager):
 
 
 def serve(factory):
-    """Answers what a `Process` asks, until it closes."""
+    """Answers the calls of a `Process` until it closes."""
     questions = sys.stdin.buffer
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    # Whatever is printed must not come between answers.
+    # Output must not come between answers.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     made = None
 

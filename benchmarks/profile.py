@@ -1,11 +1,11 @@
-"""Where a training step, or inference, goes: time by part of the engine, beside the dense limit.
+"""The time of a training step, or of inference, by part of the engine; also of the dense limit.
 
     python -m benchmarks.profile
 
 TensorFlow's profiler times the ops that it counts as expensive; the engine names them after the
-section of the schedule that they belong to. What two threads do at one time
-counts twice. The last row is the time in which none of these ops runs: the executor's work on cheap
-ones, and the call. An empty `tf.function` is timed, too.
+section of the schedule that they belong to. Work of two threads at one time counts twice. The last
+row is the time in which none of these ops runs: the executor's work on cheap ones, and the call. An
+empty `tf.function` is timed as well.
 """
 
 import collections
@@ -47,11 +47,11 @@ def main():
     inputs = [tuple(map(tf.constant, batch)) for batch in batches]
     empty = tf.function(lambda *inputs: inputs[0])
     run(empty, inputs)
-    print(f"\nAn empty tf.function: {1e3 * run(empty, inputs) / len(inputs):.2f} ms a batch")
+    print(f"\nAn empty tf.function: {1e3 * run(empty, inputs) / len(inputs):.2f} ms per batch")
 
 
 def report(name, function, inputs):
-    """Prints milliseconds a batch by part and op."""
+    """Prints milliseconds per batch by part and op."""
     for _ in range(2):
         run(function, inputs)
     seconds = run(function, inputs)
@@ -67,8 +67,8 @@ def report(name, function, inputs):
         times[(PARTS[part[0]] if part else "outside the tree layer", product)] += end - start
         busy += max(0.0, end - max(start, last))
         last = max(last, end)
-    print(f"\n{name}: {1e3 * seconds / len(inputs):.2f} ms a batch\n")
-    print("| part | ops | ms a batch |\n| --- | --- | ---: |")
+    print(f"\n{name}: {1e3 * seconds / len(inputs):.2f} ms per batch\n")
+    print("| part | ops | ms per batch |\n| --- | --- | ---: |")
     for (part, product), duration in times.most_common():
         print(f"| {part} | {product} | {duration / len(inputs):.2f} |")
     print(f"| cheap ops, executor and call | | {(1e3 * profiled - busy) / len(inputs):.2f} |")

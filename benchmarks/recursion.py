@@ -1,4 +1,4 @@
-"""What recursion costs: kerasrec beside what else recursion in TensorFlow can be.
+"""The cost of recursion: kerasrec compared with other ways to recurse in TensorFlow.
 
     python -m benchmarks.recursion
 
@@ -48,9 +48,9 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--tables", nargs="+", choices=TABLES, default=list(TABLES))
     parser.add_argument("--functions", nargs="+", choices=calls.CALLS, default=list(calls.CALLS))
-    parser.add_argument("--repeats", type=int, default=3, help="timed turns of each baseline")
-    parser.add_argument("--quick", action="store_true", help="small calls only, to try it out")
-    parser.add_argument("--json", metavar="FILE", help="write the tables there, too")
+    parser.add_argument("--repeats", type=int, default=3, help="timed turns of each implementation")
+    parser.add_argument("--quick", action="store_true", help="only small calls, to try it out")
+    parser.add_argument("--json", metavar="FILE", help="also write the tables to this file")
     parser.add_argument("--plot", metavar="FILE", help="draw the times of the depth test there")
     arguments = parser.parse_args()
     if arguments.plot and "depth" not in arguments.tables:

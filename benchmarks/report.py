@@ -1,4 +1,4 @@
-"""What every benchmark prints: a table, and what it ran on."""
+"""The output of every benchmark: a table, and the machine and versions."""
 
 import contextlib
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 
 def machine():
     """Processors and versions."""
-    # Here, since TensorFlow is not for every process that prints tables.
+    # Here, since some processes that print tables do not import TensorFlow.
     import keras
     import tensorflow as tf
 
@@ -23,7 +23,7 @@ def machine():
 
 
 def processors():
-    """Which, and how many."""
+    """The model of the processor, and the number of processors."""
     model = platform.processor()
     details = Path("/proc/cpuinfo")
     if details.exists():
@@ -48,16 +48,16 @@ def line(description):
 
 
 def short(value):
-    """A number with three digits, or more where they stand before the point."""
+    """A number with three digits, or more before the point."""
     return f"{value:,.0f}" if value >= 100 else f"{value:#.3g}".rstrip(".")
 
 
 def print_table(columns, rows):
-    """Prints a Markdown table, each row once it is there; the first column is text.
+    """Prints a Markdown table, row by row as they come; the first column is text.
 
     Args:
-        columns: by heading, what a row has there: a function of the row.
-        rows: an iterable of what these functions take.
+        columns: by heading, a function of a row that returns its cell.
+        rows: an iterable of arguments of these functions.
 
     Returns:
         The rows, as a list.

@@ -1,4 +1,4 @@
-"""Programs of several rounds: how few waves they take, and how much time, as batches grow.
+"""Programs of several rounds: the number of waves, and the time, as batches grow.
 
     python -m benchmarks.rounds
 
@@ -26,7 +26,7 @@ RUNNERS = {
 }
 MODES = ("forward", "gradient")
 
-# Batches of each program and size. Where all kinds of branches are there, a batch has 2**depth.
+# Batches of each program and size. A batch of 2**depth has all kinds of branches.
 BATCHES = {
     ("walk", None): [1, 16, 64, 256],
     ("parser", None): [1, 256],
@@ -56,7 +56,7 @@ DERIVATIVE_TOLERANCE = 1e-3
 
 
 class Runners(contextlib.ExitStack):
-    """Those that are installed, a process each; why others are not stands in `problems`."""
+    """The installed implementations, a process each; `problems` has the errors of others."""
 
     def __init__(self, weights, pythons):
         super().__init__()
@@ -76,7 +76,7 @@ class Runners(contextlib.ExitStack):
                 self.processes[name] = self.enter_context(process)
 
     def ready(self, cases, weights):
-        """Names of those that can run a program; raises ValueError if one does it wrongly."""
+        """Names of those that can run a program; raises ValueError if a result is wrong."""
         names = []
         for name, process in self.processes.items():
             computed = [process.call("computed", case) for case in cases]
@@ -87,7 +87,7 @@ class Runners(contextlib.ExitStack):
         return names
 
     def seconds(self, names, cases, repeats):
-        """Of each turn, by name, batch and mode: seconds. A turn before these warms up."""
+        """Seconds of each turn, by name, batch and mode. A turn before these warms up."""
         keys = [
             (name, case, mode)
             for case in cases
@@ -111,9 +111,9 @@ def check(case, name, computed, weights):
     """
     correct = expected(case, weights)
     error = np.max(np.abs(computed["output"] - correct))
-    # Not a number is no agreement.
+    # NaN is not an agreement.
     if not error <= TOLERANCE * np.max(np.abs(correct)):
-        raise ValueError(f"{name} computes another {case.title}; the largest difference is {error}")
+        raise ValueError(f"{name} computes a wrong {case.title}: it is off by up to {error}")
     if not case.has_gradient:
         return
     rng = np.random.default_rng(0)
@@ -127,13 +127,13 @@ def check(case, name, computed, weights):
     error = abs(along - derivative(case, weights, directions))
     if not error <= DERIVATIVE_TOLERANCE * norm:
         raise ValueError(
-            f"{name} computes another gradient of {case.title}; "
-            f"along a direction it is {error / norm} of its norm off"
+            f"{name} computes a wrong gradient of {case.title}: "
+            f"along a direction it is off by {error / norm} of its norm"
         )
 
 
 def rows(runners, weights, batches, repeats):
-    """Yields what to print of each program, size and batch."""
+    """Yields a row for each program, size and batch."""
     for (program, size), of_case in batches.items():
         cases = [make_case(program, batch, size) for batch in of_case]
         names = runners.ready(cases, weights)
@@ -161,7 +161,7 @@ def _row(case, trace, turns, names, smallest):
 
 
 def bounds(found):
-    """What is asked of rows: `what`, the `value` found, and how much there may be `at most`."""
+    """The requirements of rows: `what`, the `value` found, and its bound, `at most`."""
     asked = []
     for row in found:
         case = f"{row['program']}, batch {row['batch']:,}"
@@ -246,18 +246,18 @@ def parse_arguments():
 
 
 def add_options(parser):
-    """Adds what the user may say of turns, baselines and the file that is written."""
+    """Adds options for turns, baselines and the file that is written."""
     parser.add_argument("--repeats", type=int, default=5, help="timed turns of each")
-    parser.add_argument("--quick", action="store_true", help="small ones only, to try it out")
+    parser.add_argument("--quick", action="store_true", help="only small ones, to try it out")
     parser.add_argument(
         "--python",
         metavar="BASELINE=PATH",
         action="append",
         default=[],
         type=lambda text: text.split("=", 1),
-        help="another Python, of a baseline that cannot be installed in this one",
+        help="the Python of a baseline that cannot be installed in this one",
     )
-    parser.add_argument("--json", metavar="FILE", help="write the tables there, too")
+    parser.add_argument("--json", metavar="FILE", help="also write the tables to this file")
 
 
 if __name__ == "__main__":

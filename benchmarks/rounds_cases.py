@@ -1,4 +1,4 @@
-"""What the programs of several rounds run on, as NumPy arrays."""
+"""The inputs of the programs of several rounds, as NumPy arrays."""
 
 from typing import NamedTuple
 
@@ -25,7 +25,7 @@ class Case(NamedTuple):
         program: its name.
         size: the depth of `branches`; None for the others.
         batch: how many roots.
-        inputs: arrays by name, what is in them says the function that makes them.
+        inputs: arrays by name; the function that makes them describes them.
     """
 
     program: str
@@ -42,7 +42,7 @@ class Case(NamedTuple):
         return self.program not in NUMBERS
 
     def weights(self, shared):
-        """Arrays by name: the constants of expressions, otherwise what all other programs share."""
+        """Arrays by name: the constants of expressions, or the weights of all other programs."""
         values = self.inputs.get("values")
         return shared if values is None else {"values": values}
 
@@ -79,9 +79,9 @@ def make_case(program, batch, size=None, seed=0):
 def _trees(batch, rng):
     """Random trees of 20 leaves: `children` `[tree nodes, 2]`, `words`, `roots` `[batch]`.
 
-    All trees stand in one table, -1 is no child; each leaf has a word.
+    All trees are in one table, where -1 means no child; each leaf has a word.
     """
-    # Here, since it needs TensorFlow, which baselines do not have.
+    # Here, since it needs TensorFlow, which some processes do not have.
     from benchmarks.trees import tree_of_splits
 
     children, words, roots, first = [], [], [], 0
@@ -96,9 +96,9 @@ def _trees(batch, rng):
 
 
 def _kinds(batch, depth):
-    """Of each root a number whose bits choose its branches: `kinds` `[batch]`, and `depth`.
+    """For each root a number; its bits choose branches: `kinds` `[batch]`, and `depth`.
 
-    The first has two rounds at every depth; a batch of 2**depth has all that there are.
+    The first has two rounds at every depth; a batch of 2**depth has all kinds.
     """
     kinds = np.arange(batch) % 2**depth
     return {"kinds": kinds.astype(np.int32), "depth": np.full(batch, depth, np.int32)}

@@ -1,4 +1,4 @@
-"""What programs of several rounds must compute: plain recursion on NumPy, root by root."""
+"""The correct results of programs of several rounds: plain recursion on NumPy, root by root."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ STEP = 1e-5
 
 
 def expected(case, weights):
-    """What a case returns, by plain recursion on one root after another: `[batch, ...]`."""
+    """The result of a case, by plain recursion on one root after another: `[batch, ...]`."""
     if case.program in NUMBERS:
         rows = case.inputs["arguments"].T.tolist()
         return np.array([functions.expected(case.program, *row) for row in rows], np.int32)
@@ -17,9 +17,9 @@ def expected(case, weights):
 
 
 def derivative(case, weights, directions):
-    """How fast the mean over roots of what they return, summed, grows along directions, by name.
+    """Slopes along directions, by name, of the mean over roots of their summed results.
 
-    By differences, in float64.
+    By finite differences, in float64.
     """
 
     def mean(step):

@@ -1,4 +1,4 @@
-"""Programs whose body calls, and calls again with what came back."""
+"""Programs with a body that calls, and calls again with the results."""
 
 import functools
 
@@ -11,12 +11,12 @@ from benchmarks.rounds_tensorflow import TensorFlowRunner, zeros
 
 
 class Kerasrec(TensorFlowRunner):
-    """Runs them, and tells how."""
+    """Runs them, and counts calls, waves and steps."""
 
     engine = "waves"
 
     def traced(self, case):
-        """Of a run forward the number of `calls`, `waves` and `steps`."""
+        """The number of `calls`, `waves` and `steps` of a forward run."""
         function, arguments = make_program(case, self.variables(case), self.engine)
         trace = function.run_trace(*arguments)
         return {"calls": trace.num_calls, "waves": len(trace.waves), "steps": trace.num_steps}
@@ -69,7 +69,7 @@ def _walk(recursive, inputs, weights):
 def _parser(recursive, inputs, weights):
     """Shift and reduce as SPINN does it (Bowman et al. 2016), with trees that are given.
 
-    A state stands for a tree node; a tracker sees all words and states, from left to right.
+    Each tree node has a state; a tracker reads all words and states, from left to right.
     """
     children, words = inputs["children"], inputs["words"]
 

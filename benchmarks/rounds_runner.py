@@ -1,11 +1,11 @@
-"""A way to run the programs of several rounds, in a process of its own, and its time."""
+"""An implementation of the programs of several rounds, in a separate process, and its time."""
 
 import statistics
 import time
 
 from benchmarks.timed_baseline import no_collection
 
-# Seconds for which a program is run again and again in a turn.
+# Seconds for which a program runs repeatedly in a turn.
 TURN = 0.2
 
 
@@ -13,7 +13,7 @@ class Runner:
     """A subclass defines `functions(case)`.
 
     It returns, by mode, functions of nothing that return NumPy arrays by name: "forward" the
-    `output` `[batch, ...]`, "gradient" those of the mean over roots of what they return, summed.
+    `output` `[batch, ...]`, "gradient" those of the mean over roots of their summed results.
     Integers have no gradient.
 
     Args:

@@ -1,4 +1,4 @@
-"""What runs of TensorFlow have in common."""
+"""The common part of implementations in TensorFlow."""
 
 import functools
 

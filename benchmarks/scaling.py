@@ -1,4 +1,4 @@
-"""How the time of a step grows: with nodes, with depth, and with one tree.
+"""The growth of the time of a step: with nodes, with depth, and with one tree.
 
 A forest of complete trees of equal depth grows by more trees; chains of equal width grow deeper; a
 complete tree at batch 1 grows by levels, and twice as fast in nodes. Jeong et al. (2018), section
@@ -17,7 +17,7 @@ from benchmarks.comparison import run_forests
 from benchmarks.figures import by_mode
 
 BASELINES = ("dense limit", "kerasrec")
-# What grows, and what times are shown against.
+# The kinds of growth, and the sizes that times are shown against.
 AGAINST = {"more trees": ["nodes"], "deeper trees": ["levels"], "one tree": ["levels", "nodes"]}
 
 
@@ -72,12 +72,12 @@ def slopes(rows):
 
 
 def draw(found):
-    """A figure for each mode: milliseconds a step, a panel for each growth."""
+    """A figure for each mode: milliseconds per step, a panel for each growth."""
     figures_by_mode = by_mode(
         found["rows"],
         panel=lambda row: f"{row['growth']}, by {AGAINST[row['growth']][0]}",
         point=lambda row, name: (row[AGAINST[row["growth"]][0]], step_milliseconds(row, name)),
-        ylabel="milliseconds a step",
+        ylabel="milliseconds per step",
         xscale="log",
         yscale="log",
     )

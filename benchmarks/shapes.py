@@ -1,10 +1,10 @@
 """Trees of equal size, balanced, moderate and linear.
 
 Jeong et al. (2018), section 6.3 and table 1: training throughput of their recursive TreeRNN at
-batch 1, 10 and 25, on the sentences of a data set whose trees were made complete, moderately
-balanced or linear. Here all trees have as many words, whole steps are timed, in inference too, and
-others run next to: where a wave is one node wide, recursion has nothing to gain. They do not say
-what moderate means; here a quarter of the words below a node are on its left. The model is the
+batch 1, 10 and 25, on the sentences of a data set, with complete, moderately balanced or linear
+trees. Here all trees have the same number of words, whole steps are timed, also in inference, and
+other implementations run as well: where a wave is one node wide, recursion gains nothing. They do
+not define *moderate*; here 25% of the words below a node are on its left. The model is the
 TreeLSTM as elsewhere; `--models TreeRNN` is theirs.
 """
 
@@ -63,7 +63,7 @@ def draw(found):
         panel=lambda row: row["shape"],
         point=lambda row, name: (row["batch"], trees_per_second(row, name)),
         sharey=True,
-        xlabel="trees a batch",
+        xlabel="trees per batch",
         ylabel="trees per second",
         xscale="log",
         yscale="log",

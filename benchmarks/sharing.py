@@ -1,4 +1,4 @@
-"""Dynamic programming with `memo=True` beside tables that are filled by hand.
+"""Dynamic programming with `memo=True`, compared with tables that are filled by hand.
 
     python -m benchmarks.sharing
 
@@ -67,9 +67,9 @@ def check(case, name, computed):
     """
     correct = _expected(case)
     error = np.max(np.abs(computed["output"] - correct)) / np.max(np.abs(correct))
-    # Not a number is no agreement.
+    # NaN is not an agreement.
     if not error <= TOLERANCE:
-        raise ValueError(f"{name} computes other values; one is {error} of the largest off")
+        raise ValueError(f"{name} computes wrong values: one is off by {error} of the largest")
     if not case.has_gradient:
         return
     directions = _directions(case)
@@ -79,7 +79,7 @@ def check(case, name, computed):
     error = abs(along - _derivative(case)) / norm
     if not error <= DERIVATIVE_TOLERANCE:
         raise ValueError(
-            f"{name} computes another gradient; along a direction it is {error} of its norm off"
+            f"{name} computes a wrong gradient: along a direction it is off by {error} of its norm"
         )
 
 
@@ -103,7 +103,7 @@ def _directions(case):
 def measure(case, tiny, runners, repeats, pythons):
     """Yields a row for each runner: seconds of its first call and of later ones, and memory.
 
-    The row of one that does not run says why.
+    The row of one that does not run has the reason.
     """
     first, problems = {}, {}
     with contextlib.ExitStack() as stack:
@@ -156,7 +156,7 @@ def _started(factory, argument, name, pythons):
 
 
 def _elsewhere(module, function):
-    """What a function of a benchmark returns, called in a process of its own.
+    """The result of a function of a benchmark, called in a separate process.
 
     This process does not import TensorFlow: those that it starts begin with its peak memory.
     """

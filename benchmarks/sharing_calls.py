@@ -27,7 +27,7 @@ def binomial(n, k):
 
 @kerasrec.recursive(memo=True)
 def diamond(height):
-    """How many paths there are in a graph whose node at each height has two edges to the next."""
+    """The number of paths in a graph where the node at each height has two edges to the next."""
     return kerasrec.cond(
         height == 0,
         lambda: tf.ones_like(height),
@@ -75,7 +75,7 @@ def _row(title, function, plain, tables, key):
     correct = cached(*key)
     is_there = np.isfinite(correct)
     if not np.allclose(found[is_there], correct[is_there], rtol=TOLERANCE, atol=0):
-        raise ValueError(f"kerasrec computes another {title}: {found}, not {correct}.")
+        raise ValueError(f"kerasrec returns {found} for {title}; expected {correct}.")
     return {
         "program": title,
         "memo": sum(function.run_trace(*arguments).calls.values()),
@@ -99,7 +99,7 @@ def _programs():
 
 
 def counted(plain):
-    """The program with a cache, and what counts the calls that it would make without one."""
+    """The program with a cache, and a counter of the calls that it would make without one."""
 
     @functools.cache
     def cached(*key):

@@ -1,10 +1,10 @@
-"""What is asked of programs of dynamic programming, and the answer by NumPy."""
+"""The inputs of programs of dynamic programming, and their results by NumPy."""
 
 from typing import NamedTuple
 
 import numpy as np
 
-# Of what is differentiated, relative: what differences are taken over.
+# The relative step of finite differences.
 STEP = 1e-4
 
 
@@ -64,7 +64,7 @@ class Inside(NamedTuple):
         return np.logaddexp.reduce(sums[0, self.length], axis=1)
 
     def derivative(self, directions):
-        """That of the mean of what is expected, along a direction for each weight."""
+        """The slope of the mean of the expected values, along a direction for each weight."""
         weights = self.weights(None)
         ends = [
             self.expected(
@@ -81,7 +81,7 @@ class Chain(NamedTuple):
     Attributes:
         batch: how many sequences.
         length: of the longest one; the shortest has half of it.
-        tags: how many there are.
+        tags: their number.
     """
 
     batch: int

@@ -1,4 +1,4 @@
-"""Trees per second of kerasrec beside what a user would write instead."""
+"""Trees per second of kerasrec and of the programs that a user would write instead."""
 
 import itertools
 import math
@@ -50,7 +50,7 @@ def add_options(parser):
 
 
 def run(options):
-    """Measures all combinations that are asked for.
+    """Measures all combinations of the options.
 
     Returns:
         As JSON: `description`, `versions` by baseline, `notes` on what was not run, `rows`.
@@ -71,7 +71,7 @@ def run(options):
 
 
 def _run_case(model, units, num_words, batches, options, found):
-    """Adds what one model of one size comes to."""
+    """Adds the rows of one model of one size."""
     case = f"{model}, {units} units"
     baselines = options.baselines or BASELINES_ON[options.device]
     fitting = {}
@@ -100,13 +100,13 @@ def _run_case(model, units, num_words, batches, options, found):
 
 
 def middle(batches, number):
-    """So many batches, or all, of those in the middle."""
+    """That many batches from the middle, or all."""
     left_out = max(0, len(batches) - number)
     return batches[left_out // 2 :][:number]
 
 
 def bytes_needed(model, units, num_nodes):
-    """About what training a model takes of memory."""
+    """A rough estimate of the memory that training a model needs."""
     weights = sum(map(math.prod, weight_shapes(model, units).values()))
     # The products with the tensor, [2 * units, units] for each inner node, and their cotangents.
     of_node = 20 * units + (2 * units**2 if model == "RNTN" else 0)

@@ -1,4 +1,4 @@
-"""What the section `speed` found, in Markdown and as figures."""
+"""The results of the section `speed`, in Markdown and as figures."""
 
 from benchmarks import report
 from benchmarks.baseline_rows import (
@@ -27,7 +27,7 @@ def markdown(found):
 
 
 def in_short(rows):
-    """How far forms of kerasrec are from the dense limit, and two from the fastest other, too."""
+    """Forms of kerasrec compared with the dense limit, and two with the fastest baseline."""
     names = present(rows)
     columns = {"model": lambda row: title((row["model"], row["units"])), **WHAT}
     for name, part in FORMS:

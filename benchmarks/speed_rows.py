@@ -1,11 +1,11 @@
-"""What the section `speed` has written, for sections that look at it in another way."""
+"""The results of the section `speed`, for sections that show them in another way."""
 
 import json
 from pathlib import Path
 
 
 def read(options):
-    """All that `speed` found when it last ran with the same `--out`."""
+    """The results of the last run of `speed` with the same `--out`."""
     file = Path(options.out) / "speed.json"
     if not file.exists():
         raise SystemExit(

@@ -5,8 +5,8 @@
 
 prints where the first step of `fit` spends its time, each model in a new process: CPU seconds of
 all threads, by the stage in which the main thread is found every few milliseconds. "Runtime" is
-TensorFlow's graph optimizer, instantiating functions, and running them; beside it is the time of a
-second step.
+TensorFlow's graph optimizer, instantiating functions, and running them. The time of a second step
+follows.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Models whose first training step is timed by `start.py`, each with a small batch."""
+"""Models for `start.py`, which times the first training step; each has a small batch."""
 
 import ast
 import inspect

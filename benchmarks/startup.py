@@ -1,8 +1,8 @@
-"""What a program pays before it trains: imports, building the model, and the first step.
+"""The time of a program before it trains: imports, building the model, and the first step.
 
-The papers do not report it. Each import is on top of those before; the first step traces and
-compiles; the second is like all later ones; the first evaluation compiles a step of its own. The
-layers are those of models/sentiment_tree_lstm.py, all weights random, trained by Keras with one
+The papers do not report it. Each import follows those before it. The first step traces and
+compiles; the second is like all later ones; the first evaluation compiles a separate step. The
+layers are those of models/sentiment_tree_lstm.py, with random weights, trained by Keras with one
 Adagrad and without L2.
 """
 
@@ -16,7 +16,7 @@ from benchmarks.start import BATCH_SIZE
 
 
 def add_options(parser):
-    """None of its own."""
+    """Adds no options."""
 
 
 def run(options):
@@ -37,7 +37,7 @@ def run(options):
 
 
 def rows_of(turns, units):
-    """A row for each part, and for what comes before the second step.
+    """A row for each part, and one for all parts before the second step.
 
     Args:
         turns: of each process, seconds by part, in order.
@@ -65,5 +65,5 @@ def markdown(found):
 
 
 def draw(found):
-    """Nothing: a table says it."""
+    """Draws no figures: the table is enough."""
     return {}

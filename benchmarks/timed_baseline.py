@@ -1,4 +1,4 @@
-"""A baseline in its own process: what it computes, to be compared, and the time it takes."""
+"""An implementation in its process: its results, to be compared, and its time."""
 
 import contextlib
 import gc
@@ -10,13 +10,13 @@ import numpy as np
 from benchmarks.baselines import baseline_class
 from benchmarks.versions import versions
 
-# Seconds that a turn runs before it is timed. In the first tenth of a second after a sleep, steps
-# take as much CPU time as later, but a third more time: threads wait for each other on one core.
+# Seconds that a turn runs before it is timed. In the first 0.1 seconds after a sleep, steps take as
+# much CPU time as later, but a third more time: threads wait for each other on one core.
 WARM_UP = 0.2
 
 
 class TimedBaseline:
-    """A baseline, and the batches that it will be run on.
+    """A baseline or kerasrec, and the batches that it runs.
 
     Args:
         name: of `benchmarks.baselines.BASELINES`.
@@ -28,7 +28,7 @@ class TimedBaseline:
         self._batches = {}
 
     def add_batches(self, batch_size, batches):
-        """Keeps batches for `turn`; of some baselines only as many trees as it needs.
+        """Keeps batches for `turn`; slow baselines keep only `max_trees`.
 
         Returns:
             Tree nodes that a turn will run.
@@ -40,7 +40,7 @@ class TimedBaseline:
         return sum(batch.num_nodes for batch in batches)
 
     def computed(self, batch):
-        """What baselines must agree on, NumPy arrays by name; None of what is no model.
+        """The results that must agree, NumPy arrays by name; None if it does not compute the model.
 
         Takes one training step.
         """
@@ -48,7 +48,7 @@ class TimedBaseline:
         if not baseline.is_model:
             return None
         inputs = baseline.inputs(batch)
-        # Each baseline has an order of nodes of its own.
+        # Each baseline has another order of nodes.
         found = {"logits": np.sort(baseline.node_logits(batch, inputs), axis=0)}
         loss, gradients = baseline.gradients(*inputs)
         found["loss"] = np.array(loss)

@@ -19,7 +19,7 @@ NUM_BATCHES = 4
 
 
 def make_batches(trees, batch_size, **options):
-    """Batches of trees of alike size, as training has them, without those left over.
+    """Batches of trees of similar size, as in training, without those left over.
 
     `options` are those of `kerasrec.datasets.tree_batches`, such as `bucket_by_size=False`.
     """
@@ -31,7 +31,7 @@ def make_batches(trees, batch_size, **options):
 def random_trees(num_trees, seed=0):
     """Random trees as long and as high as the training trees of SST.
 
-    Both distributions are fitted to its 8,544 training trees: 19.1 words a tree with a standard
+    Both distributions are fitted to its 8,544 training trees: 19.1 words per tree with a standard
     deviation of 9.3, at most 56, and 10.8 levels.
     """
     rng = np.random.default_rng(seed)
@@ -78,7 +78,7 @@ def tree_of_splits(num_words, split, rng):
 
 
 def read_trees(directory, num_trees=None, seed=0):
-    """Chooses trees of `train.txt`, a file of SST's form, at random; all, if not told how many."""
+    """Chooses trees of `train.txt`, a file in SST's format, at random; all without a number."""
     trees = read_treebank(Path(directory) / "train.txt", NUM_CLASSES)
     vocabulary = Vocabulary.from_trees(trees, lowercase=False)
     chosen = np.random.default_rng(seed).permutation(len(trees))[:num_trees]
@@ -90,8 +90,8 @@ class TreeSource:
 
     Args:
         directory: where `train.txt` is; None for random trees.
-        largest_batch: trees of the largest batch that will be asked for.
-        sorted_by_size: whether a batch has trees of alike size; otherwise they come as they are.
+        largest_batch: trees of the largest batch.
+        sorted_by_size: whether a batch has trees of similar size; otherwise they keep their order.
     """
 
     def __init__(self, directory, largest_batch, sorted_by_size=True):

@@ -1,4 +1,4 @@
-"""Baselines, a process each, that take turns on the same batches."""
+"""Implementations, a process each, that take turns on the same batches."""
 
 import contextlib
 import itertools
@@ -19,9 +19,9 @@ ENVIRONMENTS = {
 
 
 class Turns(contextlib.ExitStack):
-    """Baselines with one model and the same weights, those that can compute it and do so rightly.
+    """Implementations of one model with the same weights that agree with eager recursion.
 
-    Why others do not take part stands in `problems`, by name.
+    `problems` has the errors of those that are left out, by name.
 
     Args:
         names: of the baselines.
@@ -41,7 +41,7 @@ class Turns(contextlib.ExitStack):
         self._reference = self._start(REFERENCE, model, values, pythons, "cpu")
 
     def ask(self, method, *arguments, mode="training"):
-        """What a method of each `TimedBaseline` that has this mode returns, by name."""
+        """The results of a method of each `TimedBaseline` that has this mode, by name."""
         answers = {}
         for name, baseline in self._of(mode):
             with self._noting(name):
@@ -57,7 +57,7 @@ class Turns(contextlib.ExitStack):
         return self.ask("versions")
 
     def compare(self, batch):
-        """Takes out baselines that compute otherwise than plain recursion."""
+        """Leaves out those whose results differ from those of plain recursion."""
         batch = batch.first(NUM_COMPARED_TREES)
         expected = self._reference.call("computed", batch)
         self._reference.close()
@@ -71,15 +71,15 @@ class Turns(contextlib.ExitStack):
         self._each(check)
 
     def take(self, mode, batches, num_turns):
-        """Lets each baseline run all batches, one baseline after another, and again.
+        """Runs all batches with each implementation, one after another, and again.
 
         Args:
             mode: `"training"` or `"inference"`.
             batches: of one size.
-            num_turns: how often; before these is one that warms up.
+            num_turns: how often, after one that warms up.
 
         Returns:
-            By baseline, `(seconds a tree, seconds a tree of these for inputs)` of each turn.
+            By name, `(seconds per tree, seconds per tree for inputs)` of each turn.
         """
         num_nodes = sum(batch.num_nodes for batch in batches)
         nodes_per_tree = num_nodes / sum(batch.num_trees for batch in batches)
@@ -95,9 +95,9 @@ class Turns(contextlib.ExitStack):
         return {name: seconds[name][1:] for name, _ in self._of(mode)}
 
     def compile_all(self, modes, batches):
-        """Lets each baseline take a turn of each mode and size, before any of them is timed.
+        """Runs a turn of each mode and size with each implementation, before any is timed.
 
-        On a GPU, they do so at once: XLA takes 10 to 20 seconds for a program, on one core.
+        On a GPU, all do so at once: XLA takes 10 to 20 seconds for a program, on one core.
 
         Args:
             modes: names.
@@ -123,10 +123,10 @@ class Turns(contextlib.ExitStack):
             list(threads.map(one, list(self._baselines)))
 
     def steps(self, mode, batches, num_turns):
-        """Lets each baseline run all batches likewise, each of them timed by itself.
+        """Does the same with each batch timed by itself.
 
         Returns:
-            By baseline, of each turn, `(seconds, seconds of these for inputs)` of each batch.
+            By name, for each turn, `(seconds, seconds for inputs)` of each batch.
         """
         _, *turns = [self.ask("steps", mode, batches, mode=mode) for _ in range(1 + num_turns)]
         return {name: [turn[name] for turn in turns] for name, _ in self._of(mode)}
@@ -136,7 +136,7 @@ class Turns(contextlib.ExitStack):
 
     @contextlib.contextmanager
     def _noting(self, name):
-        """A baseline that fails takes no part any more."""
+        """Leaves out an implementation that fails."""
         try:
             yield
         except Failed as failed:
@@ -146,12 +146,12 @@ class Turns(contextlib.ExitStack):
 
 
 def has_mode(name, mode):
-    """Whether a baseline takes part in a mode."""
+    """Whether an implementation has a mode."""
     return mode == "training" or name not in TRAINING_ONLY
 
 
 def start_baseline(name, model, values, python=None, device="cpu"):
-    """A `TimedBaseline` in a process of its own, which sees a GPU only if that is its device."""
+    """A `TimedBaseline` in a separate process, which sees a GPU only if that is its device."""
     return Process(
         "benchmarks.timed_baseline:TimedBaseline",
         name,

@@ -1,4 +1,4 @@
-"""Versions of Python and of what may matter to a time."""
+"""Versions of Python and of packages that may affect a time."""
 
 import contextlib
 import importlib.metadata
@@ -6,7 +6,7 @@ import platform
 
 
 def versions():
-    """By name, of what is installed."""
+    """Versions of the installed packages, by name."""
     found = {"Python": platform.python_version()}
     for package in ("tensorflow", "keras", "torch", "jax", "dgl", "dyNET38", "numpy"):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):

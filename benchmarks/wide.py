@@ -4,16 +4,16 @@
 
 Ragged batches have a row of children for each tree node, and no padding: memory and time grow with
 nodes and children. A padded batch has `trees * most nodes * most children` numbers for its children
-alone; the last column says how many MB that would be, and only small ones are run. All sizes grow
-by the same factor from line to line, so the columns of 1,000 nodes stay where growth is linear.
+alone; the last column has the MB that these would need, and only small ones are run. All sizes grow
+by the same factor from line to line, so columns per 1,000 nodes stay constant if growth is linear.
 
 The lines of documents are JSON objects with lists of others, as many in all as there are tree nodes
 in the lines of trees: `SchemaEncoder` reads them. In the lines of values made, the training step
 first runs a recursive function that matches values of a data type and makes a value of each;
 `Schema.trees` turns what it made into trees for the layer of the ragged lines.
 
-Each line is a process of its own, as in `memory.py`: it trains on one tiny batch, then on the
-measured one, and tells by how much its peak resident memory grew.
+Each line is a new process, as in `memory.py`: it trains on one tiny batch, then on the measured
+one, and prints by how much its peak resident memory grew.
 """
 
 import argparse
@@ -35,7 +35,7 @@ WORDS, UNITS, FEATURES = 1_000, 150, 300
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--json", metavar="FILE", help="write the table there, too")
+    parser.add_argument("--json", metavar="FILE", help="also write the table to this file")
     arguments = parser.parse_args()
     columns = ("", "children", "trees", "nodes", "MB", "MB / 1,000", "seconds", "s / 1,000")
     print("| " + " | ".join([*columns, "padded children, MB"]) + " |")
@@ -82,8 +82,8 @@ def make_trees(children, small, seed=0):
 
 
 def measure(form, children, small):
-    """Growth of this process' peak memory by training on a batch, and seconds of a step."""
-    # Here, so that the process which only starts others stays small.
+    """Growth of this process's peak memory by training on a batch, and seconds of a step."""
+    # Here, so that the process that only starts others stays small.
     import keras
 
     keras.utils.set_random_seed(0)
@@ -112,7 +112,7 @@ def measure(form, children, small):
 
 
 def of_trees(ragged=True):
-    """A model of trees, its layer, and what makes a batch of nested lists."""
+    """A model of trees, its layer, and a function that makes a batch of nested lists."""
     import keras
 
     from kerasrec.datasets import encode, tree_batches
@@ -169,7 +169,7 @@ def of_documents():
 
 
 def of_values_made():
-    """The same layer, for trees of the values that a recursive function makes of a batch's."""
+    """The same layer, for trees of values that a recursive function makes from a batch."""
     import keras
     import tensorflow as tf
 

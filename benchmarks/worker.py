@@ -1,4 +1,4 @@
-"""What each process of `benchmarks.workers` does: an epoch, or messages, when it is told to."""
+"""The processes of `benchmarks.workers`: they run an epoch, or send messages, on command."""
 
 import json
 import math
@@ -16,7 +16,7 @@ from kerasrec.layers import TreeLSTM
 from kerasrec.training import TreeCrossentropy, fit
 
 NUM_FEATURES = 300
-# Of what is all-reduced to find out what that takes.
+# Sizes of arrays that are all-reduced to measure the time.
 NUM_FLOATS = (1, 10_000, 100_000, 400_000, 1_000_000)
 NUM_REDUCTIONS = 20
 
@@ -73,7 +73,7 @@ def make_model(num_words, units):
 
 
 class Turns(keras.callbacks.Callback):
-    """Before each epoch waits for a line, and then says how many seconds it took."""
+    """Waits for a line before each epoch, and prints its seconds after it."""
 
     def on_epoch_begin(self, epoch, logs=None):
         sys.stdin.readline()
@@ -84,7 +84,7 @@ class Turns(keras.callbacks.Callback):
 
 
 class TurnsByBatch(Turns):
-    """Says seconds of each step, metrics among them, and of drawing all batches, as well."""
+    """Also prints the seconds of each step, with metrics, and of drawing all batches."""
 
     def on_epoch_begin(self, epoch, logs=None):
         super().on_epoch_begin(epoch)
@@ -109,7 +109,7 @@ def reductions(strategy):
     @tf.function
     def reduce(values):
         def on_replica():
-            # What is computed on the replica's device stands there, as gradients do.
+            # On the replica's device, like gradients.
             return tf.distribute.get_replica_context().all_reduce("sum", tf.exp(values))
 
         return strategy.run(on_replica)

@@ -2,7 +2,7 @@
 
     python -m benchmarks.workers
 
-prints what was measured, then what it would come to on more workers, which was not measured.
+prints the measured figures, then those of a model for more workers, which are not measured.
 """
 
 import argparse
@@ -27,11 +27,11 @@ CORES = (0, 1)
 NUM_TREES = 4096
 NUM_WORKERS = (1, 2, 8, 64)
 NUM_CHUNKS = 8
-# All-reduced in each step: what the loss is a mean over, and gradients.
+# All-reduced in each step: the number that the loss is a mean over, and gradients.
 NUM_MESSAGES = 2
 # As tree_file_batches sorts trees.
 BATCHES_PER_CHUNK = 32
-# What a network of machines may take: seconds a message there and back, seconds a byte.
+# A possible network of machines: seconds per message there and back, seconds per byte.
 ETHERNET = (50e-6, 8 / 10e9)
 
 
@@ -75,18 +75,18 @@ def parse_arguments():
     )
     parser.add_argument("--repeats", type=int, default=7, help="timed turns of each")
     parser.add_argument("--data", metavar="DIR", help="read trees from DIR/train.txt, as in SST")
-    parser.add_argument("--json", metavar="FILE", help="write the tables there, too")
+    parser.add_argument("--json", metavar="FILE", help="also write the tables to this file")
     parser.add_argument("--process", help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
 def measure(files, num_words, batch_size, arguments):
-    """What all turns say of one process alone, two apart, and two workers; and of messages."""
+    """The output of all turns of one process, two apart, and two workers; and of messages."""
     cluster = local_cluster.local_cluster(2, 0)
     num_turns = 1 + arguments.repeats
     start = functools.partial(Process, files, num_words, arguments.units, 2 * batch_size)
     with contextlib.ExitStack() as stack:
-        # The first trains alone, too.
+        # The first also trains by itself.
         apart = [
             stack.enter_context(start(part, (2 - part) * num_turns, CORES[part])) for part in (0, 1)
         ]
@@ -146,12 +146,12 @@ class Process:
     def answer(self):
         line = self._process.stdout.readline()
         if not line:
-            raise RuntimeError("A process has ended; what it printed says why.")
+            raise RuntimeError("A process ended; its output has the reason.")
         return json.loads(line)
 
 
 def ask(processes):
-    """Gives processes a turn at once, and waits for what all of them say."""
+    """Gives processes a turn at once, and waits for the output of all."""
     for process in processes:
         process.ask()
     return [process.answer() for process in processes]
@@ -185,12 +185,12 @@ def summary(measured):
 
 
 def longest(processes, what):
-    """The most seconds that a process says."""
+    """The largest number of seconds that a process prints."""
     return max(process[what] for process in processes)
 
 
 def reductions(measured):
-    """Of each turn: the gradients' bytes, seconds a message, and seconds a byte."""
+    """For each turn, the gradients' bytes, seconds per message, and seconds per byte."""
     for turn in measured["messages"]:
         seconds = {int(number): longest(turn, number) for number in turn[0]}
         smallest, largest = min(seconds), max(seconds)
@@ -199,13 +199,13 @@ def reductions(measured):
 
 
 def seconds_reducing(num_workers, num_bytes, message, byte):
-    """All-reducing what a step does, in a ring: each sends every part to its neighbor twice.
+    """Seconds to all-reduce a step's arrays in a ring: each sends every part to its neighbor twice.
 
     Args:
         num_workers: in the ring.
         num_bytes: of the gradients.
-        message: seconds of a message there and back between two, without what it says.
-        byte: seconds a byte of it.
+        message: seconds of an empty message there and back between two.
+        byte: seconds per byte of it.
     """
     hops = num_workers - 1
     return NUM_MESSAGES * hops * message + 2 * hops / num_workers * num_bytes * byte
@@ -232,10 +232,10 @@ def parts_of(measured):
 
 
 def model(trees, batch_size, parts):
-    """What steps would take on more workers, each with a batch of the same size.
+    """The time of steps on more workers, each with a batch of the same size.
 
-    Every worker computes its part of a batch of trees of alike size, and waits for the slowest;
-    then what they have goes round a ring.
+    Every worker computes its part of a batch of trees of similar size, and waits for the slowest;
+    then their gradients go round a ring.
     """
     sizes = np.array([len(tree.tokens) for tree in trees])
     rng = np.random.default_rng(0)
@@ -297,13 +297,13 @@ MODELLED = {
 
 
 def describe(arguments, parts):
-    """What was run and on what, and the model's parts."""
+    """The description of the run, and the model's parts."""
     found = {"units": arguments.units, "repeats": arguments.repeats, **report.machine()}
     for batch_size, part in zip(arguments.batch, parts, strict=True):
         found[f"batch {batch_size}"] = (
-            f"{1e3 * part['step']:.1f} ms a step + {1e6 * part['node']:.1f} us a tree node "
+            f"{1e3 * part['step']:.1f} ms per step + {1e6 * part['node']:.1f} us per tree node "
             f"(median error {100 * part['error']:.0f} %), "
-            f"{1e6 * part['message']:.0f} us a message, {1e9 * part['byte']:.2f} ns a byte of "
+            f"{1e6 * part['message']:.0f} us per message, {1e9 * part['byte']:.2f} ns per byte of "
             f"{part['bytes']:,}"
         )
     return found

@@ -1,7 +1,7 @@
 """The same models, written as different users would write them, a file for each.
 
-They are named here and not imported, since not all can be in one process, or are installed; what a
-baseline is says `baseline.py`.
+They are named here and not imported, since not all can be in one process, or are installed. Forms
+of kerasrec and its limits are listed as well. `baseline.py` has the interface.
 """
 
 import importlib
@@ -44,9 +44,9 @@ OWN = (
     "kerasrec in xla",
     GRAPHS,
 )
-# In inference it is another baseline.
+# In inference it is the same as another baseline.
 TRAINING_ONLY = ("torch by hand",)
-# Processes of tuned baselines have one thread for each op, so that both cores run ops of their own.
+# Processes of tuned forms have one thread for each op, so that both cores run separate ops.
 TUNING = {name: {"TF_NUM_INTRAOP_THREADS": "1"} for name in BASELINES if name.endswith(" tuned")}
 # XLA puts whole loops into a CUDA graph, so that the GPU does not wait for the host in each turn.
 _LOOPS_IN_GRAPHS = "--xla_gpu_enable_command_buffer=+WHILE,+CONDITIONAL"

@@ -1,4 +1,4 @@
-"""What baselines of all frameworks have in common."""
+"""The interface of baselines of all frameworks."""
 
 import numpy as np
 
@@ -16,11 +16,11 @@ class Baseline:
         weights()            the trained weights by name
     """
 
-    # Whether `inputs` belongs to its time: all that it does, a user has to do for each batch.
+    # Whether the time of `inputs` counts: a user has to do the same for each batch.
     inputs_count = True
     # Whether it computes the model at all.
     is_model = True
-    # How many trees a turn needs, if not all of them: time is scaled by tree nodes.
+    # The number of trees in a turn, if not all of them: time is scaled by tree nodes.
     max_trees = None
 
     def node_logits(self, batch, inputs):
@@ -28,4 +28,4 @@ class Baseline:
         return np.asarray(self.logits(*inputs))
 
     def wait(self, results):
-        """Returns once results of `logits` or `train` are there."""
+        """Returns once the results of `logits` or `train` are computed."""

@@ -1,8 +1,8 @@
 """The same arithmetic without dependencies: the time that no recursion of these ops can beat.
 
-All leaves are one batch and all inner nodes another, whose child states are random numbers instead
-of what the children computed. Gradients are taken with respect to these states too, so the
-backward pass has every product of the real one. The losses mean nothing.
+All leaves are one batch and all inner nodes another, with random numbers instead of the states of
+children. Gradients are also taken with respect to these states, so the backward pass has every
+product of the real one. The losses mean nothing.
 """
 
 import numpy as np
@@ -57,5 +57,5 @@ class DenseLimit(GraphBaseline):
     def train(self, *inputs):
         loss, gradients = self.gradients(*inputs)
         self.optimizer.apply([gradients[name] for name in self.trained], self.trained.values())
-        # What is not returned, TensorFlow leaves out of the graph.
+        # TensorFlow removes results that are not returned from the graph.
         return loss, gradients["states"]

@@ -1,6 +1,6 @@
-"""DyNet: plain recursion, whose operations it batches by itself (autobatching)."""
+"""DyNet: plain recursion; DyNet batches its operations by itself (autobatching)."""
 
-# dynet itself would set up everything before it can be told to batch.
+# Importing dynet sets up everything, so batching must be chosen before.
 import _dynet as dy
 
 from benchmarks.baselines.baseline import Baseline
@@ -20,7 +20,7 @@ class DyNetBatching(Baseline):
             for name in self._shapes
         }
         self._table = collection.lookup_parameters_from_numpy(values["table"])
-        # What it adds below the root is where Keras' sums of squares begin.
+        # Its epsilon below the root is the initial sum of squares of Keras.
         self._trainer = dy.AdagradTrainer(collection, LEARNING_RATE, INITIAL_ACCUMULATOR)
         # Keras does not clip.
         self._trainer.set_clip_threshold(0)

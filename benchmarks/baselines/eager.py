@@ -1,4 +1,4 @@
-"""Plain eager recursion, one tree after another: the way one writes it first."""
+"""Plain eager recursion, one tree after another: the first way to write it."""
 
 import numpy as np
 import tensorflow as tf
@@ -8,7 +8,7 @@ from benchmarks.baselines.tensorflow_cells import CELLS, nodes_loss
 
 
 class Eager(TensorFlowBaseline):
-    # It takes seconds for what the others do in milliseconds.
+    # It takes seconds where the others take milliseconds.
     max_trees = 10
 
     def __init__(self, model, values):

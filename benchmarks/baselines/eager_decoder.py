@@ -4,17 +4,17 @@ import tensorflow as tf
 
 
 class EagerDecoder:
-    """Computes what a `kerasrec.layers.TreeDecoder` with a `TopDownTreeLSTMCell` does.
+    """The same model as a `kerasrec.layers.TreeDecoder` with a `TopDownTreeLSTMCell`.
 
     Args:
-        decoder: a built decoder, whose weights are shared.
+        decoder: a built decoder, which shares its weights.
         follows: for a root, then for a node in each slot, the slots in which it may have children.
     """
 
     def __init__(self, decoder, follows):
         arity = decoder.cell.arity
         parts = (decoder.cell.kernel, decoder.cell.recurrent_kernel, decoder.cell.bias)
-        # One LSTM a slot: its rows of the cell's weights.
+        # One LSTM per slot: its rows of the cell's weights.
         self.lstms = list(zip(*(tf.split(part, arity) for part in parts), strict=True))
         self.embeddings = tf.convert_to_tensor(decoder.embedding.embeddings)
         self.words = [tf.convert_to_tensor(weight) for weight in decoder.words.weights]

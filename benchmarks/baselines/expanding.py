@@ -1,12 +1,13 @@
-"""TensorFlow's own recursion: a function whose graph holds a node of its own name.
+"""TensorFlow's own recursion: the graph of a function has a node with the function's name.
 
-The executor puts a copy of the body in place of the node as it runs, so the graph expands: this is
-the dynamic implementation that Kostopoulou et al. compare with. It was never made for TensorFlow 2,
-but runs in a session of TensorFlow 1 with inlining and graph rewriting off, which would expand the
-graph for ever. It has no gradient.
+At run time the executor replaces the node by a copy of the body, so the graph expands: this is the
+dynamic implementation that Kostopoulou et al. compare with. It was never made for TensorFlow 2, but
+runs in a session of TensorFlow 1 with inlining and graph rewriting off, which would expand the
+graph forever. It has no gradient.
 
-Written as its best user would: `tf.compat.v1.cond` is Switch and Merge in the body. StatelessIf,
-with a function for each branch, took half as long again.
+It is written as an expert would write it: `tf.compat.v1.cond` is Switch and Merge in the body.
+StatelessIf, with a function for each branch, was 50% slower. TensorFlow chooses the threads: one
+thread, four, or the caller's were not faster. Switch and Merge by hand would save about 10%.
 """
 
 import concurrent.futures
@@ -26,11 +27,11 @@ WARM_UP = {"fib": (5,), "ack": (2, 2), "tak": (3, 2, 1), "primes": (5,), "listed
 
 
 class Died(Exception):
-    """The process that the baseline runs in is gone."""
+    """The process of the baseline ended."""
 
 
 class Expanding:
-    """Runs the functions in a process of its own, since deep recursion can end the process."""
+    """Runs the functions in a separate process, since deep recursion can end it."""
 
     def __init__(self):
         self._pool = self._new_pool()
@@ -43,10 +44,10 @@ class Expanding:
             arguments: ints, or lists of ints for as many independent calls.
 
         Returns:
-            The result, an int or a list, and the seconds it took, without the making of the graph.
+            The result, an int or a list, and the seconds without making the graph.
 
         Raises:
-            Died: if the process died, of memory or of its stack.
+            Died: if the process died because memory or its stack was full.
         """
         try:
             return self._pool.submit(_run, name, arguments).result()
@@ -59,7 +60,7 @@ class Expanding:
 
     def _new_pool(self):
         context = multiprocessing.get_context("spawn")
-        # In a process of its own, this changes nothing for anybody else.
+        # This process is separate, so nothing else is affected.
         return concurrent.futures.ProcessPoolExecutor(
             1, context, initializer=tf.compat.v1.disable_control_flow_v2
         )
@@ -112,15 +113,15 @@ def _cond(predicate, true_function, false_function):
 class Library:
     """Functions that may call themselves and each other, as function definitions of a graph.
 
-    A graph is made with declarations, functions of the right signature that do nothing; then
-    `with_bodies` puts what they do in their place.
+    A graph is made with declarations, empty functions of the right signature; then `with_bodies`
+    replaces these by functions with bodies.
     """
 
     def __init__(self):
         self._functions = {}
 
     def function(self, python_function):
-        """What stands for a function while graphs are made: calling it makes a node."""
+        """A function for use while graphs are made: calling it makes a node."""
         name = python_function.__name__
         self._functions[name] = python_function
 
@@ -129,7 +130,7 @@ class Library:
                 name,
                 [tf.convert_to_tensor(argument, tf.int32) for argument in arguments],
                 [self._return_dtype(name)],
-                # TensorFlow infers shapes by going into bodies, for ever where they are recursive.
+                # TensorFlow infers shapes by going into bodies, forever if they are recursive.
                 attrs={"_disable_call_shape_inference": tf.compat.v1.AttrValue(b=True)},
             )
             (result,) = operation.outputs
@@ -152,7 +153,7 @@ class Library:
         return _imported(declarations)
 
     def with_bodies(self, graph):
-        """A copy of `graph`, which was made by `graph()`, whose functions do what they should."""
+        """A copy of `graph`, which `graph()` made, with functions that have bodies."""
         definition = graph.as_graph_def()
         definition.library.Clear()
         for name, python_function in self._functions.items():
@@ -170,7 +171,7 @@ class Library:
         return DTYPES[inspect.signature(self._functions[name]).return_annotation]
 
     def _add_definition(self, library, name, body, result):
-        """Adds a function whose body is a graph, with a placeholder for each parameter."""
+        """Adds a function with a graph as body, which has a placeholder for each parameter."""
         definition = library.function.add()
         definition.signature.name = name
         for parameter in self.parameters(name):

@@ -1,4 +1,4 @@
-"""What the baselines that run in one graph have in common."""
+"""The common part of baselines that run in one graph."""
 
 import copy
 
@@ -8,9 +8,9 @@ from benchmarks.baselines.tensorflow_baseline import TensorFlowBaseline
 
 
 class GraphBaseline(TensorFlowBaseline):
-    """A model whose inference and training step are one `tf.function` each.
+    """A model with one `tf.function` for inference and one for the training step.
 
-    A subclass sets `signature` too, the specs of its inputs; `jit_compile` has XLA compile them.
+    A subclass also sets `signature`, the specs of its inputs. `jit_compile` has XLA compile them.
     """
 
     jit_compile = None

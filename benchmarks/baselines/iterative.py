@@ -64,7 +64,7 @@ class Iterative(GraphBaseline):
         cell.start()
         num_leaves = tf.shape(tokens)[0]
 
-        # Each element is the state of one node: its h, and its c beside it.
+        # Each element is the state of one node: its h, followed by its c.
         states = tf.TensorArray(
             tf.float32,
             tf.shape(labels)[0],

@@ -1,4 +1,4 @@
-"""A top-down Tree-LSTM by hand: one `tf.while_loop`, whose step t takes the t-th node of each tree.
+"""A top-down Tree-LSTM by hand: a `tf.while_loop`; its step t takes the t-th node of each tree.
 
 A tree that grows numbers its nodes as they come, so each waits for its turn and the loop needs no
 stack. Trees of a batch are in step with each other.
@@ -10,7 +10,7 @@ import tensorflow as tf
 
 
 class Grown(NamedTuple):
-    """Trees as `kerasrec.layers.TreeDecoder.generate` has them; token 0 is no node.
+    """Trees as in `kerasrec.layers.TreeDecoder.generate`; token 0 is not a node.
 
     Attributes:
         tokens: int32 `[batch, nodes]`.
@@ -24,10 +24,10 @@ class Grown(NamedTuple):
 
 
 class IterativeDecoder:
-    """Computes what a `kerasrec.layers.TreeDecoder` with a `TopDownTreeLSTMCell` does.
+    """The same model as a `kerasrec.layers.TreeDecoder` with a `TopDownTreeLSTMCell`.
 
     Args:
-        decoder: a built decoder, whose weights are shared.
+        decoder: a built decoder, which shares its weights.
         follows: for a root, then for a node in each slot, the slots in which it may have children.
     """
 
@@ -35,7 +35,7 @@ class IterativeDecoder:
         cell = decoder.cell
         self.arity, self.units = cell.arity, cell.units
         parts = (cell.kernel, cell.recurrent_kernel, cell.bias)
-        # One LSTM a slot: its rows of the cell's weights.
+        # One LSTM per slot: its rows of the cell's weights.
         self.lstms = list(zip(*(tf.split(part, self.arity) for part in parts), strict=True))
         self.embeddings = tf.convert_to_tensor(decoder.embedding.embeddings)
         self.words = [tf.convert_to_tensor(weight) for weight in decoder.words.weights]
@@ -168,7 +168,7 @@ class _Drawn:
 class _Regrown(_Drawn):
     """Draws tokens and children, and takes those of given trees if they have any.
 
-    So a loop and a recursion grow the same trees, which their random numbers alone would not do.
+    The loop and the recursion thus grow the same trees; from the same seed they would not.
     """
 
     def __init__(self, tokens, children):

@@ -1,8 +1,8 @@
 """The order of the baselines that compute level by level, made in NumPy before they start.
 
-A level is all nodes at one depth, of all trees. So the children of its inner nodes are the level
-below and nothing else, in order and in pairs: a level takes no gather from a buffer of all nodes.
-With nodes of one height as a level, of which there are as many, it would.
+A level is all nodes at one depth, of all trees. The children of its inner nodes are then the level
+below and nothing else, in order and in pairs: a level needs no gather from a buffer of all nodes.
+Levels of equal height would need one, and are as many.
 """
 
 from typing import NamedTuple
@@ -15,8 +15,8 @@ class Levels(NamedTuple):
 
     Attributes:
         tokens: int `[leaves]`, words of leaves.
-        leaves: int `[leaves]`, where these stand among all nodes.
-        inner: for each level int `[inner nodes]`, where they stand in it.
+        leaves: int `[leaves]`, their positions among all nodes.
+        inner: for each level int `[inner nodes]`, their positions in it.
         sizes: nodes of each level.
         labels: int `[nodes]`.
     """

@@ -1,6 +1,6 @@
 """The likelihood of a tree by JAX, in float64: node by node in a loop, and level by level.
 
-Values and gradient are a program each, compiled for the tree that it is asked for.
+Values and gradient are a program each, compiled for one tree.
 """
 
 import jax
@@ -35,7 +35,7 @@ class Jax(Runner):
 
 
 class JaxScan(Jax):
-    """A `lax.scan` over inner nodes, children first, with an array of what all nodes send."""
+    """A `lax.scan` over inner nodes, children first, with an array of the messages of all nodes."""
 
     def means(self, case, messages, kept):
         sent = jnp.pad(messages, [(0, case.num_taxa - 1), (0, 0), (0, 0)])
@@ -54,7 +54,7 @@ class JaxLevels(Jax):
     """All inner nodes of one height at once, height by height, written out for this tree."""
 
     def means(self, case, messages, kept):
-        # Where the message of each node stands, in the order in which they are made.
+        # The position of each node's message, in the order in which they are made.
         place = np.arange(len(case.children))
         sent, means = messages, []
         for nodes in levels(case.children):

@@ -1,4 +1,4 @@
-"""Programs of several rounds without recursion: loops over what is known beforehand."""
+"""Programs of several rounds without recursion: loops over a structure known beforehand."""
 
 import tensorflow as tf
 

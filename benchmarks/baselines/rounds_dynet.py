@@ -1,6 +1,6 @@
-"""DyNet: plain recursion over each root, whose operations it batches by itself (autobatching)."""
+"""DyNet: plain recursion over each root; DyNet batches its operations by itself (autobatching)."""
 
-# dynet itself would set up everything before it can be told to batch.
+# Importing dynet sets up everything, so batching must be chosen before.
 import _dynet as dy
 
 from benchmarks.baselines.dynet_batching import as_columns

@@ -1,4 +1,4 @@
-"""What the baselines in TensorFlow have in common: the loss's gradient, and the training step."""
+"""The common part of baselines in TensorFlow: the loss's gradient, and the training step."""
 
 import keras
 import tensorflow as tf

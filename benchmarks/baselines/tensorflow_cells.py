@@ -22,7 +22,7 @@ class Cell:
             setattr(self, name, variable)
 
     def start(self):
-        """Computes what no node is needed for; called at the beginning of each step."""
+        """Computes results that need no node; called at the beginning of each step."""
 
     def logits(self, h):
         """`[nodes, units]` to `[nodes, classes]`."""

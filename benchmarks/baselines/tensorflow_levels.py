@@ -1,6 +1,6 @@
 """TensorFlow, level by level: one `tf.while_loop` over depths, all inner nodes of one in a step.
 
-What a wave of kerasrec is, written by hand for this model, with orders made in NumPy: no recursion.
+The waves of kerasrec, written by hand for this model, with orders made in NumPy: no recursion.
 """
 
 import numpy as np

@@ -1,11 +1,11 @@
 """TensorFlow, level by level, compiled by XLA: the program of `jax_levels.py`, in TensorFlow.
 
-It is what can be written by hand for this model: no recursion, and its order is made in NumPy. So
-it shows how much of the distance to JAX belongs to TensorFlow.
+It is written by hand for this model, without recursion, and its order is made in NumPy. It thus
+shows how much of the distance to JAX is due to TensorFlow.
 
-TensorFlow's gradient of a gather in a loop makes a buffer of all nodes in each step. So here the
-buffer of states passes through each read and each write, and their gradients change one buffer in
-place.
+TensorFlow's gradient of a gather in a loop makes a buffer of all nodes in each step. Here, instead,
+the buffer of states passes through each read and each write, and their gradients change one buffer
+in place.
 """
 
 import tensorflow as tf

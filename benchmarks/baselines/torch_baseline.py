@@ -1,4 +1,4 @@
-"""What the baselines in PyTorch have in common: the training step."""
+"""The common part of baselines in PyTorch: the training step."""
 
 import torch
 

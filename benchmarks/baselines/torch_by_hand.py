@@ -2,7 +2,7 @@
 
 Inference is that of `torch_levels`. In training all levels are one `torch.autograd.Function`: they
 write states into buffers of all nodes, where autograd would copy, and the gradient of a kernel is
-one product for all levels at the end. Each model needs derivatives of its own for that.
+one product for all levels at the end. Each model needs separate derivatives for that.
 """
 
 import torch
@@ -74,7 +74,7 @@ def joined(states):
 
 
 class TreeRNN:
-    """Inner nodes of a model; a total is what goes into their activations."""
+    """Inner nodes of a model; a total is the input of their activations."""
 
     @staticmethod
     def weights(cell):

@@ -27,7 +27,7 @@ class Cell:
             setattr(self, name, weight)
 
     def start(self):
-        """Computes what no node is needed for; called at the beginning of each step."""
+        """Computes results that need no node; called at the beginning of each step."""
 
     def logits(self, h):
         return torch.addmm(self.output_bias, h, self.output_kernel)

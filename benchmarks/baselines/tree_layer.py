@@ -78,8 +78,8 @@ class CompiledTreeLayer(TreeLayer):
 class TreeLayerWithinXla(TreeLayer):
     """The whole of inference, and the whole training step, compiled by XLA.
 
-    It compiles for each number of nodes anew, in the first turn; so batches are padded to powers of
-    two, and padding is timed.
+    XLA compiles again for each number of nodes, in the first turn. Batches are therefore padded to
+    powers of two, and padding is timed.
     """
 
     jit_compile = True

@@ -1,7 +1,7 @@
-"""TensorFlow's unrolled graph: plain recursion in a `tf.function`, traced anew for each tree.
+"""TensorFlow's unrolled graph: plain recursion in a `tf.function`, traced again for each tree.
 
-Its words and labels are tensors, its shape is Python's, so a graph serves one shape of tree. A
-program that meets new trees all the time makes one for each: that counts as its time.
+Words and labels are tensors, but the shape of a tree is in Python, so a graph serves one shape. A
+program with ever new trees makes a graph for each, which counts as its time.
 """
 
 import numpy as np

@@ -1,1 +1,1 @@
-"""The papers' tables and figures, and in the row beside each what this repository measures."""
+"""The papers' tables and figures, and in the same rows the measurements of this repository."""

@@ -1,4 +1,4 @@
-"""The papers' tables and figures, and beside each number ours.
+"""The papers' tables and figures, and next to each number ours.
 
     python -m benchmarks.papers [NAME ...]
 
@@ -12,7 +12,7 @@ import time
 from benchmarks import comparison, report
 from benchmarks.versions import versions
 
-# By name: what is shown, whose it is, the module that has its numbers and the one that measures.
+# By name: the title, the source, the module that has its numbers, and the one that measures.
 SECTIONS = {
     "calls": (
         "Kostopoulou et al., table 1; Kostopoulou (2018), tables 1 to 4",
@@ -52,14 +52,14 @@ def parse_options():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("names", nargs="*", help=", ".join(SECTIONS))
     parser.add_argument("--data", metavar="DIR", help="read trees from DIR/train.txt, as in SST")
-    parser.add_argument("--repeats", type=int, default=3, help="timed turns of each baseline")
-    parser.add_argument("--quick", action="store_true", help="small sizes only, to try it out")
-    parser.add_argument("--units", type=int, help="of all models, in place of the papers'")
+    parser.add_argument("--repeats", type=int, default=3, help="timed turns of each implementation")
+    parser.add_argument("--quick", action="store_true", help="only small sizes, to try it out")
+    parser.add_argument("--units", type=int, help="of all models, instead of the papers'")
     comparison.add_processes(parser)
     options = parser.parse_args()
     for name in options.names:
         if name not in SECTIONS:
-            parser.error(f"no table is called {name}; there are {', '.join(SECTIONS)}")
+            parser.error(f"unknown table {name}; choose from {', '.join(SECTIONS)}")
     options.names = options.names or list(SECTIONS)
     return options
 

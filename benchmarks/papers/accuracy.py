@@ -1,7 +1,7 @@
 """Accuracy against the seconds of training, for three models: Jeong et al. (2018), figure 9.
 
 The Large Movie Review data set has no trees, and the parses and labels of Jeong et al. were not
-published. Our treebank, of data/, stands for it: its tree nodes have five classes, and most of them
+published. Our treebank, of data/, replaces it: its tree nodes have five classes, and most of them
 can be learned.
 """
 
@@ -13,7 +13,7 @@ from benchmarks.papers.tables import CURVE, table
 MODELS = ("TreeRNN", "RNTN", "TreeLSTM")
 BASELINES = ("iterative", "kerasrec")
 BATCH = 25
-# A baseline whose first steps lose otherwise than those of kerasrec has no time to an accuracy.
+# A baseline has no time to an accuracy if the losses of its first steps differ from kerasrec's.
 LEFT_OUT = "left out: other losses"
 # In these an RNTN and a TreeLSTM reach their accuracy; a TreeRNN of this size was not seen to.
 NUM_EPOCHS = {"TreeRNN": 8, "RNTN": 2, "TreeLSTM": 6}

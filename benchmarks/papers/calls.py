@@ -1,6 +1,6 @@
 """Calls of fib, ack, tak and primes, as in table 1 of the paper and tables 1 to 4 of the thesis.
 
-What Kostopoulou (2018) calls primes is another function, here `listed`: see `benchmarks.functions`.
+The *primes* of Kostopoulou (2018) is another function, here `listed`: see `benchmarks.functions`.
 """
 
 from benchmarks import calls

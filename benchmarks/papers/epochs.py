@@ -17,7 +17,7 @@ from benchmarks.process import ROOT, Process
 
 MODEL = "TreeRNN"
 BASELINES = {"iterative": "iterative", "recursive": "kerasrec"}
-# The thesis does not say; its programs have one tree at a time.
+# Not stated in the thesis; its programs have one tree at a time.
 BATCH = 1
 
 

@@ -1,7 +1,7 @@
-"""Recursion beside folding: Jeong et al. (2018), table 2.
+"""Recursion compared with folding: Jeong et al. (2018), table 2.
 
-TensorFlow Fold cannot be installed beside a TensorFlow of today. `tensorflow levels` stands for it:
-it puts the tree nodes of one depth of a batch together before it runs, as Fold did, by hand.
+TensorFlow Fold cannot be installed with a current TensorFlow. `tensorflow levels` replaces it: it
+groups the tree nodes of one depth of a batch before it runs, as Fold did, by hand.
 """
 
 from benchmarks import speed

@@ -1,7 +1,7 @@
 """Trees that a top-down Tree-LSTM grows: Jeong et al. (2018), table 3.
 
 Their task is sentence completion from a given root. Here whole trees grow from the start symbol,
-with weights whose trees are as large as sentences: `benchmarks.generation` says how.
+with weights that grow trees as large as sentences: see `benchmarks.generation`.
 """
 
 import argparse

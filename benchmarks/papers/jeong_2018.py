@@ -1,4 +1,4 @@
-"""What Jeong et al. (2018) report: Improving the Expressiveness of Deep Learning Frameworks with
+"""The figures of Jeong et al. (2018), Improving the Expressiveness of Deep Learning Frameworks with
 Recursion.
 """
 
@@ -16,14 +16,14 @@ LARGEST_SPEED_UPS = {
 # Section 6.2, figure 9: on the validation data, in two classes.
 ACCURACY = 0.93
 
-# Table 1: trees per second of a TreeRNN in training, by trees a batch.
+# Table 1: trees per second of a TreeRNN in training, by trees per batch.
 TABLE_1 = {
     1: {"balanced": 46.7, "moderate": 27.3, "linear": 7.6},
     10: {"balanced": 125.2, "moderate": 78.2, "linear": 22.7},
     25: {"balanced": 129.7, "moderate": 83.1, "linear": 45.4},
 }
 
-# Table 2: trees per second of a TreeLSTM, by trees a batch.
+# Table 2: trees per second of a TreeLSTM, by trees per batch.
 TABLE_2 = {
     "inference": {
         1: {"iterative": 19.2, "recursive": 81.4, "folding": 16.5},
@@ -37,7 +37,7 @@ TABLE_2 = {
     },
 }
 
-# Table 3: trees per second that a top-down Tree-LSTM completes, by trees a batch.
+# Table 3: trees per second that a top-down Tree-LSTM completes, by trees per batch.
 TABLE_3 = {
     1: {"iterative": 0.30, "recursive": 5.59},
     64: {"iterative": 0.34, "recursive": 9.30},

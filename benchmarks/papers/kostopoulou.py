@@ -1,4 +1,4 @@
-"""What Kostopoulou et al. report: Recursive Function Definitions in Static Dataflow Graphs."""
+"""The figures of Kostopoulou et al., Recursive Function Definitions in Static Dataflow Graphs."""
 
 HARDWARE = "not stated; one machine (section 6.1)"
 
@@ -41,7 +41,7 @@ TABLE_2 = {
     "recursive": {"training": 143.33, "inference": 161.29},
 }
 
-# Table 3: the same in training, by trees a batch.
+# Table 3: the same in training, by trees per batch.
 TABLE_3 = {
     1: {"iterative": 84.56, "recursive": 143.33},
     5: {"iterative": 186.96, "recursive": 103.06},

@@ -1,4 +1,4 @@
-"""What the thesis of Kostopoulou (2018) reports, chapter 6: Recursive Function Definitions in
+"""The figures of the thesis of Kostopoulou (2018), chapter 6: Recursive Function Definitions in
 Static Dataflow Graphs and their implementation in TensorFlow.
 """
 

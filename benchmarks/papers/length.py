@@ -7,7 +7,7 @@ from benchmarks.papers.tables import CURVE, NOT_RUN, speed_up, table
 
 BASELINES = ("iterative", "kerasrec")
 LENGTHS = range(5, 51, 5)
-# Section 6.3 says how time should grow with the number of words, and how it was seen to.
+# Section 6.3: the expected and the observed growth of time with the number of words.
 GROWTHS = {
     ("training", "iterative"): "linear in theory; steeper than recursion",
     ("training", "kerasrec"): "logarithmic in theory; nearer to linear",

@@ -1,7 +1,7 @@
 """Training on more machines: Jeong et al. (2018), figure 10.
 
-Two workers of this machine, with a core each, stand for theirs. More than that is what the model of
-`benchmarks.workers` makes of the parts of a step.
+Two workers of this machine, with a core each, replace theirs. Figures of more workers come from the
+model of `benchmarks.workers`.
 """
 
 import argparse
@@ -36,7 +36,7 @@ def run(options):
     for row in rows:
         row["alone"] = measured["alone"]
     return [
-        f"TreeLSTM, {units} units, training with {BATCH} trees a step of each worker, trees a "
+        f"TreeLSTM, {units} units, training with {BATCH} trees per step of each worker, trees per "
         "second:",
         table(COLUMNS, rows),
     ]

@@ -1,8 +1,8 @@
-"""Recursive functions whose graph is on two devices: what `benchmarks.papers.placed` times.
+"""Recursive functions with a graph on two devices, for `benchmarks.papers.placed`.
 
     python -m benchmarks.papers.placed_program WHERE REPEATS
 
-prints, as JSON, what each call returns, the median of its seconds, and the number of messages that
+prints, as JSON, the result of each call, its median seconds, and the number of messages that
 devices send each other.
 """
 
@@ -54,7 +54,7 @@ def messages(function, n, target):
     metadata = v1.RunMetadata()
     with v1.Session(target, graph=graph, config=v1.ConfigProto(device_count={"CPU": 2})) as session:
         session.run(traced.outputs[0].name, {traced.inputs[0].name: n}, options, metadata)
-    # The trace leaves messages out, but has what they carry.
+    # The trace leaves messages out, but has the tensors that they carry.
     stats = (node for device in metadata.step_stats.dev_stats for node in device.node_stats)
     ran = collections.Counter(node.node_name for node in stats)
     nodes = (node for part in metadata.partition_graphs for node in part.node)

@@ -1,4 +1,4 @@
-"""What the sections of `python -m benchmarks` find for the models of the papers."""
+"""Runs sections of `python -m benchmarks` for the models of the papers."""
 
 import argparse
 
@@ -17,10 +17,10 @@ def run(section, options, model, **choices):
         section: a module of `benchmarks.__main__.SECTIONS`.
         options: of `benchmarks.papers`.
         model: a name.
-        choices: what the section's command would be told, such as `batch` and `baselines`.
+        choices: options of the section's command, such as `batch` and `baselines`.
 
     Returns:
-        What the section found.
+        The section's results.
     """
     given = {name: getattr(options, name) for name in ("data", "repeats", "python", "device")}
     units = options.units or UNITS[model]
@@ -31,7 +31,7 @@ def run(section, options, model, **choices):
 
 
 def described(*found):
-    """In words what was run on, and which baselines did not run and why."""
+    """Describes the machine, and the baselines that did not run with the reasons."""
     first, *_ = found
     lines = [report.line(first["description"])] if first["description"] else []
     return lines + [f"- {note}" for one in found for note in one["notes"]]

@@ -1,4 +1,4 @@
-"""Tables with the papers' numbers and ours beside each other; no cell of them is empty."""
+"""Tables with the papers' numbers next to ours; no cell of them is empty."""
 
 from benchmarks import report
 from benchmarks.baselines import OURS
@@ -12,8 +12,8 @@ def table(columns, rows):
     """A Markdown table.
 
     Args:
-        columns: by heading, what a row has there: a function of the row, to text or to a number.
-        rows: a list of what these functions take.
+        columns: by heading, a function of a row that returns its cell, text or a number.
+        rows: a list of arguments of these functions.
 
     Raises:
         ValueError: for an empty cell.
@@ -29,7 +29,7 @@ def table(columns, rows):
 
 
 def text(value):
-    """What stands in a cell: text as it is, counts whole, other numbers with three digits."""
+    """The text of a cell: text as it is, whole counts, other numbers with three digits."""
     if isinstance(value, str | int):
         return f"{value:,}" if isinstance(value, int) else value
     return report.short(value)

@@ -1,4 +1,4 @@
-"""What the thesis of Vasilakopoulos (2024) reports, chapter 6: An Automatic Differentiation
+"""The figures of the thesis of Vasilakopoulos (2024), chapter 6: An Automatic Differentiation
 Algorithm for Recursive Functions and its Implementation in TensorFlow.
 """
 

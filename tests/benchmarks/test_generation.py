@@ -17,7 +17,7 @@ def test_what_eager_recursion_scores_and_grows_has_kerasrecs_likelihood():
     decoders = dict.fromkeys(generation.ENGINES, decoder)
     generation.check_agreement(decoders, decoders, eager, iterative)
     eager.growth[1] = eager.growth[1] + tf.constant([0.0, 0.5, 0.0, 0.0])
-    with pytest.raises(ValueError, match="eager scoring has another log-likelihood"):
+    with pytest.raises(ValueError, match="log-likelihood of eager scoring differs"):
         generation.check_agreement(decoders, decoders, eager, iterative)
 
 

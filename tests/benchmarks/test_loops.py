@@ -22,5 +22,5 @@ def test_quick_run(tmp_path, monkeypatch, capsys):
 
 def test_a_wrong_result_ends_the_run():
     loops.check("ack(2, 3)", "loop", 9, 9)
-    with pytest.raises(ValueError, match=r"loop computes another ack\(2, 3\): 8, not 9"):
+    with pytest.raises(ValueError, match=r"loop returns 8 for ack\(2, 3\); expected 9"):
         loops.check("ack(2, 3)", "loop", 8, 9)

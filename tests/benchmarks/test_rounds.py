@@ -62,7 +62,7 @@ def test_a_wrong_result_ends_the_run(wrong):
     case = make_case("branches", 4, 2)
     computed = RoundsByHand(WEIGHTS).computed(case)
     computed[wrong] = computed[wrong] * 1.01
-    with pytest.raises(ValueError, match=r"by hand computes another .*branches, depth 2"):
+    with pytest.raises(ValueError, match=r"by hand computes a wrong .*branches, depth 2"):
         rounds.check(case, "by hand", computed, WEIGHTS)
 
 

@@ -35,7 +35,7 @@ def figures_of(section, found):
 def test_wrong_baselines_and_warming_up_do_not_count(monkeypatch):
     found = run(monkeypatch, ({}, 2), ({}, 1))
     notes = "\n".join(found["notes"])
-    assert "TreeLSTM, 150 units, torch levels: computes another loss" in notes
+    assert "TreeLSTM, 150 units, torch levels: loss differs" in notes
     assert "TreeLSTM, 150 units, iterative: its process ended with code -9." in notes
     first, last = found["rows"]
     assert {*first["baselines"]} == {"kerasrec", "dense limit"}

@@ -35,7 +35,7 @@ def test_distances_are_those_of_plain_recursion():
 def test_wrong_values_end_the_run():
     case = Inside(2, 3, 2)
     values = case.expected(case.weights(None))
-    with pytest.raises(ValueError, match="torch computes other values"):
+    with pytest.raises(ValueError, match="torch computes wrong values"):
         sharing.check(case, "torch", {"output": 1.01 * values})
 
 
@@ -44,5 +44,5 @@ def test_a_wrong_gradient_ends_the_run():
     case = Inside(2, 3, 2)
     weights = case.weights(None)
     computed = {f"gradient of {name}": np.ones_like(value) for name, value in weights.items()}
-    with pytest.raises(ValueError, match="jax computes another gradient"):
+    with pytest.raises(ValueError, match="jax computes a wrong gradient"):
         sharing.check(case, "jax", computed | {"output": case.expected(weights)})
