@@ -22,7 +22,7 @@ SPLITS = {"train": 4000, "dev": 500, "test": 1000}
 NUM_CLASSES = 5
 LENGTHS = range(5, 41)
 DEPTHS = range(2, 9)
-# Of the sentences that no twin contradicts, most are left out: their words alone say too much.
+# Most sentences without a twin are left out: their words reveal too much.
 LONE_SHARE = 0.15
 
 
@@ -32,7 +32,7 @@ class Phrase(NamedTuple):
     Attributes:
         category: A key of GRAMMAR or LEXICON.
         construction: `None` for a word.
-        parts: What stands in the slots.
+        parts: The contents of the slots.
         value: The meaning, from -2 to 2.
         text: The tree in SST's format.
     """

@@ -1,8 +1,8 @@
 """The grammar of the embedded treebank: its words, its constructions, and what they mean.
 
 A value is an integer from -2 (very bad) to 2 (very good); a tree node's label is its value + 2.
-Everything is said by three tables: LEXICON gives words their values, RULES gives a tree node's
-value from those of its two children, and GRAMMAR gives each category its constructions.
+It consists of three tables: LEXICON has the values of words, RULES has a tree node's value by those
+of its two children, and GRAMMAR has the constructions of each category.
 """
 
 from collections.abc import Callable, Sequence
@@ -81,7 +81,7 @@ def agree(values: Sequence[int]) -> bool:
 
 
 class Construction(NamedTuple):
-    """One way to say something of a category.
+    """A construction of a category.
 
     Attributes:
         weight: How often it is taken, relative to the others of its category.
@@ -172,5 +172,5 @@ GRAMMAR: dict[str, list[Construction]] = {
     ],
 }
 
-# What the constructions above allow, but nobody says.
+# Phrases that the constructions above allow, but that nobody uses.
 UNSAID = ("although although", "not not", "not neither")

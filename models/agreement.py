@@ -1,4 +1,4 @@
-"""Made-up text in which a word depends on one that stands many characters before it."""
+"""Made-up text in which a word depends on another, many characters before it."""
 
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ class Text(NamedTuple):
 
     Attributes:
         characters: int32.
-        ends_word: bool, true at the last letter of each word; there is a space behind it.
+        ends_word: bool, true at the last letter of each word; a space follows.
         in_verb: bool, true in verbs and at the spaces behind them.
     """
 
@@ -26,10 +26,10 @@ class Agreement:
     """Draws sentences: a subject, 6 to 10 words, and the verb that belongs to the subject.
 
     There are eight subjects, each with its verb, and eight other words. Words are of two to five
-    random letters. All that is chosen, is chosen with equal chances.
+    random letters. All choices have equal chances.
 
-    So the verb takes 1.4 bits, since the sentence might go on instead, if its subject is known; and
-    4.4 bits if it is not.
+    The verb takes 1.4 bits if its subject is known, since the sentence might go on instead, and 4.4
+    bits if it is not.
 
     Args:
         seed: of the words and of the sentences.

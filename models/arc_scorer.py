@@ -1,4 +1,4 @@
-"""A small parser: of any two words of a sentence, how likely one is the head of the other.
+"""A small parser: the probability that a word of a sentence is the head of another.
 
 An LSTM reads the sentence in both directions, and every word chooses its head among the others, or
 itself if it is the root: Kiperwasser and Goldberg 2016, with the bilinear scores of Dozat and
@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from kerasrec.datasets import DependencyTree, Vocabulary, WordVectors, embedding_matrix
 
-# The Penn Treebank, whose tokens the Stanford Sentiment Treebank has, writes these words its way.
+# The Penn Treebank, and the Stanford Sentiment Treebank with it, has special tokens for these.
 WRITTEN = {"-LRB-": "(", "-RRB-": ")", "``": '"', "''": '"'}
 SUFFIX = 3
 SHAPES = 17
@@ -30,8 +30,8 @@ class WordFeatures:
     """Turns words into numbers: the word, its ending, its shape, and its row of word vectors.
 
     Args:
-        trees: Words seen twice in these get an embedding of their own.
-        vectors: Word vectors, which stay as they are; of words that are `written` as there.
+        trees: Words seen twice in these get a separate embedding.
+        vectors: Word vectors, which are not trained; of words that are `written` as there.
     """
 
     def __init__(self, trees: Sequence[DependencyTree], vectors: WordVectors) -> None:
@@ -43,7 +43,7 @@ class WordFeatures:
         self.rows = Vocabulary(
             [word for word in vectors.words if word not in reserved], lowercase=False
         )
-        # Their spread is made that of a fresh embedding; units of the file's own vary.
+        # They are scaled to the spread of a new embedding; the units of files vary.
         self.matrix = embedding_matrix(self.rows, vectors, seed=0)
         self.matrix *= 0.5 / self.matrix.std()
 
@@ -76,13 +76,13 @@ def _shape(word: str) -> int:
 class ArcScorer(keras.Model):
     """Scores every word as the head of every other.
 
-    Called with int32 `[batch, words, 4]`, what `WordFeatures` gives, padded with 0; returns float32
+    Called with int32 `[batch, words, 4]`, as `WordFeatures` returns, padded with 0; returns float32
     `[batch, words, words]`, at `[:, i, j]` the score of word `j` as the head of word `i`, and at
     `[:, i, i]` that of word `i` as the root. The softmax over the last axis is a probability.
 
     Args:
-        features: Whose words and vectors.
-        units: Of the LSTM, in each direction, and of what scores are the product of.
+        features: With the words and vectors.
+        units: Of the LSTM, in each direction, and of the factors of scores.
         dropout: The share of values dropped between layers; half of it for whole words.
     """
 
@@ -107,7 +107,7 @@ class ArcScorer(keras.Model):
     def call(self, features, training=False):
         there = features[..., 0] > 0
         parts = keras.ops.unstack(features, NUM_FEATURES, axis=-1)
-        if training:  # so that words not in the vocabulary are no surprise
+        if training:  # so that words not in the vocabulary are not a surprise
             draws = keras.random.uniform(keras.ops.shape(there), seed=self.seed_generator)
             parts[0] = keras.ops.where(
                 draws < self.word_dropout, keras.ops.sign(parts[0]), parts[0]
@@ -125,11 +125,11 @@ class ArcScorer(keras.Model):
         """Scores sentences.
 
         Args:
-            features: Of each sentence int32 `[words, 4]`.
+            features: For each sentence, int32 `[words, 4]`.
 
         Returns:
-            Of each sentence float32 `[words, words]`: the logarithm of the probability that word
-            `j` is the head of word `i`, or the root where they are the same.
+            For each sentence, float32 `[words, words]`: the logarithm of the probability that word
+            `j` is the head of word `i`, or the root if both are the same.
         """
         result: list[np.ndarray] = [np.empty(0)] * len(features)
         no_heads = [np.empty(0)] * len(features)
@@ -144,10 +144,10 @@ class ArcScorer(keras.Model):
 def padded_batches(
     features: Sequence[np.ndarray], heads: Sequence[np.ndarray], batch_size: int
 ) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Groups sentences of alike length.
+    """Groups sentences of similar length.
 
     Returns:
-        Of each batch: which sentences are in it, int `[batch]`; their features, int32
+        For each batch: the numbers of its sentences, int `[batch]`; their features, int32
         `[batch, words, 4]` with 0 as padding; their heads, int32 `[batch, words]` with -1.
     """
     order = np.argsort([len(rows) for rows in features], kind="stable")
@@ -174,9 +174,9 @@ def train_arc_scorer(
 
     Args:
         trees: To train on; they need not be projective.
-        features: What `WordFeatures(trees, vectors)` gives.
+        features: As `WordFeatures(trees, vectors)` returns them.
         epochs: How often each tree is seen.
-        batch_size: Sentences a batch.
+        batch_size: Sentences per batch.
         learning_rate: Of Adam at the start; it falls to nothing.
     """
     heads = [

@@ -29,7 +29,7 @@ class Sentences(NamedTuple):
         return agreement(found, self.known, np.array(list(map(len, self.words))))
 
     def right_branching(self) -> np.ndarray:
-        """The phrases if each word stands to the left of all that follows, as `known`."""
+        """The phrases if each word is to the left of all that follow, as `known`."""
         size = self.tokens.shape[1]
         return np.stack([brackets(right_branching(words), size) for words in self.words])
 

@@ -1,4 +1,4 @@
-"""Bracketings of sentences as tables of phrases, and how much of one is in another."""
+"""Bracketings of sentences as tables of phrases, and the F1 of one for another."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from nltk import Tree
 
 
 def brackets(tree: Tree, size: int) -> np.ndarray:
-    """Which words are a phrase: bool `[size + 1, size + 1]`, true at first word, last word + 1."""
+    """The phrases: bool `[size + 1, size + 1]`, true at first word, last word + 1."""
     found = np.zeros([size + 1, size + 1], bool)
 
     def fill(node: Tree | str, start: int) -> int:
@@ -24,7 +24,7 @@ def brackets(tree: Tree, size: int) -> np.ndarray:
 
 
 def right_branching(words: Sequence[str]) -> Tree:
-    """Each word stands to the left of all that follows; a last full stop stands apart."""
+    """Each word is to the left of all that follow; a last full stop is split off first."""
     if words[-1] == "." and len(words) > 1:
         return Tree("", [right_branching(words[:-1]), words[-1]])
     first, *rest = words
@@ -36,7 +36,7 @@ def agreement(found: np.ndarray, known: np.ndarray, lengths: np.ndarray) -> floa
 
     Args:
         found: bool `[sentences, words + 1, words + 1]`, phrases of binary trees.
-        known: the same for other binary trees; so precision and recall are F1, too.
+        known: the same for other binary trees, so precision and recall equal F1.
         lengths: `[sentences]`, of their words.
     """
     counted = np.tri(known.shape[1], k=-2, dtype=bool).T & np.ones_like(known)

@@ -1,4 +1,4 @@
-"""A picture of how likely each phrase of a sentence is."""
+"""A picture of the chance of each phrase of a sentence."""
 
 from collections.abc import Sequence
 from pathlib import Path

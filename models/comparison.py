@@ -10,7 +10,7 @@ Run = dict[str, dict[str, float]]  # of one seed: by model, by column
 
 
 def table(runs: Sequence[Run]) -> str:
-    """A line for each model, with means over seeds; and their spread, where seeds differ."""
+    """A line for each model, with means over seeds, and their deviation if seeds differ."""
     columns = list(dict.fromkeys(column for row in runs[0].values() for column in row))
     lines = ["| model | " + " | ".join(columns) + " |", "|---" * (1 + len(columns)) + "|"]
     for model in runs[0]:

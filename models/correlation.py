@@ -1,4 +1,4 @@
-"""How predicted scores agree with true ones."""
+"""Correlations of predicted and true scores."""
 
 import numpy as np
 
@@ -14,6 +14,6 @@ def agreement_of(predicted: np.ndarray, true: np.ndarray) -> dict[str, float]:
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:
-    """Places in order of size; those that are equal share the mean of theirs."""
+    """Ranks by size; equal scores share the mean of their ranks."""
     _, place, count = np.unique(values, return_inverse=True, return_counts=True)
     return (np.cumsum(count) - (count - 1) / 2)[place]

@@ -1,4 +1,4 @@
-"""What `make demo` shows: a TreeLSTM learns the sentiment of phrases, in about a minute."""
+"""The program of `make demo`: a TreeLSTM learns the sentiment of phrases in about a minute."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def without_logs() -> Iterator[None]:
-    """Drops what C++ code logs; TensorFlow logs a dozen lines while it is imported."""
+    """Drops the logs of C++ code; TensorFlow logs a dozen lines while it is imported."""
     sys.stderr.flush()
     kept = os.dup(2)
     with open(os.devnull, "wb") as nowhere:

@@ -1,4 +1,4 @@
-"""Where recipes have dependency trees from: a CoNLL-U file of a split, or heads in binary trees."""
+"""Dependency trees for recipes: a CoNLL-U file of a split, or heads in binary trees."""
 
 from pathlib import Path
 
@@ -18,8 +18,8 @@ def read_split(directory: Path, split: str) -> list[DependencyTree]:
 
 
 def is_left_head(node: Tree) -> bool:
-    """Says that the right child has the head unless a comma or full stop sets it off.
+    """Returns whether a comma or full stop sets the right child off; otherwise it has the head.
 
-    So it is in the treebank of the repository (`data/README.md`).
+    This holds in the embedded treebank (`data/README.md`).
     """
     return node[1].leaves()[0] in (",", ".")

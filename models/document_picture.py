@@ -1,4 +1,4 @@
-"""A picture of what each entry of a document's lists adds to a model's answer."""
+"""A picture of the effect of each entry of a document's lists on a model's answer."""
 
 import copy
 import itertools
@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 import kerasrec
 
-Place = tuple[str | int, ...]  # keys and numbers of entries that lead there
+Place = tuple[str | int, ...]  # keys and numbers of entries on the way to it
 
 
 def entries(document: Any, place: Place = ()) -> Iterator[tuple[Place, Any]]:
@@ -39,7 +39,7 @@ def without(document: Any, place: Place) -> Any:
 
 
 def own_fields(entry: Any) -> dict[str, str]:
-    """What an entry has itself, without its lists and objects."""
+    """The values of an entry, without its lists and objects."""
     items = entry if isinstance(entry, dict) else {"": entry}
     return {key: str(of) for key, of in items.items() if not isinstance(of, dict | list)}
 
@@ -52,14 +52,14 @@ def draw(
     classes: Sequence[Any],
     file: Path,
 ) -> None:
-    """Draws a row for each entry of an outer list, and beside it the entries of its own lists.
+    """Draws a row for each entry of an outer list, and next to it the entries of its lists.
 
     Args:
         model: from a batch of documents to the logits of classes.
         schema: of the documents.
-        document: which is drawn.
+        document: the one to draw.
         true: its class.
-        classes: which the model knows, in their order.
+        classes: of the model, in order.
         file: of the picture.
     """
     found = list(entries(document))
@@ -69,7 +69,7 @@ def draw(
     margins = logits[:, best] - np.delete(logits, best, axis=1).max(axis=1)
     added = margins[0] - margins[1:]
     colors = ScalarMappable(CenteredNorm(halfrange=np.abs(added).max(initial=1e-9)), "RdBu")
-    rows: list[list[tuple[str, str, Any]]] = []  # an entry, what its numbers are, and its color
+    rows: list[list[tuple[str, str, Any]]] = []  # an entry, its values, and its color
     for (place, entry), color in zip(found, colors.to_rgba(added, 0.7), strict=True):
         if sum(isinstance(key, int) for key in place) == 1:
             rows.append([])
@@ -94,8 +94,8 @@ def draw(
             if color is not None:
                 axes.text(x, y, text, bbox={"facecolor": color, "edgecolor": "#dddddd"}, **style)
     rest = " ".join(f"{key}={value}" for key, value in own_fields(document).items())
-    title = f"The class is {true}; the model says {classes[best]}, by a margin of {margins[0]:.2f}"
+    title = f"Class {true}; the model predicts {classes[best]}, by a margin of {margins[0]:.2f}"
     figure.suptitle("\n".join([title, *filter(None, [rest])]))
-    label = "what this margin loses if an entry is left out"
+    label = "loss of margin if an entry is left out"
     figure.colorbar(colors, ax=axes, label=label, alpha=0.7, aspect=30)
     figure.savefig(file, dpi=110)

@@ -1,7 +1,7 @@
-"""From strings to trees: a decoder that decides for itself where a tree grows.
+"""From strings to trees: a decoder that decides where a tree grows.
 
 The model is the doubly recurrent neural network of Alvarez-Melis and Jaakkola 2017 (section 3), the
-task is their toy task (section 4.1): recover a tree from its labels alone, written level by level.
+task is their toy task (section 4.1): recover a tree from only its labels, written level by level.
 
     python models/doubly_recurrent.py --seeds 1 2 3
 
@@ -89,7 +89,7 @@ class DoublyRecurrentDecoder(TopDownDecoder):
         p(label) = softmax(W h + alpha v_a + phi v_f)
 
     where alpha and phi are 1 if the node has children and a next sibling: in training the true
-    ones. W, v_a and v_f are rows of one Dense layer's kernel. (Both layers have a bias, too.)
+    ones. W, v_a and v_f are rows of one Dense layer's kernel. (Both layers also have a bias.)
     """
 
     def __init__(self, cell, num_tokens, embedding_dim, follows="first_child", **kwargs: Any):
@@ -147,7 +147,7 @@ class StringToTree(keras.layers.Layer):
         return self.decoder(tokens, children, states, training=training)
 
     def generate(self, string, seed=0, temperature=0.0) -> GrownTrees:
-        """Trees for strings, int32 `[batch, letters]`; temperature 0 takes what is likeliest."""
+        """Trees for strings, int32 `[batch, letters]`; temperature 0 takes the likeliest."""
         return self.decoder.generate(tf.shape(string)[0], seed, temperature, self.encode(string))
 
     def get_config(self):
@@ -182,7 +182,7 @@ def decoded(grown: GrownTrees) -> list[Tree]:
 
 
 def write_files(model: keras.Model, trees: Sequence[Tree], output: Path) -> None:
-    """Writes the model, what serves it, and a picture; sees that all make the same trees."""
+    """Writes the model, an export and a picture; checks that all make the same trees."""
     output.mkdir(parents=True, exist_ok=True)
     model.save(output / "model.keras")
     layer = model.get_layer("string_to_tree")
@@ -249,7 +249,7 @@ def main(argv: Sequence[str] | None = None) -> list[dict[str, Any]]:
     """Runs the recipe and returns the figures of each seed."""
     options = parse_options(argv)
 
-    # 1. Data: no tree is there twice, so the test set holds trees that were never seen.
+    # 1. Data: all trees differ, so the test set has only unseen trees.
     trees = Grammar(np.random.default_rng(options.data_seed)).distinct_trees(options.trees)
     tenth = len(trees) // 10
     test, dev, train = trees[:tenth], trees[tenth : 2 * tenth], trees[2 * tenth :][: options.train]
@@ -258,7 +258,7 @@ def main(argv: Sequence[str] | None = None) -> list[dict[str, Any]]:
 
     groups, runs = [], []
     for seed in options.seeds:
-        # 2. Training by maximum likelihood: the decoder is told the true tree so far.
+        # 2. Training by maximum likelihood: the decoder reads the true tree so far.
         keras.utils.set_random_seed(seed)
         start = time.perf_counter()
         model = build_model(options)
@@ -267,7 +267,7 @@ def main(argv: Sequence[str] | None = None) -> list[dict[str, Any]]:
         stop = keras.callbacks.EarlyStopping(
             patience=options.patience, restore_best_weights=True, verbose=1
         )
-        # The model gives likelihoods; targets only say whose labels count, which is all.
+        # The model returns likelihoods; targets only select the labels that count: all.
         history = model.fit(
             inputs,
             inputs[1],
@@ -279,7 +279,7 @@ def main(argv: Sequence[str] | None = None) -> list[dict[str, Any]]:
         )
         minutes = (time.perf_counter() - start) / 60
 
-        # 3. Growth from strings alone: all test trees at once.
+        # 3. Growth from only the strings: all test trees at once.
         found = decoded(model.get_layer("string_to_tree").generate(arrays(test)[0]))
         groups.append(evaluate(test, found))
         runs.append(

@@ -1,4 +1,4 @@
-"""A picture of trees above what a model made of their strings."""
+"""A picture of trees above those that a model made from their strings."""
 
 from collections.abc import Sequence
 from pathlib import Path

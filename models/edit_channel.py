@@ -27,15 +27,15 @@ class Pairs(NamedTuple):
 def draw_channel(letters: int, noise: float, seed: int) -> np.ndarray:
     """Draws how likely each edit is, float64 `[letters + 1, letters + 1]`.
 
-    The entry at `a, b` is that a and b are written, where the last place stands for nothing: so the
-    last column has what is left out, the last row what is put in, and its last entry is the end.
+    The entry at `a, b` is the chance that a and b are written. The last place means no letter: the
+    last column has letters left out, the last row those put in, and its last entry the end.
 
     Args:
-        letters: how many there are.
+        letters: their number.
         noise: the share of edits that do not write a letter as it is, the end aside. Half of them
             write another letter, and few of all others, a quarter leave a letter out, and a quarter
             put one in.
-        seed: of what is drawn.
+        seed: of the channel.
     """
     random = np.random.default_rng(seed)
     chances = np.zeros([letters + 1, letters + 1])

@@ -12,7 +12,7 @@ from edit_distance import expected_edits, total
 
 
 def chances_of(counts: np.ndarray) -> np.ndarray:
-    """Shares of counts, as if each edit had been made a tenth of a time more."""
+    """Shares of counts, after 0.1 is added to each."""
     return (counts + 0.1) / np.sum(counts + 0.1)
 
 
@@ -22,7 +22,7 @@ def logarithms(chances: np.ndarray) -> tf.Tensor:
 
 
 def learn(pairs: Pairs, letters: int, steps: int) -> np.ndarray:
-    """Chances `[letters + 1, letters + 1]`, which are all alike before the first step."""
+    """Chances `[letters + 1, letters + 1]`, which are equal before the first step."""
     chances = chances_of(np.zeros([letters + 1, letters + 1]))
     for _ in range(steps):
         found = expected_edits(tf.reduce_logsumexp, logarithms(chances), pairs)
@@ -31,16 +31,16 @@ def learn(pairs: Pairs, letters: int, steps: int) -> np.ndarray:
 
 
 def compare(channel: np.ndarray, found: dict[str, np.ndarray], test: Pairs) -> Run:
-    """How far chances of edits are from those of the channel.
+    """The distance of chances of edits from those of the channel.
 
     Args:
-        channel: `[letters + 1, letters + 1]`, its own chances.
+        channel: `[letters + 1, letters + 1]`, its chances.
         found: others, by name.
         test: pairs that the channel wrote.
     """
 
     def bits(chances: np.ndarray) -> float:
-        """What a pair takes on average."""
+        """The mean number of bits for a pair."""
         nats = -total(tf.reduce_logsumexp, logarithms(chances), test)
         return float(np.mean(nats) / np.log(2))
 

@@ -1,4 +1,4 @@
-"""What dynamic programs over tables of scores share: reading a table, and its gradient.
+"""The common part of dynamic programs over tables of scores: reading a table, and its gradient.
 
 How often each score is counted is the gradient of the program's result. With
 `plus = tf.reduce_logsumexp` that is an expectation over all derivations, with `tf.reduce_max` it is

@@ -1,6 +1,6 @@
-"""Export of models whose inputs are ragged, or whose answer is not what a call returns.
+"""Exports models with ragged inputs, or with an answer that differs from the result of a call.
 
-Keras' own `export` takes dense inputs, and exports the call.
+Keras' `export` takes dense inputs, and exports the call.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ RAGGED_TREES = (
 
 
 def call(model: keras.Model, *inputs: Any) -> Any:
-    """What a model returns for one input, or for several."""
+    """The result of a model for one input, or for several."""
     return model(inputs[0] if len(inputs) == 1 else list(inputs))
 
 
@@ -28,10 +28,10 @@ def export(
     """Writes a SavedModel with an endpoint `serve`.
 
     Args:
-        model: what is exported.
+        model: to export.
         signature: the types of the inputs.
-        folder: where it goes.
-        answer: what is served, a function of the model and its inputs.
+        folder: of the export.
+        answer: the function to serve, of the model and its inputs.
     """
 
     def serve(*inputs: Any) -> Any:

@@ -3,11 +3,11 @@
     python models/head_finder.py --dependencies path/to/conllu --treebank path/to/trees \
         --vectors path/to/vectors.npz --output runs/dependency_trees
 
-Binary trees say which words belong together, but not which of them the others depend on. One bit
-at each tree node is missing: which of its two children has the head. `arc_scorer.py` learns from
-a dependency treebank how likely one word is the head of another; here the bits are chosen that
-make the whole tree most likely. Every tree node so has a head word, and every word heads a largest
-tree node, whose label becomes the word's.
+Binary trees show which words belong together, but not which word the others depend on. One bit is
+missing at each tree node: which of its two children has the head. `arc_scorer.py` learns from a
+dependency treebank how likely one word is the head of another; here, the bits are chosen that make
+the whole tree most likely. Every tree node then has a head word, and every word gets the label of
+the largest tree node that it heads.
 """
 
 import argparse
@@ -34,7 +34,7 @@ NOMINAL = ("NOUN", "PROPN", "PRON")
 
 
 class Constituent(NamedTuple):
-    """What is known of a tree node before its head word is chosen, for each word as the head.
+    """Scores of a tree node before its head word is chosen, for each word as the head.
 
     Attributes:
         words: The places in the sentence that it spans, int `[words]`.
@@ -56,7 +56,7 @@ def most_likely_heads(tree: Tree, arcs: np.ndarray) -> Callable[[Tree], bool]:
         arcs: float32 `[words, words]`, as `ArcScorer.log_probabilities` has them.
 
     Returns:
-        A function that says of each tree node within whether its left child has the head, for
+        A function that returns for each inner tree node whether its left child has the head, for
         `dependencies_from_heads`.
     """
     below: dict[int, Constituent] = {}
@@ -97,7 +97,7 @@ def bracketing(tree: DependencyTree) -> tuple[Tree, Callable[[Tree], bool]] | No
     """Makes the binary tree that a constituency treebank might have for a dependency tree.
 
     Returns:
-        The tree, and a function that says of each of its nodes whether the left child has the
+        The tree, and a function that returns for each of its nodes whether the left child has the
         head; `None` if the tree is not projective.
     """
     is_left: dict[int, bool] = {}
@@ -124,15 +124,15 @@ def bracketing(tree: DependencyTree) -> tuple[Tree, Callable[[Tree], bool]] | No
 
 
 def accuracy(trees: Sequence[DependencyTree], arcs: Sequence[np.ndarray]) -> dict[str, float]:
-    """Measures how many words get their true head from `bracketing` of their sentences.
+    """Measures the share of words that get their true head from `bracketing` of their sentences.
 
     Args:
         trees: Those that are not projective are left out.
-        arcs: Of each tree float32 `[words, words]`, as `ArcScorer.log_probabilities` has them.
+        arcs: For each tree float32 `[words, words]`, as `ArcScorer.log_probabilities` has them.
 
     Returns:
-        The share of words with the true head where the left child always has the head, where the
-        right child has, and as found by `most_likely_heads`; and `orientation`, the share of true
+        The share of words with the true head if the left child always has the head, if the right
+        child has, and as found by `most_likely_heads`; and `orientation`, the share of true
         arcs that are more likely than their reverse.
     """
     correct = dict.fromkeys(("left child", "right child", "most likely"), 0)
@@ -167,7 +167,7 @@ def conllu(tree: DependencyTree, labels: Sequence[int]) -> str:
 
 def parse_options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        description="Make dependency trees of binary trees, with what a treebank of others tells.",
+        description="Make dependency trees from binary trees, by a model of another treebank.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     parser.add_argument(
@@ -180,7 +180,7 @@ def parse_options(argv: Sequence[str] | None) -> argparse.Namespace:
         "--treebank",
         type=Path,
         required=True,
-        help="directory with train.txt, dev.txt and test.txt, a bracketed binary tree a line",
+        help="directory with train.txt, dev.txt and test.txt, a bracketed binary tree per line",
     )
     parser.add_argument(
         "--vectors", type=Path, required=True, help="word vectors, .npz or GloVe's .txt"
@@ -188,7 +188,10 @@ def parse_options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, default=7, help="of the parser's training")
     parser.add_argument("--seed", type=int, default=1, help="of weights, dropout and shuffling")
     parser.add_argument(
-        "--output", type=Path, default=Path("runs/dependency_trees"), help="where the trees go"
+        "--output",
+        type=Path,
+        default=Path("runs/dependency_trees"),
+        help="directory of the new trees",
     )
     return parser.parse_args(argv)
 

@@ -1,6 +1,6 @@
 """A task that is made for a hierarchical mixture of experts: a linear map in each region of space.
 
-It is our own: Jordan and Jacobs 1994 have other data.
+The task is ours: Jordan and Jacobs 1994 have other data.
 """
 
 import numpy as np
@@ -9,14 +9,14 @@ import numpy as np
 class HiddenTree:
     """A tree of planes, and examples `(x, y)` where y is a linear map of x in each leaf.
 
-    An example goes right where it lies above the plane of an inner tree node, and y is x times the
-    sum of the maps on its way. So each leaf has a map of its own, and those of near leaves are
-    similar. All numbers are drawn from normal distributions; x has no noise, and neither has y.
+    An example goes right if it lies above the plane of an inner tree node, and y is x times the sum
+    of the maps on its way. Each leaf thus has a separate map, and maps of near leaves are similar.
+    All numbers are drawn from normal distributions, without noise in x and y.
 
     Args:
-        levels: of inner tree nodes; there are `2 ** levels` leaves.
-        features: how many numbers x has.
-        outputs: how many numbers y has.
+        levels: of inner tree nodes, with `2 ** levels` leaves.
+        features: the size of x.
+        outputs: the size of y.
         seed: of the tree and of the examples.
     """
 

@@ -1,9 +1,9 @@
 """A hierarchical mixture of experts, as a recursion down a tree of gates.
 
-Jordan and Jacobs 1994, section 2: there are gates at inner nodes, linear experts at the leaves, and
-the value of a node is the mean of its children's, weighed by its gate. The gates are the smooth
-steps of Hazimeh et al. 2020, section 2, which are exactly 0 or 1 outside of a band. An example
-outside of it goes to one child, and nothing below the other is computed.
+Jordan and Jacobs 1994, section 2: inner nodes have gates, leaves have linear experts, and the value
+of a node is the mean of its children's, weighted by its gate. The gates are the smooth steps of
+Hazimeh et al. 2020, section 2, which are exactly 0 or 1 outside a band. There, an example goes to
+one child, and nothing below the other is computed.
 """
 
 from typing import Any
@@ -36,7 +36,7 @@ class HierarchicalMixture(keras.layers.Layer):
         self.experts = self.add_weight(shape, normal, name="experts")
 
     def recursion(self) -> kerasrec.RecursiveFunction:
-        """The walk: a function of examples, with a 1 behind the features, and of tree nodes."""
+        """The walk: a function of examples, with a 1 after the features, and of tree nodes."""
 
         @kerasrec.recursive
         def expert(x, leaf):
@@ -70,7 +70,7 @@ class HierarchicalMixture(keras.layers.Layer):
         return self.recursion()(*self.from_root(inputs))
 
     def reached(self, inputs) -> tuple[float, float]:
-        """How many gates and experts an example reaches, on average."""
+        """The mean numbers of gates and experts that an example reaches."""
         calls = self.recursion().run_trace(*self.from_root(inputs)).calls
         gates = calls["node"] - calls["expert"]
         return gates / len(inputs), calls["expert"] / len(inputs)

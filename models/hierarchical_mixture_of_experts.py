@@ -2,7 +2,7 @@
 
     python models/hierarchical_mixture_of_experts.py --seeds 1 2 3
 
-The task is made for it: regions of a hidden tree of splits, each with a linear map of its own.
+The task is made for it: regions of a hidden tree of splits, each with a separate linear map.
 """
 
 import argparse
@@ -29,7 +29,7 @@ def parse_options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--outputs", type=int, default=8, help="of an example")
     parser.add_argument("--examples", type=int, default=20000, help="to train on")
     parser.add_argument("--data-seed", type=int, default=1, help="of the hidden tree")
-    parser.add_argument("--batch", type=int, default=256, help="examples a batch")
+    parser.add_argument("--batch", type=int, default=256, help="examples per batch")
     parser.add_argument("--epochs", type=int, default=30, help="of training")
     parser.add_argument("--rate", type=float, default=0.03, help="of Adam, falls to 0 by a cosine")
     parser.add_argument("--mixture-rate", type=float, default=0.1, help="that of the flat mixture")

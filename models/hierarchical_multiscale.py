@@ -20,13 +20,13 @@ State = tuple[tf.Tensor, tf.Tensor, tf.Tensor]  # of a layer: hidden, cell, boun
 class HierarchicalMultiscale(keras.layers.Layer):
     """`[batch, time, features]` -> hidden `[batch, time, levels * units]` and boundaries.
 
-    Boundaries are `[batch, time, levels - 1]`, 1 where a layer found one, else 0. The top layer
-    looks for none.
+    Boundaries are `[batch, time, levels - 1]`, 1 where a layer found one, else 0. The top layer has
+    none.
 
     Args:
         units: of each layer.
-        levels: how many layers.
-        price: is added to the loss, times the share of steps with a boundary.
+        levels: the number of layers.
+        price: times the share of steps with a boundary, added to the loss.
     """
 
     def __init__(self, units: int, levels: int = 2, price: float = 0.0, **kwargs: Any):
@@ -50,7 +50,7 @@ class HierarchicalMultiscale(keras.layers.Layer):
         Args:
             level: the layer's.
             below, found: hidden state and boundary of the layer below, `[tokens, ...]`.
-            state: the layer's own, of the step before.
+            state: of the layer, at the step before.
             above: hidden state of the layer above, of the step before; None at the top.
         """
         hidden, cell, boundary = state

@@ -1,10 +1,10 @@
-"""A hierarchical multiscale recurrent network, whose upper layer runs at boundaries alone.
+"""A hierarchical multiscale recurrent network: its upper layer runs only at boundaries.
 
     python models/hierarchical_multiscale_rnn.py --seeds 1 2 3
 
-A layer finds boundaries in what it reads, and hands its state to the layer above at these alone
-(Chung, Ahn and Bengio 2017; `hierarchical_multiscale.py` has the layers). It is compared with an
-LSTM of as many weights, on text where a verb agrees with a subject some forty characters before.
+A layer finds boundaries in its input, and passes its state to the layer above only there (Chung,
+Ahn and Bengio 2017; `hierarchical_multiscale.py` has the layers). It is compared with an LSTM of as
+many weights, on text where a verb agrees with a subject some forty characters earlier.
 """
 
 import argparse
@@ -41,7 +41,7 @@ def lstm(units: int, options: argparse.Namespace) -> keras.Model:
 
 
 def evaluate(model: keras.Model, text: Text) -> dict[str, float]:
-    """Bits per character, and a verb."""
+    """Bits per character, and per verb."""
     characters, following = text.characters[:, :-1], text.characters[:, 1:]
     logits = model.predict(characters, verbose=0)
     nats = keras.losses.sparse_categorical_crossentropy(following, logits, from_logits=True)
@@ -52,7 +52,7 @@ def evaluate(model: keras.Model, text: Text) -> dict[str, float]:
 
 
 def boundaries(model: keras.Model, text: Text) -> dict[str, float]:
-    """How often the lowest layer finds a boundary, and whether these are ends of words."""
+    """The share of steps with a boundary of the lowest layer, and their F1 as ends of words."""
     vectors = model.get_layer("embedding")(text.characters)
     found = model.get_layer("layers")(vectors)[1].numpy()[:, :, 0] > 0
     right = (found & text.ends_word).sum()
@@ -61,7 +61,7 @@ def boundaries(model: keras.Model, text: Text) -> dict[str, float]:
 
 
 def steepen(model: keras.Model, slope: float, epoch: int, _: Any) -> None:
-    """Slope annealing (section 3): the chance of a boundary nears a step."""
+    """Slope annealing (section 3): the chance of a boundary approaches a step function."""
     model.get_layer("layers").slope.assign(min(5.0, 1.0 + slope * epoch))
 
 
@@ -74,14 +74,14 @@ def parse_options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--length", type=int, default=96, help="characters of a passage")
     parser.add_argument("--data-seed", type=int, default=1, help="of the text")
     parser.add_argument("--units", type=int, default=40, help="of each layer")
-    parser.add_argument("--levels", type=int, default=2, help="how many layers")
+    parser.add_argument("--levels", type=int, default=2, help="number of layers")
     parser.add_argument("--embedding", type=int, default=16, help="size of characters' vectors")
     parser.add_argument(
         "--price", type=float, default=0.0, help="in nats, of a boundary at each step"
     )
-    parser.add_argument("--slope", type=float, default=0.3, help="is added each epoch, up to 5")
+    parser.add_argument("--slope", type=float, default=0.3, help="added each epoch, up to 5")
     parser.add_argument("--rate", type=float, default=0.01, help="of Adam")
-    parser.add_argument("--batch", type=int, default=32, help="passages a batch")
+    parser.add_argument("--batch", type=int, default=32, help="passages per batch")
     parser.add_argument("--epochs", type=int, default=16, help="of training")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1], help="of training")
     parser.add_argument("--output", type=Path, default=Path("runs/hierarchical_multiscale_rnn"))

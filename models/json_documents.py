@@ -3,8 +3,8 @@
     python models/json_documents.py --data path/to/mutagenesis.json --label mutagenic --train 100
 
 The schema is inferred from the training documents, and `SchemaEncoder` is the model, as in Mandlik
-et al. 2022, "JsonGrinder.jl". Printed: accuracy on the other documents. A picture shows one of
-them, each entry of its lists colored by what it adds to the answer.
+et al. 2022, "JsonGrinder.jl". Prints the accuracy on the other documents. A picture shows one of
+them, with each entry of its lists colored by its effect on the answer.
 """
 
 import argparse
@@ -25,7 +25,7 @@ from saving import save_and_export
 
 
 def run(options: argparse.Namespace, documents: list, classes: list, seed: int) -> Run:
-    """Trains with a seed; saves, exports and draws, too."""
+    """Trains with a seed; also saves, exports and draws."""
     keras.utils.set_random_seed(seed)
     start = time.perf_counter()
     names = sorted(set(classes[: options.train]))

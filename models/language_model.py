@@ -1,7 +1,7 @@
-"""What the two language models share: sentences, training, perplexity and sentence completion.
+"""The common part of the two language models: sentences, training, perplexity and completion.
 
-A recipe brings a model of the log-likelihood of sentences. For each word it gives two terms: that
-of the word, and that of where the sentence goes on from there or ends. `run` is the whole story in
+A recipe provides a model of the log-likelihood of sentences. For each word it returns two terms:
+that of the word, and that of where the sentence goes on from there or ends. `run` has all steps in
 order; start reading there.
 
 Every sentence hangs from an artificial word `<root>`, which is given (Zhang et al. 2016, section
@@ -50,7 +50,7 @@ class Question(NamedTuple):
         tree: the sentence.
         place: of the gap.
         candidates: the words, the true one first.
-        counts: how often each is in the training sentences.
+        counts: of each in the training sentences.
     """
 
     tree: DependencyTree
@@ -78,9 +78,9 @@ def parse_options(
 
     Args:
         argv: the arguments, or None for those of the program.
-        description: what the recipe does.
-        output: the default directory for what the recipe writes.
-        parents: as of `argparse.ArgumentParser`, with options of the recipe's own.
+        description: of the recipe.
+        output: the default directory of the recipe's files.
+        parents: as in `argparse.ArgumentParser`, with the options of only this recipe.
     """
     parser = argparse.ArgumentParser(
         description=description,
@@ -103,9 +103,9 @@ def parse_options(
     parser.add_argument("--units", type=int, default=150, help="size of a state")
     parser.add_argument("--embedding", type=int, default=100, help="size of a word's vector")
     parser.add_argument("--min-count", type=int, default=2, help="rarer words are unknown")
-    parser.add_argument("--epochs", type=int, default=12, help="at most so many")
+    parser.add_argument("--epochs", type=int, default=12, help="maximum")
     parser.add_argument("--patience", type=int, default=1, help="epochs without a better dev loss")
-    parser.add_argument("--batch", type=int, default=32, help="sentences a batch")
+    parser.add_argument("--batch", type=int, default=32, help="sentences per batch")
     parser.add_argument("--learning-rate", type=float, default=0.002, help="of Adam")
     parser.add_argument(
         "--dropout", type=float, default=0.3, help="of word vectors and of predicting states"
@@ -158,8 +158,8 @@ def make_questions(
     """Makes a question of each test sentence that has a noun, verb, adjective or adverb.
 
     The gap is at one of them, drawn. The other candidates are drawn from the 20 words of the same
-    part of speech in the training sentences whose frequency is nearest to the true one's. All are
-    words of the vocabulary. The questions are always the same.
+    part of speech in the training sentences with the nearest frequency. All are words of the
+    vocabulary. The questions are always the same.
     """
     counts = Counter(
         (upos, word.lower())
@@ -210,7 +210,7 @@ def nearest(ranked: Sequence[str], rank: int, number: int) -> list[str]:
 
 
 def share_right(scores: np.ndarray) -> float:
-    """Share of questions whose first candidate has the one highest score.
+    """Share of questions in which the first candidate has the highest score.
 
     Candidates of equal score share the point.
 
@@ -224,7 +224,7 @@ def share_right(scores: np.ndarray) -> float:
 def train(
     model: keras.Model, training: Any, validation: Any, options: argparse.Namespace
 ) -> dict[str, list[float]]:
-    """Trains with Keras' own `fit` and keeps the epoch that was best on dev."""
+    """Trains with Keras' `fit` and keeps the epoch that was best on dev."""
     model.compile(
         keras.optimizers.Adam(options.learning_rate),
         TreeNegativeLogLikelihood(),
@@ -248,7 +248,7 @@ def train(
 
 
 def over_seeds(runs: list[Results]) -> Results:
-    """Mean and standard deviation (None for one run) of the figures of test that there are."""
+    """Mean and standard deviation (None for one run) of the figures of test."""
     names = [name for name in FIGURES if name in runs[0]["test"]]
     values = {name: [run["test"][name] for run in runs] for name in names}
     return {
@@ -266,16 +266,16 @@ def run(
     after: Callable[[keras.Model, dict[str, list[DependencyTree]], Vocabulary], Results]
     | None = None,
 ) -> Results:
-    """Trains the model of a recipe, once for each seed, and returns what came out.
+    """Trains the model of a recipe, once for each seed, and returns the results.
 
     Args:
         encode: a sentence as arrays, `<root>` first.
         build_model: from the vocabulary and the options, makes a model from `[tokens, children]` to
             terms, float32 `[batch, nodes, 2]`, as `TreeNegativeLogLikelihood` takes them.
-        options: what `parse_options` gives.
-        after: what else to do with the model of the first seed, the sentences and the vocabulary.
+        options: as `parse_options` returns them.
+        after: a function of the model of the first seed, the sentences and the vocabulary.
     """
-    # 1. Sentences. Words are lower-cased; those that training has too rarely are <unk>.
+    # 1. Sentences. Words are lower-cased; those that are too rare in training are <unk>.
     sentences = {
         split: list(map(from_root, trees)) for split, trees in read_sentences(options.data).items()
     }
@@ -317,14 +317,14 @@ def run(
             for split in evaluated
         }
 
-        # 3. Which of five words was in the sentence: the one that makes it likeliest.
+        # 3. Completion: of five words, the one that makes the sentence likeliest.
         if questions:
             scores = log_likelihoods(model, encode, completed, vocabulary)
             of_splits["test"]["completion"] = share_right(scores.reshape(-1, NUM_CANDIDATES))
         runs.append({"seed": seed, "minutes": minutes, "history": history, **of_splits})
         print(f"seed {seed}, {minutes:.1f} minutes, test: {of_splits['test']}")
 
-        # 4. The model as a file, and what the recipe does with it.
+        # 4. The model as a file, and the recipe's function of it.
         model.save(options.output / f"seed_{seed}.keras")
         if after and len(runs) == 1:
             figures = after(model, sentences, vocabulary)

@@ -1,4 +1,4 @@
-"""Shapes of dependency trees: how those that a model grows differ from those of the data."""
+"""Shapes of dependency trees: those that a model grows compared with those of the data."""
 
 from collections.abc import Sequence
 from itertools import combinations
@@ -44,7 +44,7 @@ def shapes(trees: Sequence[DependencyTree]) -> dict[str, np.ndarray]:
 
 
 def chances(trees: Sequence[DependencyTree]) -> dict[str, float]:
-    """How likely words are to have dependents on either side, without the word `<root>`.
+    """The chances of words to have dependents on either side, without the word `<root>`.
 
     Args:
         trees: sentences that hang from an artificial root.
@@ -119,7 +119,7 @@ def draw(measured: dict[str, dict[str, np.ndarray]], file: Path) -> None:
     figure = Figure(figsize=(13, 3.8), layout="constrained")
     for axes, (kind, label) in zip(figure.subplots(1, 3), LABELS.items(), strict=True):
         values = {name: of_sample[kind] for name, of_sample in measured.items()}
-        # As far as nearly all go; the last bin holds what is beyond.
+        # Up to the size of nearly all; the last bin holds the rest.
         last = int(max(4, *(np.percentile(of_sample, 99) for of_sample in values.values())))
         width = max(1, round(last / 30))
         edges = np.arange(0, last + 2 * width, width) - 0.5

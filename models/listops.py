@@ -1,13 +1,13 @@
-"""ListOps: operators on digits are learned from what nested operations amount to.
+"""ListOps: operators on digits are learned from the values of nested operations.
 
     python models/listops.py --seeds 1 2 3
 
-Nangia and Bowman 2018 ask whether a model finds the structure of such expressions. Here it is
-given, and what is asked is whether operators are learned so exactly that expressions of 100 to 400
-symbols are right, where those to learn from have at most 50. Only the value of a whole expression
-is known. `operator_cell.py` has the model: a net of how often each digit is among the arguments,
-meant for MAX, MIN and MED, plus a table that takes one after the other, meant for SM, the sum
-modulo 10.
+Nangia and Bowman 2018 test whether a model finds the structure of such expressions. Here it is
+given, and the question is whether operators are learned so exactly that expressions of 100 to 400
+symbols are right, when those in training have at most 50. Only the value of a whole expression is
+known. `operator_cell.py` has the model: a net that reads how often each digit is among the
+arguments, meant for MAX, MIN and MED, plus a table that takes one after the other, meant for SM,
+the sum modulo 10.
 """
 
 import time

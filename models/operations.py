@@ -1,8 +1,8 @@
 """Nested operations on digits, as those of ListOps: Nangia and Bowman 2018, section 2.
 
-An expression is a digit, or a list of an operator and two to five expressions. Drawn as in the
-paper: at each place stands an operation with probability 0.25, and a digit otherwise, and no
-operation below level 20. All of MAX, MIN, MED and SM are equally likely, and so are all digits.
+An expression is a digit, or a list of an operator and two to five expressions. They are drawn as in
+the paper: at each place an operation with probability 0.25, or else a digit, and no operation below
+level 20. MAX, MIN, MED and SM are equally likely, and so are all digits.
 """
 
 import statistics
@@ -29,14 +29,14 @@ def arguments(expression: Any) -> list[Any]:
 
 
 def value(expression: Any) -> int:
-    """What an expression amounts to, a digit."""
+    """The value of an expression, a digit."""
     if not isinstance(expression, list):
         return expression
     return OPERATORS[expression[0]]([value(of) for of in expression[1:]])
 
 
 def length(expression: Any) -> int:
-    """Symbols that it is written with: digits, operators and closing brackets."""
+    """The number of its symbols: digits, operators and closing brackets."""
     return 2 + sum(map(length, expression[1:])) if isinstance(expression, list) else 1
 
 
@@ -62,8 +62,8 @@ def batches(expressions: Sequence[Any], size: int, seed: int | None = None) -> t
     """Ragged batches of expressions, with their values.
 
     Args:
-        expressions: what `draw` gives.
-        size: expressions a batch.
+        expressions: as `draw` returns them.
+        size: expressions per batch.
         seed: To shuffle with; None keeps the order.
     """
 

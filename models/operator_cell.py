@@ -1,4 +1,4 @@
-"""A cell that learns what operators make of digits."""
+"""A cell that learns operators on digits."""
 
 import itertools
 from collections.abc import Sequence
@@ -26,8 +26,8 @@ class OperatorCell(RecursiveCell):
 
     Args:
         hidden: the size of the hidden layers.
-        operators: how many there are.
-        arity: the most arguments.
+        operators: their number.
+        arity: the maximum number of arguments.
         **kwargs: `name`, `dtype` and `trainable`, as every Keras layer takes them.
 
     Call arguments:
@@ -69,7 +69,7 @@ class OperatorCell(RecursiveCell):
         return value, [value]
 
     def _of_counts(self, counts: Any) -> Any:
-        """Logits `[operators, nodes, digits]` of how often each digit is there."""
+        """Logits `[operators, nodes, digits]` from the number of times that each digit occurs."""
         x = tf.matmul(counts[tf.newaxis], self.kernels[0]) + self.biases[0]
         for kernel, bias in zip(self.kernels[1:], self.biases[1:], strict=True):
             x = tf.matmul(tf.nn.relu(x), kernel) + bias

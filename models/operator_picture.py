@@ -1,4 +1,4 @@
-"""A picture of an expression: at each tree node what a model says of its value."""
+"""A picture of an expression: at each tree node, a model's prediction of its value."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,7 +22,7 @@ def draw_picture(model: keras.Model, expressions: Sequence[Any], file: Path) -> 
 
     Args:
         model: from batches to the probability of each digit at each tree node.
-        expressions: one of which is drawn.
+        expressions: one of these is drawn.
         file: of the picture.
     """
     shown = next((of for of in expressions if length(of) >= 25), expressions[0])

@@ -1,4 +1,4 @@
-"""Parts of speech by a linear-chain conditional random field, beside the same model without one.
+"""Parts of speech by a linear-chain conditional random field, and by the same model without one.
 
     python models/part_of_speech_crf.py --data path/to/ud_english_ewt --seeds 1 2 3
 
@@ -25,7 +25,7 @@ def main(argv: Sequence[str] | None = None) -> list[Run]:
     parser.add_argument("--data", type=Path, required=True, help="a directory of CoNLL-U files")
     parser.add_argument("--longest", type=int, default=40, help="words of a sentence to learn from")
     parser.add_argument("--units", type=int, default=64, help="of word vectors and hidden layer")
-    parser.add_argument("--window", type=int, default=1, help="words that a tag's score looks at")
+    parser.add_argument("--window", type=int, default=1, help="words that a tag's score depends on")
     parser.add_argument("--epochs", type=int, default=5, help="of training")
     options = parse(parser, argv)
     (words, known), test, vocabulary, tags = read(options.data, options.longest)

@@ -3,10 +3,10 @@
     python models/phylogenetics.py --data path/to/folder --names DS1 carnivores
 
 A folder has an alignment NAME.fasta for each data set, and may have a tree, NAME.newick or .nwk.
-Where there is none, one is found: by neighbor joining (Saitou and Nei 1987), and then by the best
-nearest-neighbor interchange, again and again, of which all are fitted in batches. To the tree,
-branch lengths and models of substitution are fitted: JC69 (Jukes and Cantor 1969), and GTR (Tavare
-1986) with four categories of rates (Yang 1994).
+Without a tree, the recipe starts from neighbor joining (Saitou and Nei 1987), and repeats the best
+nearest-neighbor interchange, fitting all interchanges in batches. Then it fits the branch lengths
+and models of substitution: JC69 (Jukes and Cantor 1969), and GTR (Tavare 1986) with four categories
+of rates (Yang 1994).
 """
 
 import argparse
@@ -25,7 +25,7 @@ from phylogeny.neighbor_joining import distances, neighbor_joining
 from phylogeny.pruning import difference
 from phylogeny.tree_likelihood import Phylogeny
 
-# By name: whether it is the general model, and of how many categories of rates.
+# By name: whether it is the general model, and the number of categories of rates.
 MODELS = {"JC69": (False, 1), "JC69+G": (False, 4), "GTR": (True, 1), "GTR+G": (True, 4)}
 
 HEADING = "| | taxa | columns | before | after | seconds | from NumPy |\n" + 7 * "|---" + "|"

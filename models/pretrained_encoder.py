@@ -11,7 +11,7 @@ from kerasrec.layers import Subwords
 
 @dataclass(frozen=True)
 class Encoder:
-    """An encoder and what it reads.
+    """An encoder and its inputs.
 
     Args:
         subwords: the layer from words to pieces, their mask, and their tree nodes.

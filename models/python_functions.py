@@ -2,10 +2,10 @@
 
     python models/python_functions.py --seeds 1 2 3
 
-The data are the functions of Python's own standard library that have a loop and a `return`. Does
-one return from within a loop? A bag of tokens does not say; a syntax tree does. Both models see the
+The data are the functions of Python's standard library that have a loop and a `return`. Does one
+return from inside a loop? A bag of tokens does not show it; a syntax tree does. Both models see the
 same functions, and are tested on functions of other modules. Names are not read: a tree node is the
-class of its node. A picture shows what the model says of the statements of a function.
+class of its node. A picture shows the model's predictions for the statements of a function.
 """
 
 import ast

@@ -1,7 +1,7 @@
 """Random labeled trees, and how well two trees match.
 
-The task is the synthetic one of Alvarez-Melis and Jaakkola 2017, section 4.1. What is how likely
-is our own choice, see `Grammar`.
+The task is the synthetic one of Alvarez-Melis and Jaakkola 2017, section 4.1, with other
+probabilities, see `Grammar`.
 """
 
 from collections import Counter
@@ -27,13 +27,13 @@ class Grammar:
     most 5 levels; their leaves are words (`str`).
 
     Args:
-        random: what the distributions and then all trees are drawn with.
+        random: draws the distributions and then all trees.
     """
 
     def __init__(self, random: np.random.Generator):
         self._random = random
         size = len(LETTERS)
-        # The last row and column stand for no parent and no previous sibling.
+        # The last row and column are for no parent and no previous sibling.
         self._labels = random.dirichlet(np.full(size, 0.1), size=(size + 1, size + 1))
         self._labels[size, size] = 1 / size
         self._children, self._sibling = random.uniform(size=[2, size])
@@ -71,7 +71,7 @@ class Grammar:
 
 
 def breadth_first(tree: Tree) -> list[str]:
-    """Lists the labels level by level, without brackets: all that a model sees of a tree."""
+    """Lists the labels level by level, without brackets: a model's only input."""
     level, labels = [tree], []
     while level:
         labels += [name(node) for node in level]
@@ -92,7 +92,7 @@ class Match(NamedTuple):
     """How well one tree matches another; edges are pairs of labels, and order does not count.
 
     Attributes:
-        node_precision: share of the found tree's nodes that the true tree has, too.
+        node_precision: share of the found tree's nodes that are in the true tree.
         node_recall: share of the true tree's nodes that were found.
         edge_precision: the same of edges.
         edge_recall: the same of edges.

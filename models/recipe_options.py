@@ -1,4 +1,4 @@
-"""The options that recipes share: seeds, and a folder for what they write."""
+"""The options that recipes share: seeds, and a folder for their files."""
 
 import argparse
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from pathlib import Path
 
 
 def recipe_parser(name: str) -> argparse.ArgumentParser:
-    """A parser to which a recipe adds options of its own.
+    """A parser to which a recipe adds its options.
 
     Args:
         name: of the recipe; it writes to `runs/` and this by default.

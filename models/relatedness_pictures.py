@@ -85,7 +85,7 @@ def draw_pair(
 
     Args:
         model: from two trees to a distribution over scores.
-        pairs: of which one is drawn.
+        pairs: one of these is drawn.
         vocabulary: gives words their tokens.
         file: of the picture.
         scores: that have a probability, from the lowest to the highest.
@@ -109,8 +109,8 @@ def draw_pair(
         plot_tree(best, of.max(1), cmap="Blues", limits=ends, colorbar=bar, ax=axes)
         bar = f"{ends[0]:g}: not related, {ends[1]:g}: they mean the same"
     figure.suptitle(
-        f"The score of this pair is {pairs[2][shown]:.1f}; the model says {found[0, 0]:.1f}.\n"
+        f"The score of this pair is {pairs[2][shown]:.1f}; the model's is {found[0, 0]:.1f}.\n"
         "Disc: the model's score of the words below it and the phrase of the other sentence\n"
-        "with which that is highest; the head of that phrase stands after ~."
+        "with the highest score; the head of that phrase follows after ~."
     )
     figure.savefig(file, dpi=110)

@@ -1,14 +1,13 @@
-"""How related two sentences are: a child-sum Tree-LSTM of each, and a net that compares them.
+"""Relatedness of two sentences: a child-sum Tree-LSTM of each, and a net that compares them.
 
     python models/semantic_relatedness.py --data path/to/sick --vectors path/to/vectors.npz
 
 Tai, Socher and Manning 2015, section 4.2, on SICK. As in the paper: 150 units, a net of 50 units on
-the product and the distance of the two roots, a distribution over the scores 1 to 5 whose mean is
-the prediction, trained by its KL divergence from the true one with AdaGrad 0.05, L2 1e-4 and
-batches of 25. The paper's word vectors are GloVe's 840B; here they are those of your choice,
-several files beside each other, and words without one take that of their stem. What the words
-without vectors cost, the figures of pairs with and without such words say. Other pairs in the same
-files may have other scores: `--score-range 0 5`.
+the product and the distance of the two roots, and a distribution over the scores 1 to 5 with the
+prediction as its mean, trained by its KL divergence from the true one with AdaGrad 0.05, L2 1e-4
+and batches of 25. The paper's word vectors are GloVe's 840B; here you choose them, concatenated
+from several files, and words without a vector take that of their stem. Figures of pairs with and
+without such words show their effect. For pairs with other scores, use `--score-range 0 5`.
 """
 
 import time

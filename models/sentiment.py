@@ -1,11 +1,11 @@
-"""What the recipes for sentiment share: data, training, evaluation, files and figures.
+"""The common part of the recipes for sentiment: data, training, evaluation, files and figures.
 
-The task is that of Socher et al. 2013: a sentence comes as a binary parse tree, each tree node (a
-word, a phrase, the whole sentence at the root) has a sentiment from 0, very negative, to 4, very
-positive, and a model is to tell all of them.
+The task is that of Socher et al. 2013: a sentence is a binary parse tree, each tree node (a word, a
+phrase, the whole sentence at the root) has a sentiment from 0, very negative, to 4, very positive,
+and a model predicts all of them.
 
-A recipe brings its model and its settings; start reading at `run`, which is the whole story in
-order, and every step of it is a function above.
+A recipe provides its model and its settings; start reading at `run`, which has all steps in order,
+each a function above.
 """
 
 import argparse
@@ -42,12 +42,12 @@ from sentiment_picture import draw
 REPOSITORY = Path(__file__).resolve().parents[1]
 ACCURACIES = ["root_accuracy", "binary_root_accuracy", "node_accuracy", "binary_node_accuracy"]
 
-# A setting of a recipe is an option of its command line; this is what --help says of it.
+# A setting of a recipe is an option of its command line; these are the texts of --help.
 HELP = {
     "units": "size of a tree node's state",
     "epochs": "at most so many",
     "patience": "epochs without a better dev root before training stops",
-    "batch": "trees a batch",
+    "batch": "trees per batch",
     "optimizer": "of the weights, by Keras' name for it",
     "learning_rate": "of the weights",
     "embedding_optimizer": "of the word vectors",
@@ -74,11 +74,11 @@ def parse_options(
 
     Args:
         argv: the arguments, or None for those of the program.
-        description: what the recipe does.
+        description: of the recipe.
         settings: by name; the first are the default ones. All have the same keys, and each key is
             an option.
-        output: the default directory for what the recipe writes.
-        parents: as of `argparse.ArgumentParser`, with options of the recipe's own.
+        output: the default directory of the recipe's files.
+        parents: as in `argparse.ArgumentParser`, with the options of only this recipe.
     """
     names = list(settings)
     chosen = argparse.ArgumentParser(add_help=False)
@@ -99,7 +99,7 @@ def parse_options(
         "--data",
         type=Path,
         default=REPOSITORY / "data" / "treebank",
-        help="directory with train.txt, dev.txt and test.txt, a bracketed tree a line",
+        help="directory with train.txt, dev.txt and test.txt, a bracketed tree per line",
     )
     parser.add_argument(
         "--vectors", type=Path, help="pretrained word vectors, .npz or GloVe's .txt"
@@ -136,11 +136,11 @@ def parse_options(
 
 
 def read_data(directory: Path, vectors_file: Path | None) -> tuple[Treebank, WordVectors | None]:
-    """Reads the treebank, and word vectors where there are any."""
+    """Reads the treebank, and word vectors if there are any."""
     if vectors_file is None:
         return load_treebank(directory), None
     # A word that training never sees is of use where its vector was trained elsewhere, so the
-    # vocabulary holds the words of dev and test too. Labels of dev and test play no part in it.
+    # vocabulary also holds the words of dev and test. It does not depend on their labels.
     treebank = load_treebank(directory, vocabulary_splits=("train", "dev", "test"))
     vectors = read_vectors(vectors_file, treebank.vocabulary.words)
     print(f"{coverage(treebank.vocabulary, vectors):.1%} of the words have a vector")
@@ -174,7 +174,7 @@ def make_optimizer(options: argparse.Namespace) -> OptimizerPerLayer:
 
 
 def train(model: keras.Model, treebank: Treebank, options: argparse.Namespace, seed: int) -> dict:
-    """Trains with Keras' own `fit` and keeps the epoch that was best on dev roots."""
+    """Trains with Keras' `fit` and keeps the epoch that was best on dev roots."""
     model.compile(
         optimizer=make_optimizer(options),
         loss=TreeCrossentropy(),
@@ -234,7 +234,7 @@ def write_files(model: keras.Model, treebank: Treebank, directory: Path) -> None
 
 
 def accuracies_of(runs: list[Results]) -> list[str]:
-    """Which accuracies there are: a model of whole sentences has none of all tree nodes."""
+    """The accuracies of a run: a model of whole sentences has none of all tree nodes."""
     return [name for name in ACCURACIES if name in runs[0]["test"]]
 
 
@@ -251,7 +251,7 @@ def over_seeds(runs: list[Results]) -> Results:
 
 
 def table(runs: list[Results], summary: Results) -> str:
-    """Formats the accuracies of dev and test of each seed, and over seeds where there are some."""
+    """Formats the accuracies of dev and test of each seed, and over seeds if there are several."""
     names = accuracies_of(runs)
     header = [
         f"{'':17}{'root':^20}{'all tree nodes':^20}",
@@ -274,7 +274,7 @@ def write_results(options: argparse.Namespace, runs: list[Results]) -> Results:
         runs: of each seed: `seed`, `minutes`, `history`, and the accuracies of `dev` and `test`.
 
     Returns:
-        What is in the file: the options as `settings`; `runs`; `mean` and `deviation` over seeds.
+        The file's contents: the options as `settings`; `runs`; `mean` and `deviation` over seeds.
     """
     summary = over_seeds(runs)
     print(table(runs, summary))
@@ -296,13 +296,13 @@ def run(
     options: argparse.Namespace,
     prepare: Callable[[Treebank], Treebank] = lambda treebank: treebank,
 ) -> Results:
-    """Trains the model of a recipe, once for each seed, and returns what came out.
+    """Trains the model of a recipe, once for each seed, and returns the results.
 
     Args:
         build_model: from the embedding layer and the options, makes a model from
             `(tokens, children)`, int32 `[batch, nodes]` and `[batch, nodes, 2]`, to logits,
             float32 `[batch, nodes, 5]`.
-        options: what `parse_options` gives.
+        options: as `parse_options` returns them.
         prepare: makes of the treebank the one to train on.
     """
     # 1. Data: trees, padded to batches of ((tokens, children), labels).
@@ -317,7 +317,7 @@ def run(
         embedding = make_embedding(treebank.vocabulary, vectors, options, seed)
         model = build_model(embedding, options)
 
-        # 3. What the layer is made of: its recursive function as one static tagged dataflow graph.
+        # 3. Inside the layer: its recursive function as one static tagged dataflow graph.
         # The graph is the same for every tree; trees differ in the tags of the tokens in it.
         if not runs:
             model.summary()
@@ -343,5 +343,5 @@ def run(
         directory = options.output / f"seed_{seed}" if several else options.output
         write_files(model, treebank, directory)
 
-    # 6. What came out.
+    # 6. The results.
     return write_results(options, runs)

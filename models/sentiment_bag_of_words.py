@@ -66,7 +66,7 @@ def parse_options(argv: Sequence[str] | None) -> argparse.Namespace:
         "--data",
         type=Path,
         default=sentiment.REPOSITORY / "data" / "treebank",
-        help="directory with train.txt, dev.txt and test.txt, a bracketed tree a line",
+        help="directory with train.txt, dev.txt and test.txt, a bracketed tree per line",
     )
     parser.add_argument("--epochs", type=int, default=30, help="of training")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1], help="a training run for each")

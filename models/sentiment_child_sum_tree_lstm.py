@@ -7,7 +7,7 @@ tree node, and its label is that of the largest phrase that it is the head of.
 
 trains on the small treebank that comes with the repository, where a simple rule finds the heads.
 For other treebanks `head_finder.py` makes the dependency trees. `sentiment.py`, which all recipes
-for sentiment share, has the training; `run` in it is the whole story in order.
+for sentiment share, has the training; its `run` has all steps in order.
 """
 
 import argparse
@@ -74,7 +74,7 @@ def read_dependencies(
     found = read_conllu(file)
     if [list(tree.words) for tree in found] != [tree.leaves() for tree in trees]:
         raise ValueError(
-            f"'{file}' has other sentences than {split}.txt of the treebank. Make it of that "
+            f"'{file}' differs from {split}.txt of the treebank in its sentences. Make it of that "
             "treebank, with head_finder.py."
         )
     return [(tree, tree.relations) for tree in found]

@@ -7,7 +7,7 @@ The folder of `--encoder` is a preset of KerasHub, or a BERT in the format of Hu
 comes with `pip install -e ".[text]"`. Without `--encoder`, a tiny one with random weights shows
 that everything works. Both models read the same texts and pieces and learn from the same labels:
 "flat" has a linear layer on the mean of the pieces' vectors, "tree" a TreeLSTM over the vectors of
-words. Printed: accuracies of whole sentences at the epoch that was best on dev.
+words. Prints the accuracies of whole sentences at the epoch that was best on dev.
 """
 
 import argparse
@@ -54,7 +54,7 @@ def build_model(kind: str, encoder: Encoder, num_classes: int, units: int) -> ke
 def examples(trees: Sequence[Tree], kind: str, labels: str) -> list[tuple[str, list[int]]]:
     """Texts and their labels, one of each tree node or only that of the root.
 
-    A flat model has one logit a text. To learn from all tree nodes, too, it reads each phrase as a
+    A flat model has one logit per text. To learn from all tree nodes, it reads each phrase as a
     separate text, the same phrase with the same label once.
     """
     if labels == "nodes" and kind == "flat":
@@ -77,7 +77,7 @@ def _text(tree: Tree) -> str:
 def batches(
     given: Sequence[tuple[str, list[int]]], batch_size: int, seed: int | None = None
 ) -> tf.data.Dataset:
-    """Batches of texts and labels `[batch, nodes]`, -1 = none, shuffled if there is a seed."""
+    """Batches of texts and labels `[batch, nodes]`, -1 = none; a seed shuffles them."""
     texts, labels = zip(*given, strict=True)
     data = tf.data.Dataset.from_tensor_slices((list(texts), tf.ragged.constant(labels, tf.int32)))
     data = data if seed is None else data.shuffle(len(texts), seed)
@@ -97,7 +97,7 @@ def _optimizer(encoder: keras.Model, options: argparse.Namespace) -> OptimizerPe
 
 
 def run(options: argparse.Namespace, kind: str, seed: int) -> dict[str, float]:
-    """Trains one of the models; saves and exports it, too."""
+    """Trains one of the models, saves and exports it."""
     keras.utils.set_random_seed(seed)
     treebank = load_treebank(options.data)
     encoder = read_encoder(options.encoder)
@@ -141,18 +141,18 @@ def main(argv: Sequence[str] | None = None) -> list[Run]:
         "--data",
         type=Path,
         default=sentiment.REPOSITORY / "data" / "treebank",
-        help="directory with train.txt, dev.txt and test.txt, a bracketed tree a line",
+        help="directory with train.txt, dev.txt and test.txt, a bracketed tree per line",
     )
     parser.add_argument("--encoder", type=Path, help="a folder; by default a tiny encoder")
     parser.add_argument("--models", nargs="+", choices=KINDS, default=KINDS, help="to train")
     parser.add_argument(
-        "--labels", choices=["roots", "nodes"], default="nodes", help="what both models learn from"
+        "--labels", choices=["roots", "nodes"], default="nodes", help="labels for both models"
     )
     parser.add_argument("--units", type=int, default=150, help="size of a tree node's state")
     parser.add_argument("--learning-rate", type=float, default=1e-3, help="of all but the encoder")
     parser.add_argument("--encoder-rate", type=float, default=3e-5, help="0 freezes the encoder")
     parser.add_argument("--batch-size", type=int, default=32, help="of training")
-    parser.add_argument("--epochs", type=int, default=5, help="at most so many")
+    parser.add_argument("--epochs", type=int, default=5, help="maximum")
     parser.add_argument("--patience", type=int, default=2, help="epochs without a better dev root")
     options = parse(parser, argv)
     runs = [{kind: run(options, kind, seed) for kind in options.models} for seed in options.seeds]

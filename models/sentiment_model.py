@@ -19,9 +19,9 @@ def build_model(
     """Builds words -> vectors -> tree layer -> logits.
 
     Args:
-        make_layer: makes the tree layer, from its units and options that all recipes give it.
+        make_layer: makes the tree layer, from its units and the options of all recipes.
         embedding: from words to vectors.
-        options: what `sentiment.parse_options` gives.
+        options: as `sentiment.parse_options` returns them.
         name: of the model.
         arity: slots for children of each tree node; None for any number.
 

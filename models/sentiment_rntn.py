@@ -5,7 +5,7 @@ The model is the RNTN of Socher et al. 2013 (section 4.3).
     python models/sentiment_rntn.py
 
 trains on the small treebank that comes with the repository. `sentiment.py`, which all recipes for
-sentiment share, has the training; `run` in it is the whole story in order.
+sentiment share, has the training; its `run` has all steps in order.
 """
 
 import argparse

@@ -26,7 +26,7 @@ class SequenceTerms(keras.layers.Layer):
     """Log-likelihoods of the words of sentences, and of going on or ending after each.
 
     The logits after a word are those of one softmax over all next words and the end. Its
-    probability of the next word is split in two: that there is one, and which one it then is.
+    probability of the next word is split in two: whether there is one, and which one it is.
 
     Call arguments:
         logits: `[batch, words, num_tokens]`, after each word.
@@ -57,7 +57,7 @@ def encode(tree: DependencyTree, vocabulary: Vocabulary) -> EncodedTree:
 
 
 def build_model(vocabulary: Vocabulary, options: argparse.Namespace) -> keras.Model:
-    """Builds words -> vectors -> LSTM -> logits of what follows -> terms."""
+    """Builds words -> vectors -> LSTM -> logits of the next word -> terms."""
     tokens = keras.Input([None], dtype="int32", name="tokens")
     children = keras.Input([None, 1], dtype="int32", name="children")  # says nothing here
     x = keras.layers.Embedding(len(vocabulary), options.embedding, name="embedding")(tokens)

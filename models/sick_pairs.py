@@ -39,7 +39,7 @@ def batches(
 ) -> tf.data.Dataset:
     """Batches of 25 pairs, with the distributions over scores of Tai et al. 2015, section 4.2.
 
-    These are of at most two scores, the ones beside the given one, and have it as their mean.
+    These have at most two scores, the neighbors of the given one, which is their mean.
 
     Args:
         pairs: Of a split.

@@ -1,4 +1,4 @@
-"""What edits cost, learned from pairs of strings: the costs of a channel are found again.
+"""Costs of edits, learned from pairs of strings: the costs of a hidden channel are recovered.
 
     python models/soft_edit_distance.py --seeds 1 2 3
 

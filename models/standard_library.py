@@ -1,4 +1,4 @@
-"""Functions of Python's standard library, and whether they return from within a loop."""
+"""Functions of Python's standard library, and whether they return from inside a loop."""
 
 import ast
 import warnings
@@ -28,7 +28,7 @@ def functions(folder: Path) -> Iterator[tuple[str, ast.FunctionDef]]:
 
 
 def returns_in_a_loop(node: ast.AST, in_loop: bool = False) -> tuple[bool, bool, bool]:
-    """Whether a function has a loop, a `return`, and one within a loop; others within aside."""
+    """Whether a function has a loop, a `return`, and one inside a loop; not in inner functions."""
     is_loop, is_return = isinstance(node, LOOPS), isinstance(node, ast.Return)
     found = [(is_loop, is_return, is_return and in_loop)]
     for child in ast.iter_child_nodes(node):

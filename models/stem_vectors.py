@@ -1,4 +1,4 @@
-"""Word vectors also of words that have none, but share their stem with words that do."""
+"""Word vectors for words that have none, but share their stem with words that do."""
 
 from collections import defaultdict
 

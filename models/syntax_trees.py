@@ -1,4 +1,4 @@
-"""Syntax trees of Python as arrays, and a picture of what a model says of their statements."""
+"""Syntax trees of Python as arrays, and a picture of a model's logits of their statements."""
 
 import ast
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ KINDS = sorted(name for name, kind in vars(ast).items() if isinstance(kind, type
 
 
 def children_of(node: ast.AST) -> list[ast.AST]:
-    """What stands below a node; Python has one object for all that have no fields, as `Load`."""
+    """The children of a node; Python has one object for all without fields, such as `Load`."""
     return [child for child in ast.iter_child_nodes(node) if child._fields]
 
 
@@ -64,7 +64,7 @@ def draw(model: keras.Model, tree: ast.FunctionDef, file: Path) -> None:
     for statement, value, color in zip(found, values, colors.to_rgba(values, 0.7), strict=True):
         box = {"facecolor": color, "edgecolor": "#dddddd"}
         axes.text(-2, statement.lineno, f"{value:+.1f}", ha="right", bbox=box, **style)
-    axes.set_title("does a statement, as a tree of its own, return within a loop?")
-    label = "logit: blue says yes, red says no"
+    axes.set_title("does a statement, as a separate tree, return inside a loop?")
+    label = "logit: blue means yes, red means no"
     figure.colorbar(colors, ax=axes, label=label, alpha=0.7)
     figure.savefig(file, dpi=110, bbox_inches="tight")

@@ -1,4 +1,4 @@
-"""A language model of dependency trees, from the root down; and sentences that it makes up.
+"""A language model of dependency trees, from the root down; and sentences that it generates.
 
 The model is the top-down Tree-LSTM of Zhang, Lu and Lapata 2016 (sections 3 and 4.3): it predicts a
 word from the words above it, and where dependents grow.
@@ -6,7 +6,7 @@ word from the words above it, and where dependents grow.
     python models/top_down_language_model.py --data path/to/ud_english_ewt --seeds 1 2 3
 
 trains on Universal Dependencies; without `--data` on trees made from the embedded treebank.
-`language_model.py` has the training, `sequence_language_model.py` is what it is compared to.
+`language_model.py` has the training; the baseline is `sequence_language_model.py`.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from language_model_shapes import chances, compare_shapes, tree_levels
 
 
 def build_model(vocabulary: Vocabulary, options: argparse.Namespace) -> keras.Model:
-    """Builds (words, children) -> terms of the log-likelihood; the decoder grows trees, too."""
+    """Builds (words, children) -> terms of the log-likelihood; the decoder also grows trees."""
     tokens = keras.Input([None], dtype="int32", name="tokens")
     children = keras.Input([None, 4], dtype="int32", name="children")
     decoder = TreeDecoder(
@@ -57,7 +57,7 @@ def grow(
     sentences: dict[str, list[DependencyTree]],
     vocabulary: Vocabulary,
 ) -> language_model.Results:
-    """Grows as many trees as test has, compares their shapes with its own, and prints some."""
+    """Grows as many trees as test has, compares their shapes with test's, and prints some."""
     decoder = model.get_layer("decoder")
     root = vocabulary.encode([language_model.ROOT])
     number = len(sentences["test"])
@@ -90,10 +90,10 @@ def grow(
 
 def main(argv: Sequence[str] | None = None) -> language_model.Results:
     """Runs the recipe and returns its figures."""
-    description = "Train a top-down Tree-LSTM on dependency trees, and let it grow some."
+    description = "Train a top-down Tree-LSTM on dependency trees, and grow some."
     own = argparse.ArgumentParser(add_help=False)
     own.add_argument(
-        "--max-depth", type=int, default=100, help="the most levels of a tree, grown or given"
+        "--max-depth", type=int, default=100, help="maximum levels of a tree, grown or given"
     )
     options = language_model.parse_options(argv, description, "top_down_language_model", [own])
     return language_model.run(encode_left_right, build_model, options, partial(grow, options))

@@ -1,4 +1,4 @@
-"""A picture of which tags a chain likes to follow which."""
+"""A picture of a chain's scores for each pair of neighboring tags."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,7 +22,7 @@ def draw_transitions(transitions: np.ndarray, tags: Sequence[str], file: Path) -
     image = axes.imshow(shown, cmap="RdBu_r", vmin=-limit, vmax=limit)
     axes.set_xticks(range(len(tags)), tags, rotation=60, ha="right")
     axes.set_yticks(range(len(tags)), tags)
-    axes.set(xlabel="next tag", ylabel="tag", title="which tags the model lets follow which")
+    axes.set(xlabel="next tag", ylabel="tag", title="scores of neighboring tags")
     axes.spines[:].set_visible(False)
     figure.colorbar(image, label="score, less the mean", shrink=0.7)
     figure.savefig(file, dpi=110, bbox_inches="tight")

@@ -43,7 +43,7 @@ class WeightedGrammar(keras.Model):
         Args:
             plus: adds over axes: `tf.reduce_logsumexp`, or `tf.reduce_max` for the best tree.
             words: float32 `[tokens, words, symbols]`, scores.
-            spans: float32 `[tokens, words + 1, words + 1]`, what a phrase adds to its tree's score.
+            spans: float32 `[tokens, words + 1, words + 1]`, score of a phrase in its tree.
             i: int32 `[tokens]`, the first word.
             j: int32 `[tokens]`, the word after the last.
 
@@ -81,7 +81,7 @@ class WeightedGrammar(keras.Model):
 
     @tf.function
     def chart(self, plus: Plus, tokens: tf.Tensor) -> tf.Tensor:
-        """What each phrase counts, by one gradient: `[batch, words + 1, words + 1]`.
+        """The weight of each phrase, by one gradient: `[batch, words + 1, words + 1]`.
 
         These are the chances of phrases if `plus` is `tf.reduce_logsumexp`, and for `tf.reduce_max`
         the phrases of the best tree, which have a 1.

@@ -1,1 +1,1 @@
-"""What the recipe for phylogenetic trees is made of: data, likelihood, fitting, pictures."""
+"""Parts of the recipe for phylogenetic trees: data, likelihood, fitting, pictures."""

@@ -12,13 +12,13 @@ import numpy as np
 from phylogeny.taxa import expect_taxa, listed
 
 STATES = "ACGT"
-# The states that each character may stand for (IUPAC).
+# The states that each character may be (IUPAC).
 CODES = {
     **dict(zip(STATES, STATES, strict=True)),
     **{"U": "T", "R": "AG", "Y": "CT", "M": "AC", "K": "GT", "S": "CG", "W": "AT"},
     **{"B": "CGT", "D": "AGT", "H": "ACT", "V": "ACG"},
 }
-# Unknown ones and gaps, which say nothing.
+# Unknown ones and gaps, which have no information.
 UNKNOWN = "NX?-.~"
 LETTERS = {form for letter in [*CODES, *UNKNOWN] for form in (letter, letter.lower())}
 MOST_SHOWN = 10
@@ -30,7 +30,7 @@ class Alignment(NamedTuple):
     Attributes:
         taxa: names.
         columns: int32 `[columns, taxa]`; bit 0 is set if the state may be A, then C, G and T.
-        counts: float64 `[columns]`, how often a column is there.
+        counts: float64 `[columns]`, how often each column occurs.
     """
 
     taxa: list[str]
@@ -55,16 +55,16 @@ class Alignment(NamedTuple):
 
 
 def read_fasta(path: str | os.PathLike[str]) -> dict[str, str]:
-    """Sequences of DNA or RNA by name: what stands behind `>`, up to a blank.
+    """Sequences of DNA or RNA by name: the text after `>`, up to a blank.
 
     Text is UTF-8, with or without a byte order mark, with the line ends of any system. Blanks
     between letters are left out, and so are lines that begin with `;`: comments (Pearson and Lipman
     1988).
 
     Raises:
-        ValueError: If letters are not codes for nucleotides, as those of proteins; a sequence has
-            no name, no letters, or the name of another; there is none; or bytes are not UTF-8. The
-            message names the line.
+        ValueError: If letters are not codes for nucleotides, as in proteins; a sequence has no
+            name, no letters, or the name of another; the file has no sequence; or bytes are not
+            UTF-8. The message names the line.
     """
     parts: dict[str, list[str]] = {}
     others: dict[str, str] = {}
@@ -103,7 +103,7 @@ def read_fasta(path: str | os.PathLike[str]) -> dict[str, str]:
 def align(sequences: Mapping[str, str], taxa: Sequence[str] | None = None) -> Alignment:
     """The alignment of sequences that are aligned, in the order of `taxa`.
 
-    Warns if more letters stand for several nucleotides than for one, as in proteins.
+    Warns if more letters mean several nucleotides than one, as in proteins.
 
     Raises:
         ValueError: If `sequences` is not text by name; `taxa` are not its names, each once;
@@ -188,7 +188,7 @@ def _is_text(text: str) -> bool:
 
 
 def _expect_no_others(others: dict[str, str], source: str) -> None:
-    """Raises ValueError if there are letters, each with its place, that are not in `LETTERS`."""
+    """Raises ValueError for letters, each with its place, that are not in `LETTERS`."""
     if others:
         shown = [f"{letter!r} ({place})" for letter, place in list(others.items())[:MOST_SHOWN]]
         shown += [f"{len(others) - MOST_SHOWN} more"] if len(others) > MOST_SHOWN else []

@@ -1,4 +1,4 @@
-"""A fitted phylogeny as files: the Keras model, what serves it, and a picture."""
+"""A fitted phylogeny as files: the Keras model, an export, and a picture."""
 
 from pathlib import Path
 
@@ -14,16 +14,16 @@ from phylogeny.unrooted_trees import as_arrays
 
 
 def write_files(model: Phylogeny, tree: NewickTree, alignment: Alignment, folder: Path) -> None:
-    """Writes `model.keras`, `export/` and `tree.png`; sees that loaded ones compute the same.
+    """Writes `model.keras`, `export/` and `tree.png`; checks that loaded ones compute the same.
 
-    What is exported takes as many columns, int32 `[columns, taxa]`, and any branch lengths, float64
-    `[1, nodes]`.
+    The export takes the same number of columns, int32 `[columns, taxa]`, and any branch lengths,
+    float64 `[1, nodes]`.
 
     Args:
         model: of one tree.
-        tree: that it was made of.
-        alignment: with its columns loaded models are tried, and its taxa are named.
-        folder: made if it is not there.
+        tree: the model's.
+        alignment: its columns test loaded models, and its taxa are the names.
+        folder: made if it does not exist.
     """
     folder.mkdir(parents=True, exist_ok=True)
     model.save(folder / "model.keras")
@@ -45,7 +45,7 @@ def write_files(model: Phylogeny, tree: NewickTree, alignment: Alignment, folder
     ):
         if not np.allclose(found, wanted, rtol=1e-9, atol=1e-9):
             raise RuntimeError(
-                "The loaded model finds other likelihoods than the one that was saved."
+                "The likelihoods of the loaded model differ from those of the saved one."
             )
     arrays = as_arrays(tree, alignment.taxa)
     total = alignment.counts @ wanted[:, 0]

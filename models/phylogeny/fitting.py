@@ -11,7 +11,7 @@ from phylogeny.alignments import Alignment
 from phylogeny.tree_likelihood import NegativeLogLikelihood, Phylogeny
 from phylogeny.unrooted_trees import as_arrays, interchanges
 
-# Of a branch, where a fit begins; the logarithm of nothing could not grow.
+# The least length of a branch at the start of a fit; the logarithm of 0 could not grow.
 SHORTEST = 1e-4
 # Of an interchange that is taken, in nats; trees with a branch of no length may be equal.
 LEAST_GAIN = 0.01
@@ -40,7 +40,7 @@ def fit(model: Phylogeny, alignment: Alignment, steps: int, rate: float) -> np.n
 
 
 def start(model: Phylogeny, tree: NewickTree, alignment: Alignment) -> float:
-    """Gives a model of one tree the scale of lengths that is likeliest, and frequencies as counted.
+    """Sets the likeliest scale of lengths for a model of one tree, and the counted frequencies.
 
     Lengths may be in years; the scale is a power of the root of 10. Returns the log-likelihood.
     """
@@ -58,13 +58,13 @@ def start(model: Phylogeny, tree: NewickTree, alignment: Alignment) -> float:
 def climb(
     model: Phylogeny, tree: NewickTree, alignment: Alignment, steps: int, rate: float
 ) -> Iterator[tuple[NewickTree, float, int]]:
-    """Takes the best nearest-neighbor interchange, again and again, while there is a better tree.
+    """Repeats the best nearest-neighbor interchange until no tree is better.
 
     All lengths of the tree and of all its neighbors are fitted, as many trees at once as the model
     has.
 
     Yields:
-        The tree with its lengths, its log-likelihood, and how many trees were fitted to find it.
+        The tree with its lengths, its log-likelihood, and the number of trees fitted to find it.
     """
     while True:
         trees, found = [tree, *interchanges(tree)], []

@@ -1,4 +1,4 @@
-"""A first tree of aligned sequences, from how much each two of them differ."""
+"""A first tree of aligned sequences, from the distance of each two of them."""
 
 from collections.abc import Sequence
 
@@ -9,9 +9,9 @@ from phylogeny.alignments import Alignment
 
 
 def distances(alignment: Alignment) -> np.ndarray:
-    """float64 `[taxa, taxa]`: expected changes a site by the formula of Jukes and Cantor 1969.
+    """float64 `[taxa, taxa]`: expected changes per site by the formula of Jukes and Cantor 1969.
 
-    Of two taxa only those columns count in which both states are known.
+    For two taxa, only columns with both states known count.
     """
     columns, counts = alignment.columns, alignment.counts[:, np.newaxis]
     states = np.where((columns & (columns - 1)) == 0, columns, 0)
@@ -29,7 +29,7 @@ def neighbor_joining(distances: np.ndarray, taxa: Sequence[str]) -> NewickTree:
     Keppler 1988. Lengths below 0 become 0.
 
     Raises:
-        ValueError: If there are fewer than three taxa, a name twice, or more or fewer distances.
+        ValueError: For fewer than three taxa, a name twice, or more or fewer distances.
     """
     if len(taxa) < 3 or np.shape(distances) != (len(taxa), len(taxa)):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""A picture of a phylogenetic tree, each branch as long as it is."""
+"""A picture of a phylogenetic tree, with branches drawn at their lengths."""
 
 from pathlib import Path
 
@@ -57,7 +57,7 @@ def draw(tree: NewickTree, title: str, file: Path) -> None:
     axes.set_xlim(0, x.max() * (1.45 if is_named else 1.03))
     axes.set_ylim(number, -1)
     axes.set_yticks([])
-    axes.set_xlabel("expected changes a site")
+    axes.set_xlabel("expected changes per site")
     axes.set_title(title)
     for side in ("left", "right", "top"):
         axes.spines[side].set_visible(False)

@@ -23,7 +23,7 @@ def transition_matrices(
 
 
 def difference(model: Phylogeny, columns: np.ndarray) -> float:
-    """The largest of what a model of one tree says of a column: relative, but absolute below 1."""
+    """The largest difference of a column from a model's: relative, but absolute below 1."""
     found = model.predict_on_batch(columns)[:, 0]
     children, lengths = model.children.numpy()[0], model.lengths.numpy()[0]
     wanted = log_likelihoods(columns, children, lengths, *model.substitution.numbers())
@@ -38,7 +38,7 @@ def log_likelihoods(
     frequencies: np.ndarray,
     rates: np.ndarray,
 ) -> np.ndarray:
-    """Of each column, float64 `[columns]`, under one tree, as `TreeArrays` has it.
+    """Log-likelihoods of columns, float64 `[columns]`, under one tree, as `TreeArrays` has it.
 
     Args:
         exchanges, frequencies: of the model of substitution, `[6]` and `[4]`.

@@ -18,9 +18,9 @@ class Substitution(keras.layers.Layer):
 
     All states change into all others at one rate (Jukes and Cantor 1969), or at rates that are
     proportional to an exchangeability for each pair and to the frequency of the new state (general
-    time-reversible; Tavare 1986). A length is in expected changes a site. Sites belong to
-    categories alike, whose rates are means of equal parts of a gamma distribution with mean 1
-    (Yang 1994).
+    time-reversible; Tavare 1986). A length is in expected changes per site. Each site belongs to
+    each category with equal probability, and their rates are means of equal parts of a gamma
+    distribution with mean 1 (Yang 1994).
 
     Args:
         general: whether it is the general model; all its numbers are trained then.
@@ -85,7 +85,7 @@ class Substitution(keras.layers.Layer):
 def gamma_quantiles(shape: tf.Tensor, shares: tf.Tensor) -> tf.Tensor:
     """Below which numbers the `shares` of a gamma distribution of scale 1 lie.
 
-    They are found by halving. One step of Newton's method then says how they depend on the shape.
+    They are found by halving. One step of Newton's method then gives their slope in the shape.
     """
     low = tf.fill(tf.shape(shares), tf.constant(-700.0, tf.float64))
     high = tf.fill(tf.shape(shares), tf.constant(10.0, tf.float64))

@@ -14,7 +14,7 @@ def expect_taxa(taxa: Sequence[str], names: Sequence[str], source: str) -> None:
 
     Args:
         taxa: as passed.
-        names: of the taxa there are.
+        names: of all taxa.
         source: of `names`.
     """
     numbers, known = Counter(taxa), set(names)
@@ -34,7 +34,7 @@ def expect_taxa(taxa: Sequence[str], names: Sequence[str], source: str) -> None:
 
 
 def listed(names: Sequence[str]) -> str:
-    """The first names, and how many there are."""
+    """The first names, and their number."""
     shown = [_SHORT.repr(name) for name in names[:FIRST]]
     shown += [f"... {len(names):,} in all"] if len(names) > FIRST else []
     return ", ".join(shown)

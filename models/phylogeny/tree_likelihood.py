@@ -18,14 +18,14 @@ BITS = np.arange(4, dtype=np.int32)[:, np.newaxis]
 class Phylogeny(keras.Model):
     """Columns of an alignment -> their log-likelihoods under some trees of the same taxa.
 
-    An example is a column, int32 `[columns, taxa]` as `Alignment` has them, and what comes out is
+    An example is a column, int32 `[columns, taxa]` as `Alignment` has them, and the result is
     float64 `[columns, trees]`. Weights are the logarithm of each branch length, and those of the
     `Substitution`, which all trees share. The trees themselves are a weight that is not trained, so
     others may be assigned, and nothing is traced again.
 
     Args:
         num_taxa: at the leaves of each tree.
-        num_trees: how many there are.
+        num_trees: their number.
         general, categories: of the `Substitution`.
     """
 
@@ -55,10 +55,10 @@ class Phylogeny(keras.Model):
         self.built = True
 
     def assign(self, trees: Sequence[TreeArrays]) -> None:
-        """Takes as many trees as it has.
+        """Sets its trees, in the same number.
 
-        A length 0 is no branch, and stays 0: the gradient of its logarithm, which is minus
-        infinity, is 0.
+        A length of 0 means that the branch is missing, and stays 0: the gradient of its logarithm,
+        which is minus infinity, is 0.
         """
         self.children.assign([tree.children for tree in trees])
         with np.errstate(divide="ignore"):
@@ -90,7 +90,7 @@ class Phylogeny(keras.Model):
         @kerasrec.recursive
         def above(node):
             """At the upper end of the branch: `[tokens, categories, 4, columns]`, the likelihood of
-            what is below, and `[tokens, columns]`, the logarithm that it was scaled by."""
+            the states below, and `[tokens, columns]`, the logarithm of its scale."""
 
             def along(below):
                 return tf.matmul(tf.gather(transitions, node), below)
@@ -122,7 +122,7 @@ class Phylogeny(keras.Model):
 
 @keras.saving.register_keras_serializable("phylogenetics")
 class NegativeLogLikelihood(keras.losses.Loss):
-    """Minus what a `Phylogeny` says, summed over columns, by weight, and over trees."""
+    """The negative of a `Phylogeny`'s result, summed over columns, by weight, and over trees."""
 
     def __init__(self, reduction: str = "sum", dtype: str = "float64", **kwargs: Any):
         super().__init__(reduction=reduction, dtype=dtype, **kwargs)

@@ -18,7 +18,7 @@ class TreeArrays(NamedTuple):
 
     Attributes:
         children: int32 `[nodes, 2]`, -1 at leaves; the root is the last node.
-        lengths: float64 `[nodes]`, of the branch above, 0 where there is none.
+        lengths: float64 `[nodes]`, of the branch above, 0 if it is missing.
         places: int32, which of the nodes each node of the `NewickTree` is; the same for those along
             a branch that was joined.
     """
@@ -77,7 +77,7 @@ def unrooted(tree: NewickTree) -> NewickTree:
 
     If the root has two children, an inner one of them becomes the root, and the two branches become
     one, as in `joined`. Under models that look the same forwards and backwards in time, the
-    likelihood says nothing about where a root is: only the sum of the two branches below it counts.
+    likelihood does not depend on the root: only the sum of the two branches below it counts.
     """
     tree, _ = joined(tree)
     (root,) = np.flatnonzero(tree.parents < 0)
@@ -105,7 +105,7 @@ def as_arrays(
         tree: its leaves are named as `taxa`.
         taxa: in the order that leaves are to have, each once.
         scale: of lengths, which may be in years.
-        shortest: a branch that is shorter, or whose length is missing, becomes so long.
+        shortest: the least length; shorter branches, and those without a length, get it.
 
     Raises:
         ValueError: If `taxa` are not the names of the leaves, each once.

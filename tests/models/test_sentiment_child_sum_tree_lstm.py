@@ -62,7 +62,7 @@ def test_dependency_trees_and_labels_are_read(treebank, tmp_path):
 def test_dependency_trees_of_other_sentences_are_an_error(treebank, tmp_path):
     text = head_finder.conllu(DependencyTree(["it", "is"], [1, -1]), [2, 2])
     (tmp_path / "train.conllu").write_text(text, encoding="utf-8")
-    with pytest.raises(ValueError, match=r"has other sentences than train\.txt of the treebank"):
+    with pytest.raises(ValueError, match=r"differs from train\.txt of the treebank"):
         recipe.with_dependencies(treebank, tmp_path)
 
 
