@@ -103,6 +103,6 @@ def _kept(length):
 
 
 def _matrix(length):
-    """Transition probabilities `[4, 4]`: an event draws any of the states alike."""
+    """Transition probabilities `[4, 4]`: an event draws each state with equal chance."""
     kept = _kept(length)
     return kept * np.eye(NUM_STATES) + (1 - kept) / NUM_STATES

@@ -42,10 +42,10 @@ def add_options(parser):
     parser.add_argument(
         "--unsorted",
         action="store_true",
-        help="speed where a batch has trees of any size, as they come, not of alike size",
+        help="for speed: keep the order of trees, so that a batch has trees of any size",
     )
     parser.add_argument(
-        "--batches", type=int, help="only so many batches of each size, from the middle of all"
+        "--batches", type=int, help="only this many batches of each size, from the middle of all"
     )
 
 

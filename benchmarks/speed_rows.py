@@ -9,7 +9,7 @@ def read(options):
     file = Path(options.out) / "speed.json"
     if not file.exists():
         raise SystemExit(
-            f"{file} is not there. This section shows what speed has measured; run it first: "
+            f"{file} does not exist. This section shows the results of speed; run it first: "
             f"python -m benchmarks speed --out {options.out}"
         )
     return json.loads(file.read_text(encoding="utf-8"))

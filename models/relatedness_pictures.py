@@ -36,7 +36,7 @@ def phrases(tree: DependencyTree, vocabulary: Vocabulary) -> list[EncodedTree]:
 def pair_to_show(pairs: Pairs, scores: np.ndarray) -> int:
     """The first pair that is half to three quarters related, of 6 to 9 words per sentence.
 
-    If there is none, the first of all.
+    If there is none, the first pair.
     """
     sides = zip(*pairs[:2], strict=True)
     fits = [all(6 <= len(tree.words) <= 9 for tree in pair) for pair in sides]

@@ -22,7 +22,7 @@ def table(columns, rows):
     for row in cells:
         empty = [heading for heading, cell in row.items() if not cell]
         if empty:
-            raise ValueError(f"The row {row} has nothing under {empty}; a cell says why.")
+            raise ValueError(f"The row {row} has nothing under {empty}; write the reason there.")
     return report.table(
         {heading: lambda row, heading=heading: row[heading] for heading in columns}, cells
     )

@@ -38,7 +38,7 @@ def _largest(rows, mode, baseline):
 
 
 def _theirs(row, way):
-    """Table 2 prints what the figures draw of the TreeLSTM."""
+    """Table 2 has the numbers that the figures draw for the TreeLSTM."""
     if row["model"] == "TreeLSTM" and way != "unrolled":
         return f"{TABLE_2[row['mode']][row['batch']][way]} (table 2)"
     return CURVE

@@ -128,8 +128,8 @@ def align(sequences: Mapping[str, str], taxa: Sequence[str] | None = None) -> Al
     number = ((columns[..., np.newaxis] >> np.arange(4)) & 1).sum(-1)
     if (number == 4).all():
         raise ValueError(
-            "No letter of the alignment is known: there are none, or gaps and codes such as N and "
-            "? alone. Pass sequences with A, C, G, T or U."
+            "No letter of the alignment is known: it is empty, or has only gaps and codes such as "
+            "N and ?. Pass sequences with A, C, G, T or U."
         )
     alone, several = ((number == 1).sum(1) @ counts, ((number % 4) > 1).sum(1) @ counts)
     if several > alone:

@@ -19,8 +19,8 @@ from tests.benchmarks.fake_baselines import RIGHT, FakeBaseline
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"loss": np.array(2.001)}, "another loss .* 5.0e-04 of the largest value"),
-        ({"gradient of kernel": np.array([[1.001, -4.0]])}, "another gradient of kernel"),
+        ({"loss": np.array(2.001)}, "loss differs .* 5.0e-04 of the largest value"),
+        ({"gradient of kernel": np.array([[1.001, -4.0]])}, "gradient of kernel differs"),
         ({"loss": np.array(np.nan)}, "loss differs"),
         ({"gradient of kernel": np.array([1.0, -4.0])}, r"has shape \(2,\) instead of \(1, 2\)"),
     ],

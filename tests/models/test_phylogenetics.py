@@ -423,7 +423,7 @@ def test_a_number_of_distances_per_taxon():
         ({"a": ["A", "C"]}, r"of 'a' is \['A', 'C'\] \(type list\); .* as ''\.join\(letters\)"),
         ({"a": b"AC"}, r"of 'a' is b'AC' \(type bytes\); .* Pass bytes as letters\.decode\(\)"),
         ({"b": "AC", "a": None}, r"of 'a' is None \(type NoneType\)"),
-        ({"a": "", "b": ""}, "No letter of the alignment is known: there are none, or gaps"),
+        ({"a": "", "b": ""}, "No letter of the alignment is known: it is empty, or has only gaps"),
         ({"a": "NN?", "b": "--x"}, "No letter of the alignment is known"),
         ({"a": "N"}, r"Pass sequences with A, C, G, T or U\."),
         (
