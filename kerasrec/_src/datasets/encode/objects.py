@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -28,6 +28,7 @@ def encode(
     labels: Literal["nodes", "root"] = "nodes",
     arity: int | None = None,
     shared_nodes: bool = False,
+    key_of: Callable[[Node], Hashable] | None = None,
 ) -> EncodedTree:
     """Turns a tree of any Python objects into arrays for tree layers, its nodes in preorder.
 
@@ -58,6 +59,9 @@ def encode(
         shared_nodes: Whether a node may have several parents, so that the result is a directed
             acyclic graph. Its nodes come after all their parents. Pass `shared_nodes=True` to
             `tree_batches`, `write_tree_files` and the layer as well.
+        key_of: Returns what tells a node from all others, such as its number in a graph: nodes with
+            equal keys are one node. By default an object is a node, and a value is a separate node
+            at each place.
 
     Returns:
         An `EncodedTree`, which `tree_batches`, `tree_pair_batches`, `write_tree_files` and
@@ -110,7 +114,7 @@ def encode(
         raise ValueError(f'labels is {labels!r}; expected "nodes" or "root".')
     if vocabulary is not None:
         expect_vocabulary(vocabulary)
-    walk = Walk(root, children_of, arity, bool(shared_nodes))
+    walk = Walk(root, children_of, arity, bool(shared_nodes), key_of)
     inputs: list[_Tokens | _Features] = []
     if token_of is not None:
         inputs.append(_Tokens(walk, token_of, vocabulary))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import numpy as np
@@ -33,6 +33,8 @@ class Walk:
             None for any number, all of which must be nodes.
         shared_nodes: Whether a node may have several parents. It is visited once. None if the user
             cannot choose.
+        key_of: Returns what tells a node from others; by default the object itself does, unless it
+            is a value.
 
     Attributes:
         nodes: The visited nodes, in order; so that they live, and no two have the same `id`.
@@ -46,6 +48,7 @@ class Walk:
         children_of: Callable[[Any], Iterable[Any]],
         arity: int | None = None,
         shared_nodes: bool | None = None,
+        key_of: Callable[[Any], Hashable] | None = None,
     ) -> None:
         self.nodes: list[Any] = []
         self.parents: list[int] = []
@@ -53,6 +56,7 @@ class Walk:
         self._further: list[tuple[int, int, int]] = []
         self._shared_nodes = shared_nodes
         self._children_of = children_of
+        self._key_of = key_of or (lambda node: None if _is_value(node) else id(node))
         self._arity = arity
         self._waiting: list[tuple[Any, int, int]] = [(root, -1, -1)]
 
@@ -64,12 +68,13 @@ class Walk:
                 or if a node is found twice.
             Exception: Any exception that `children_of` raises, with a note that names the node.
         """
-        seen: dict[int, int] = {}
+        seen: dict[Hashable, int] = {}
         while self._waiting:
             node, parent, slot = self._waiting.pop()
             place = len(self.nodes)
-            if not _is_value(node):
-                before = seen.setdefault(id(node), place)
+            key = self._key_of(node)
+            if key is not None:
+                before = seen.setdefault(key, place)
                 if before != place:
                     self._again(before, parent, slot)
                     continue
