@@ -4,6 +4,7 @@ from kerasrec._src.layers.cell import RecursiveCell
 from kerasrec._src.layers.child_sum import ChildSumTreeLSTM, ChildSumTreeLSTMCell
 from kerasrec._src.layers.choices import Choice, Choices
 from kerasrec._src.layers.growth import GrownTrees
+from kerasrec._src.layers.jit_compiled import JitCompiled
 from kerasrec._src.layers.ordered import OrderedTreeRNN, OrderedTreeRNNCell
 from kerasrec._src.layers.pooling import AttentionPooling
 from kerasrec._src.layers.recursive import Recursive
@@ -40,6 +41,7 @@ __all__ = [
     "ConlluText",
     "EditDistance",
     "GrownTrees",
+    "JitCompiled",
     "LinearChainCRF",
     "NodeWise",
     "OrderedTreeRNN",
