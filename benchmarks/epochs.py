@@ -15,7 +15,7 @@ class Epochs:
         self._treebank = load_treebank(directory)
 
     def train(self, batch_size, seed):
-        """Batches of all training trees but a few left over, in another order for each epoch."""
+        """Batches of all training trees but a few left over, shuffled by a seed."""
         trees = self._treebank.encoded("train")
         return make_batches(trees, batch_size, shuffle=True, seed=seed)
 

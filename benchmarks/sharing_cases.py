@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-# The relative step of finite differences.
+# The step of finite differences, as a fraction of the direction.
 STEP = 1e-4
 
 
