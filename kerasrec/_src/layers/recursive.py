@@ -63,8 +63,8 @@ class Recursive(TreeLayer):
             "auto" chooses it. "compiled" runs them in blocks, in loops that XLA compiles; results
             are the same up to rounding. On a GPU it may be several times as fast. On a CPU it may
             be faster for one tree with small states, and is slower for many trees: compare with
-            `python -m benchmarks speed --peers kerasrec "kerasrec compiled"`. XLA compiles once for
-            each size, rounded up to a power of two, in two to five seconds. A gradient without
+            `python -m benchmarks speed --baselines kerasrec "kerasrec compiled"`. XLA compiles once
+            for each size, rounded up to a power of two, in two to five seconds. A gradient without
             `training=True` runs the layer again. With "compiled", `model.compile(jit_compile=True)`
             compiles the whole training step with XLA, once for each shape of a batch; but not with
             `shared_nodes`.
