@@ -122,26 +122,38 @@ def test_what_is_said_of_throughput():
 
 def test_what_is_said_of_folding():
     table = rows("folding", "recursive / folding, ours")
-    ours = {
-        mode: [number(row["recursive / folding, ours"]) for row in table if row["mode"] == mode]
-        for mode in ("training", "inference")
-    }
-    assert min(ours["training"]) > 1 > max(ours["inference"])
-    pattern = r"Folding by hand is faster at every batch size, up to ([\d.]+) times"
-    assert_said("folding", pattern, 1 / min(ours["inference"]))
-    first, *others = [
-        number(row["recursive / iterative, ours"]) for row in table if row["mode"] == "inference"
-    ]
-    said("folding", r"as fast as iteration at batch (1), and slower at 10 and 25")
-    assert first == pytest.approx(1, abs=0.1) and max(others) < 0.9
+
+    def ratios(mode, way):
+        return [number(row[f"recursive / {way}, ours"]) for row in table if row["mode"] == mode]
+
+    training, inference = (ratios(mode, "folding") for mode in ("training", "inference"))
+    assert min(training) > 1
+    pattern = r"faster than folding by hand at every batch size, up to ([\d.]+) times"
+    assert_said("folding", pattern, max(training))
+    assert min(inference[1:] + ratios("inference", "iterative")[1:]) > 1
+    pattern = r"from batch 10 on, up to ([\d.]+) times as fast as folding by hand"
+    assert_said("folding", pattern, max(inference))
+    pattern = r"batch 1 it is (\d+)% slower than iteration and (\d+)% slower than folding"
+    alone = [ratios("inference", way)[0] for way in ("iterative", "folding")]
+    assert_said("folding", pattern, *(100 * (1 - ratio) for ratio in alone))
 
 
 def test_what_is_said_of_calls_length_and_growing():
     ratios = [number(row["dynamic / kerasrec, here"]) for row in rows("calls", "call")]
     assert_said("calls", r"kerasrec is (\d+) to (\d+) times as fast", min(ratios), max(ratios))
-    training = [row for row in rows("length", "recursive, ours") if row["mode"] == "training"]
-    growth = number(training[-1]["recursive, ours"]) / number(training[0]["recursive, ours"])
-    assert_said("length", r"50 words takes ([\d.]+) times as long", growth)
+    table = rows("length", "recursive, ours")
+    training, inference = table[: len(table) // 2], table[len(table) // 2 :]
+    growths = [
+        number(training[-1][f"{way}, ours"]) / number(training[0][f"{way}, ours"])
+        for way in ("recursive", "iterative")
+    ]
+    pattern = r"50 words takes ([\d.]+) times as long as on one of 5, and by iteration ([\d.]+) times"
+    assert_said("length", pattern, *growths)
+    ratios = [number(row["iterative / recursive, ours"]) for row in inference]
+    (words,) = said("length", r"In inference, recursion is faster from (\d+) words on")
+    assert [ratio > 1 for ratio in ratios] == [number(row["words"]) >= int(words) for row in inference]
+    assert_said("length", r"words on, up to ([\d.]+) times", max(ratios))
+    assert_said("length", r"the loop is up to (\d+)% faster", 100 * (1 - min(ratios)))
     alone, many = (number(row["recursive / iterative, ours"]) for row in rows("growing", "batch"))
     pattern = (
         r"Ours is ([\d.]+) times as fast as a loop by hand if one tree grows alone, and ([\d.]+)"
@@ -158,10 +170,13 @@ def test_what_is_said_of_batches_and_shapes():
     theirs = [row["recursive / batch 1, theirs"] for row in table[1:4]]
     said("tree-rnn", r"falls by more than (a quarter)")
     assert max(map(number, theirs)) < 0.78
-    (percent,) = said("tree-rnn", r"batch 1 and 5, our recursion and iteration are within (\d+)%")
-    for batch in ("1", "5"):
-        ratio = number(gains["inference", batch]["recursive / iterative, ours"])
-        assert abs(ratio - 1) <= float(percent) / 100
+    ratios = {of: number(row["recursive / iterative, ours"]) for of, row in gains.items()}
+    pattern = r"([\d.]+) times as fast at batch 1, and ([\d.]+) times at batch 25"
+    assert_said("tree-rnn", pattern, ratios["training", "1"], ratios["training", "25"])
+    pattern = r"batch 1 and 5, it is (\d+)% and (\d+)% slower than iteration; from batch 10 on"
+    slower = [100 * (1 - ratios["inference", batch]) for batch in ("1", "5")]
+    assert_said("tree-rnn", pattern, *slower)
+    assert min(ratios["inference", "10"], ratios["inference", "25"]) > 1
     table = rows("shapes", "balanced / linear, ours")
     ours = [number(row["balanced / linear, ours"]) for row in table]
     theirs = [number(row["balanced / linear, theirs"]) for row in table]
