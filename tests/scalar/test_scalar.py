@@ -5,6 +5,8 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
+from kerasrec._src.emit.limits import Limits
+from kerasrec._src.scalar.sweeps import ScalarForward
 from tests import programs
 from tests.parameters import few_of
 
@@ -220,3 +222,37 @@ class TestFaults:
         message = r"^divide: integer division by zero at test_scalar.py:\d+\.\n"
         with pytest.raises(tf.errors.InvalidArgumentError, match=message):
             divide(1, 0)
+
+
+def test_constants_in_a_graph():
+    """TensorFlow must not run the recursion on its stack while it optimizes the graph."""
+
+    @kerasrec.recursive(engine="scalar")
+    def power(x, n):
+        return kerasrec.cond(n == 0, lambda: tf.ones_like(x), lambda: x * power(x, n - 1))
+
+    @tf.function
+    def run():
+        x = tf.constant(0.999)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = power(x, tf.constant(3_000))
+        return y, tape.gradient(y, x)
+
+    np.testing.assert_allclose(run(), [0.999**3_000, 3_000 * 0.999**2_999], rtol=1e-4)
+
+
+def test_xla_fuses_the_numbers_of_a_wide_frame_into_its_write():
+    @kerasrec.recursive
+    def tak(x, y, z):
+        return kerasrec.cond(
+            y < x, lambda: tak(tak(x - 1, y, z), tak(y - 1, z, x), tak(z - 1, x, y)), lambda: z
+        )
+
+    sweep = ScalarForward(tak.tagged_graph(0, 0, 0), {}, Limits("tak", 100, 100, 1 << 20))
+    given = [tf.zeros([2], tf.int32)] * 3
+    compiled = tf.function(sweep.run, jit_compile=True, autograph=False)
+    text = compiled.experimental_get_compiler_ir(tf.constant(64), 0, 2, given)("optimized_hlo")
+    apart = [part for part in text.split("\n\n") if not part.startswith("%fused")]
+    assert "dynamic-update-slice" in text
+    assert not [line for part in apart for line in part.splitlines() if " concatenate(" in line]

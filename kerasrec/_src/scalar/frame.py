@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import tensorflow as tf
 
@@ -106,8 +106,12 @@ COUNTER, MARK = 0, 1
 Frame = Tensors
 """A frame that runs: for each slot, a tensor `[1]`."""
 
-FrameRows = dict[str, tf.TensorArray]
-"""Frames that wait, or have been logged: for each dtype, the slots of that dtype as rows."""
+FrameRows = list[tf.TensorArray]
+"""Frames that wait, or have been logged: for some slots of one dtype each, their rows."""
+
+# XLA fuses at most eight numbers into the write of a row. With more of them, the function tak took
+# thirty times as long.
+_MOST_PER_ROW = 8
 
 
 class FrameLayout:
@@ -161,29 +165,36 @@ class FrameLayout:
         """The values in a frame of a routine, `[1]` each."""
         return {value: frame[slot] for value, slot in self.slots[routine].items()}
 
+    @cached_property
+    def _rows(self) -> list[list[int]]:
+        """The slots of each row; COUNTER and MARK begin the first."""
+        by_dtype: dict[tf.DType, list[int]] = {}
+        for slot, dtype in enumerate(self.dtypes):
+            by_dtype.setdefault(dtype, []).append(slot)
+        return [
+            slots[start : start + _MOST_PER_ROW]
+            for slots in by_dtype.values()
+            for start in range(0, len(slots), _MOST_PER_ROW)
+        ]
+
     def empty(self, size: tf.Tensor) -> FrameRows:
         """Makes room for a number of frames: zeros in TensorArrays, which XLA writes in place."""
-        return {
-            dtype.name: tf.TensorArray(dtype, size, element_shape=[width], clear_after_read=False)
-            for dtype, width in Counter(self.dtypes).items()
-        }
+        return [
+            tf.TensorArray(self.dtypes[row[0]], size, element_shape=[len(row)], clear_after_read=False)
+            for row in self._rows
+        ]
 
     def write(self, frames: FrameRows, place: tf.Tensor, frame: Frame) -> FrameRows:
         """Returns the frames with one of them replaced."""
-        return {
-            name: rows.write(
-                place, tf.concat([item for item in frame if item.dtype.name == name], 0)
-            )
-            for name, rows in frames.items()
-        }
+        rows = [tf.concat([frame[slot] for slot in row], 0) for row in self._rows]
+        return [array.write(place, row) for array, row in zip(frames, rows, strict=True)]
 
     def read(self, frames: FrameRows, place: tf.Tensor) -> Frame:
         """Reads one of the frames."""
-        slots = {
-            name: iter(tf.split(rows.read(place), rows.element_shape[0]))
-            for name, rows in frames.items()
-        }
-        return [next(slots[dtype.name]) for dtype in self.dtypes]
+        frame: dict[int, tf.Tensor] = {}
+        for array, row in zip(frames, self._rows, strict=True):
+            frame.update(zip(row, tf.split(array.read(place), len(row)), strict=True))
+        return [frame[slot] for slot in range(len(self.dtypes))]
 
 
 class TokenValues:

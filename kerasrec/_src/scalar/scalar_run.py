@@ -84,7 +84,7 @@ class Blocks:
     def run(self, tensors: Tensors) -> tuple[Tensors, Tensors]:
         """Runs all tokens, given tensors `[tokens]`; returns results `[tokens]`, and the sums."""
         with tf.device("/device:CPU:0"):
-            num_tokens = tf.shape(tensors[0])[0]
+            num_tokens = tf.shape(tensors[0])[0] + _zero_when_run()
             # Zero if there is more than one block, because blocks run in parallel.
             at_once = tf.where(num_tokens <= _BLOCK, num_tokens, 0)
             state = self._begin(_block(_padded(tensors), 0), at_once)
@@ -164,6 +164,17 @@ class Blocks:
         )
         with tf.control_dependencies(self._check(state, num_tokens)):
             return tf.nest.map_structure(tf.identity, state)
+
+
+def _zero_when_run() -> tf.Tensor:
+    """Zero, which TensorFlow does not know before it runs.
+
+    If all arguments are constants, TensorFlow computes the results while it optimizes the graph
+    around the call: without XLA, kernel by kernel, on one stack that overflows after some thousand
+    steps and ends the process. It leaves out graphs that need a draw.
+    """
+    scalar = tf.constant([], tf.int32)
+    return tf.raw_ops.RandomUniformInt(shape=scalar, minval=0, maxval=1, seed=1, seed2=1)
 
 
 def _padded(tensors: Tensors) -> Tensors:

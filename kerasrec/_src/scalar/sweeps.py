@@ -85,7 +85,7 @@ class ScalarForward:
         state = {"machine": machine.idle(size), "fault": tf.constant(0)}
         outputs = self.graph.bodies[entry].outputs
         found, state = _run_tokens(run_token, state, first, num_tokens, given, outputs)
-        places = state["machine"]["stack"]["int32"].stack()[-NUM_LABELS:, COUNTER]
+        places = state["machine"]["stack"][0].stack()[-NUM_LABELS:, COUNTER]
         labels = tf.gather(tf.constant(machine.layout.labels), tf.reverse(places, [0]))
         return {**found, "fault": state["fault"], "labels": labels, "sums": []}
 
@@ -221,7 +221,7 @@ class ScalarGradient:
             )
             child = above - 1
             record = tf.where(step.is_skip, child, mark)
-            start = log["int32"].read(tf.maximum(record[0], 0))[MARK : MARK + 1]
+            start = layout.read(log, tf.maximum(record[0], 0))[MARK]
             state = machine.move(state, step, child)
             return state, tf.where(step.is_call, child, start), self._added(step, sums)
 
