@@ -180,7 +180,9 @@ class FrameLayout:
     def empty(self, size: tf.Tensor) -> FrameRows:
         """Makes room for a number of frames: zeros in TensorArrays, which XLA writes in place."""
         return [
-            tf.TensorArray(self.dtypes[row[0]], size, element_shape=[len(row)], clear_after_read=False)
+            tf.TensorArray(
+                self.dtypes[row[0]], size, element_shape=[len(row)], clear_after_read=False
+            )
             for row in self._rows
         ]
 
