@@ -21,7 +21,7 @@ from kerasrec.layers import TopDownTreeLSTMCell, TreeDecoder
 
 # The slots in which a root, and then a node in each slot, may have children: those of
 # kerasrec.datasets.encode_left_right.
-FOLLOWS = ((0, 1), (0, 1, 2), (0, 1, 3), (0, 1, 2), (0, 1, 3))
+ALLOWED_SLOTS = ((0, 1), (0, 1, 2), (0, 1, 3), (0, 1, 2), (0, 1, 3))
 # How many words of the training sentences of UD English EWT have a first dependent to the left and
 # to the right, and how many dependents on either side have another one: the "chances in train" that
 # models/top_down_language_model.py prints.
@@ -48,7 +48,10 @@ def measure(arguments):
     """The description of the run, and a row for each mode and batch size."""
     decoders = {name: make_decoder(arguments, engine) for name, engine in ENGINES.items()}
     decoder = decoders[OURS]
-    eager, iterative = EagerDecoder(decoder, FOLLOWS), IterativeDecoder(decoder, FOLLOWS)
+    eager, iterative = (
+        EagerDecoder(decoder, ALLOWED_SLOTS),
+        IterativeDecoder(decoder, ALLOWED_SLOTS),
+    )
     scores = {name: scorer(one) for name, one in decoders.items()}
     trees = lists(decoder.generate(NUM_TREES, seed=0))
     check_agreement(decoders, scores, eager, iterative)
@@ -98,7 +101,7 @@ def make_decoder(arguments, engine):
         num_tokens=arguments.words,
         embedding_dim=arguments.embedding,
         growth=keras.layers.Dense(4, kernel_initializer="zeros"),
-        follows=FOLLOWS,
+        allowed_slots=ALLOWED_SLOTS,
         max_depth=100,
         engine=engine,
     )

@@ -49,8 +49,8 @@ def main():
     print_table(COLUMNS, (timed(layers, *size, first, arguments.repeats) for size in sizes))
 
 
-def layer(units, instances):
-    return kerasrec.layers.TreeLSTM(units, return_sequences=True, seed=1, instances=instances)
+def layer(units, devices):
+    return kerasrec.layers.TreeLSTM(units, return_sequences=True, seed=1, devices=devices)
 
 
 def complete_trees(height, batch):

@@ -58,8 +58,8 @@ def _by_recursion(engine, children, num_taxa, messages, kept):
 
         return kerasrec.cond(left < 0, lambda: tf.gather(messages, node), inner)
 
-    _, tables = message.with_tables(2 * num_taxa - 2)
-    return tables["means"]
+    _, collected = message.with_collected(2 * num_taxa - 2)
+    return collected["means"]
 
 
 class Compiled(Kerasrec):

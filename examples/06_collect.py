@@ -1,8 +1,8 @@
 """Values from inner calls, without returning them through all callers.
 
-`kerasrec.collect` keeps a value of each call in a table, here in the row of the call's tree node.
-`with_tables` returns the tables together with the result. Gradients flow through the tables, so a
-loss can read every tree node.
+`kerasrec.collect` keeps a value of each call in a row, here that of the call's tree node.
+`with_collected` returns all rows together with the result. Gradients flow through them, so a loss
+can read every tree node.
 """
 
 import tensorflow as tf
@@ -26,10 +26,10 @@ def tree_sum(node):
 
 
 with tf.GradientTape() as tape:
-    total, tables = tree_sum.with_tables(0)
-    loss = tf.reduce_sum(tables["sums"])
+    total, collected = tree_sum.with_collected(0)
+    loss = tf.reduce_sum(collected["sums"])
 
 print("sum of the tree =", float(total))
-print("sum below each tree node =", tables["sums"].numpy())
+print("sum below each tree node =", collected["sums"].numpy())
 # A node's value is part of its own sum and of the sum of each node above it.
 print("gradient of their sum =", tf.convert_to_tensor(tape.gradient(loss, values)).numpy())

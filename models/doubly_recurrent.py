@@ -92,8 +92,8 @@ class DoublyRecurrentDecoder(TopDownDecoder):
     ones. W, v_a and v_f are rows of one Dense layer's kernel. (Both layers also have a bias.)
     """
 
-    def __init__(self, cell, num_tokens, embedding_dim, follows="first_child", **kwargs: Any):
-        super().__init__(cell, num_tokens, embedding_dim, follows=follows, **kwargs)
+    def __init__(self, cell, num_tokens, embedding_dim, allowed_slots="first_child", **kwargs: Any):
+        super().__init__(cell, num_tokens, embedding_dim, allowed_slots=allowed_slots, **kwargs)
         self.topology = Dense(2)
         self.labels = Dense(num_tokens)
 

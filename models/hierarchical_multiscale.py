@@ -104,9 +104,9 @@ class HierarchicalMultiscale(keras.layers.Layer):
         return rows, tf.zeros_like(rows), [zeros] * self.levels
 
     def call(self, inputs):
-        _, tables = self.recursion(inputs).with_tables(*self.at_start(inputs))
+        _, collected = self.recursion(inputs).with_collected(*self.at_start(inputs))
         batch, num_steps, _ = tf.unstack(tf.shape(inputs))
-        kept = tf.reshape(tables["kept"], [batch, num_steps, -1])
+        kept = tf.reshape(collected["kept"], [batch, num_steps, -1])
         hidden, boundaries = tf.split(kept, [self.levels * self.units, self.levels - 1], axis=2)
         self.add_loss(self.price * tf.reduce_mean(boundaries))
         return hidden, boundaries

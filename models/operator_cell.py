@@ -38,7 +38,7 @@ class OperatorCell(RecursiveCell):
     state_size = DIGITS
 
     def __init__(self, hidden: int, operators: int, arity: int = 5, **kwargs: Any):
-        super().__init__(**{**kwargs, "arity": arity, "inner_inputs": True})
+        super().__init__(**{**kwargs, "arity": arity, "read_inner_inputs": True})
         self.hidden = hidden
         self.operators = operators
 

@@ -35,7 +35,7 @@ def build_model(vocabulary: Vocabulary, options: argparse.Namespace) -> keras.Mo
         TopDownTreeLSTMCell(options.units, arity=4),
         num_tokens=len(vocabulary),
         embedding_dim=options.embedding,
-        follows="left_right",
+        allowed_slots="left_right",
         max_depth=options.max_depth,
         dropout=options.dropout,
         name="decoder",

@@ -365,13 +365,13 @@ def test_tables_come_beside_the_result():
         kerasrec.collect("half", tf.cast(n, tf.float32)[:, tf.newaxis] / 2.0, n, 5)
         return kerasrec.cond(n < 1, lambda: n, lambda: f(n - 1))
 
-    result, tables = f.with_tables([2, 3])
+    result, collected = f.with_collected([2, 3])
     np.testing.assert_array_equal(result, [0, 0])
-    assert sorted(tables) == ["half", "twice"]
+    assert sorted(collected) == ["half", "twice"]
     # Both tokens go through 0, 1 and 2: rows of one index are summed, a row of none is zero.
-    np.testing.assert_array_equal(tables["twice"], [0, 4, 8, 6, 0])
-    np.testing.assert_allclose(tables["half"], [[0.0], [1.0], [2.0], [1.5], [0.0]])
-    assert power.with_tables(2.0, 1)[1] == {}
+    np.testing.assert_array_equal(collected["twice"], [0, 4, 8, 6, 0])
+    np.testing.assert_allclose(collected["half"], [[0.0], [1.0], [2.0], [1.5], [0.0]])
+    assert power.with_collected(2.0, 1)[1] == {}
 
 
 def test_graphs_print():

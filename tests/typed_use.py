@@ -39,8 +39,8 @@ def functions() -> None:
     assert_type(fib.execution_plan(3), ExecutionPlan)
     assert_type(fib.run_trace([3, 4]), RunTrace)
     assert_type(fib.num_traces, int)
-    _, tables = total.with_tables(3)
-    tables["node"]
+    _, collected = total.with_collected(3)
+    collected["node"]
     try:
         fib("three")
     except kerasrec.KerasrecError as error:
@@ -60,7 +60,7 @@ class MeanCell(kerasrec.layers.RecursiveCell):
     """The mean of the children, and how many leaves there are."""
 
     def __init__(self, units: int, **kwargs: Any):
-        super().__init__(arity=2, inner_inputs=False, **kwargs)
+        super().__init__(arity=2, read_inner_inputs=False, **kwargs)
         self.units = units
         self.state_size = [units, 1]
 
@@ -104,23 +104,26 @@ class Decoder(kerasrec.layers.TopDownDecoder):
 def layers() -> None:
     embedding = keras.layers.Embedding(100, 8)
     up = kerasrec.layers.TreeLSTM(
-        4, inner_inputs=False, kernel_initializer=keras.initializers.HeNormal(), embedding=embedding
+        4,
+        read_inner_inputs=False,
+        kernel_initializer=keras.initializers.HeNormal(),
+        embedding=embedding,
     )
     assert_type(up.recompute, bool)
     assert_type(up.engine, Literal["auto", "waves", "compiled"])
     kerasrec.layers.Recursive(MeanCell(4), return_state=True)
     kerasrec.layers.Bidirectional(
-        up, downward_layer=kerasrec.layers.TopDownTreeLSTM(4, reads="node"), merge_mode="sum"
+        up, downward_layer=kerasrec.layers.TopDownTreeLSTM(4, input_from="self"), merge_mode="sum"
     )
     kerasrec.layers.TopDown(kerasrec.layers.TopDownTreeLSTMCell(4, arity=2), embedding=embedding)
     decoder = Decoder(
-        kerasrec.layers.TopDownTreeLSTMCell(4, arity=2), 100, 8, follows="first_child"
+        kerasrec.layers.TopDownTreeLSTMCell(4, arity=2), 100, 8, allowed_slots="first_child"
     )
     grown = decoder.generate(5, seed=1, temperature=0.5)
     assert_type(grown, kerasrec.layers.GrownTrees)
     decoder.generate(np.array([3, 4]))
 
-    kerasrec.layers.TopDownTreeLSTM(3, reads="me")  # type: ignore[arg-type]
+    kerasrec.layers.TopDownTreeLSTM(3, input_from="me")  # type: ignore[arg-type]
     kerasrec.layers.Bidirectional(up, merge_mode="max")  # type: ignore[arg-type]
     kerasrec.layers.Recursive("cell")  # type: ignore[arg-type]
     kerasrec.layers.TreeLSTM("4")  # type: ignore[arg-type]
@@ -165,7 +168,7 @@ def training(treebank: Treebank) -> None:
     embedding = kerasrec.datasets.word_embedding(
         treebank.vocabulary, kerasrec.datasets.read_vectors("vectors.txt"), unknown="mean"
     )
-    states = kerasrec.layers.TreeLSTM(4, inner_inputs=False, embedding=embedding)(x, children)
+    states = kerasrec.layers.TreeLSTM(4, read_inner_inputs=False, embedding=embedding)(x, children)
     model = kerasrec.training.Model([x, children], keras.layers.Dense(5)(states))
     model.compile(
         kerasrec.training.OptimizerPerLayer("adam", {"embedding": keras.optimizers.SGD(0.1)}),

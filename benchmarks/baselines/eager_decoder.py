@@ -11,7 +11,7 @@ class EagerDecoder:
         follows: for a root, then for a node in each slot, the slots in which it may have children.
     """
 
-    def __init__(self, decoder, follows):
+    def __init__(self, decoder, allowed_slots):
         arity = decoder.cell.arity
         parts = (decoder.cell.kernel, decoder.cell.recurrent_kernel, decoder.cell.bias)
         # One LSTM per slot: its rows of the cell's weights.
@@ -20,7 +20,7 @@ class EagerDecoder:
         self.words = [tf.convert_to_tensor(weight) for weight in decoder.words.weights]
         self.growth = [tf.convert_to_tensor(weight) for weight in decoder.growth.weights]
         self.units = decoder.cell.units
-        self.follows = follows
+        self.allowed_slots = allowed_slots
 
     def scores(self, trees):
         """Log-likelihood of each tree `(tokens, children)`, lists of numbers."""
@@ -35,7 +35,7 @@ class EagerDecoder:
             x = self.embeddings[tokens[node]][tf.newaxis]
             total = self.log_words(states)[0, tokens[node]]
             logits = self.growth_logits(states, x)
-            for below in self.follows[slot + 1]:
+            for below in self.allowed_slots[slot + 1]:
                 child = children[node][below]
                 total += tf.math.log_sigmoid(logits[below] if child >= 0 else -logits[below])
                 if child >= 0:
@@ -57,7 +57,7 @@ class EagerDecoder:
             total = log_words[0, token]
             logits = self.growth_logits(states, x)
             drawn = tf.random.uniform(logits.shape) < tf.sigmoid(logits)
-            for below in self.follows[slot + 1]:
+            for below in self.allowed_slots[slot + 1]:
                 grows = bool(drawn[below])
                 total += tf.math.log_sigmoid(logits[below] if grows else -logits[below])
                 if grows:

@@ -31,7 +31,7 @@ class IterativeDecoder:
         follows: for a root, then for a node in each slot, the slots in which it may have children.
     """
 
-    def __init__(self, decoder, follows):
+    def __init__(self, decoder, allowed_slots):
         cell = decoder.cell
         self.arity, self.units = cell.arity, cell.units
         parts = (cell.kernel, cell.recurrent_kernel, cell.bias)
@@ -41,7 +41,7 @@ class IterativeDecoder:
         self.words = [tf.convert_to_tensor(weight) for weight in decoder.words.weights]
         self.growth = [tf.convert_to_tensor(weight) for weight in decoder.growth.weights]
         self.allowed = tf.constant(
-            [[slot in slots for slot in range(self.arity)] for slots in follows]
+            [[slot in slots for slot in range(self.arity)] for slots in allowed_slots]
         )
         trees = [
             tf.TensorSpec([None, None], tf.int32),

@@ -15,7 +15,7 @@ from kerasrec._src.function.concrete_function import ConcreteFunction
 from kerasrec._src.options import Options
 from kerasrec._src.private import op_callbacks
 from kerasrec._src.schedule.passes import default_passes
-from kerasrec._src.schedule.passes.among_instances import among_instances
+from kerasrec._src.schedule.passes.among_devices import among_devices
 from kerasrec._src.trace.program import trace
 from kerasrec._src.trace.signature import Signature, Traceable
 from kerasrec._src.transform.extend import extend
@@ -35,8 +35,8 @@ def compile_function(
     graphs = prune(traced)
     tagged = tag(graphs, bool(options.memo), options.memo == "batch")
     passes = default_passes(options.recompute)
-    if options.instances:
-        options.check_that_instances_are_there(tagged.entry)
-        passes.append(partial(among_instances, devices=options.instances))
+    if options.devices:
+        options.check_that_devices_exist(tagged.entry)
+        passes.append(partial(among_devices, devices=options.devices))
     program = Program(extend(tagged), Limits.of(function.name, options), options, passes)
     return ConcreteFunction(signature, graphs, tagged, Executable(program), returns)

@@ -43,7 +43,7 @@ class Options:
     xla_entries: int | tf.Tensor | None = None
     max_xla_sizes: int = 32
     recompute: bool = False
-    instances: Sequence[str] = ()
+    devices: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         engines = get_args(Engine)
@@ -65,9 +65,9 @@ class Options:
             number = getattr(self, name)
             if isinstance(number, int | float | np.number) and number < least:
                 raise TraceError(f"{name} is {number}; it must be at least {least}{reason}.")
-        self._check_names_of_instances()
-        self.instances = tuple(self.instances)
-        if self.instances:
+        self._check_device_names()
+        self.devices = tuple(self.devices)
+        if self.devices:
             self._check_that_waves_run()
 
     def alone(self) -> Options:
@@ -77,8 +77,8 @@ class Options:
         """
         return Options(**{field.name: getattr(self, field.name) for field in fields(Options)})
 
-    def check_that_instances_are_there(self, function: str) -> None:
-        """Checks that all devices that `instances` names exist; the error lists those that do.
+    def check_that_devices_exist(self, function: str) -> None:
+        """Checks that all the devices exist; the error lists those that do.
 
         TensorFlow would run the part of a missing device on another one, silently.
 
@@ -90,21 +90,21 @@ class Options:
         """
         there = [device.name for device in tf.config.list_logical_devices()]
         specs = [tf.DeviceSpec.from_string(name) for name in there]
-        for name in self.instances:
+        for name in self.devices:
             wanted = tf.DeviceSpec.from_string(name)
             if not any(spec.make_merged_spec(wanted) == spec for spec in specs):
                 raise TraceError(
-                    f"{function} names {name} in `instances`, but no such device exists. "
+                    f"{function} names {name} in `devices`, but no such device exists. "
                     f"Available: {', '.join(there)}. A task is there after "
                     "tf.config.experimental_connect_to_cluster; several logical devices, after "
                     "tf.config.set_logical_device_configuration."
                 )
 
-    def _check_names_of_instances(self) -> None:
-        names = self.instances
+    def _check_device_names(self) -> None:
+        names = self.devices
         if isinstance(names, str) or not all(isinstance(name, str) for name in names):
             raise TraceError(
-                f"instances is {names!r}; it must be a list of names of devices or tasks, such as "
+                f"devices is {names!r}; it must be a list of names of devices or tasks, such as "
                 "['/GPU:0', '/GPU:1'] or ['/job:worker/task:0', '/job:worker/task:1']."
             )
         for name in names:
@@ -112,18 +112,18 @@ class Options:
                 tf.DeviceSpec.from_string(name)
             except ValueError:
                 raise TraceError(
-                    f"instances has {name!r}, which is not a name of a device or task, such as "
+                    f"devices has {name!r}, which is not a name of a device or task, such as "
                     "'/GPU:0' or '/job:worker/task:1'."
                 ) from None
 
     def _check_that_waves_run(self) -> None:
         if self.engine not in ("auto", "waves"):
             raise TraceError(
-                f"instances divide waves among devices, and engine={self.engine!r} has none. Use "
+                f"devices= divides waves among devices, and engine={self.engine!r} has none. Use "
                 "engine='waves' or leave the choice to engine='auto'."
             )
         if self.parallel_tokens is not None:
             raise TraceError(
-                "instances and parallel_tokens cannot be given together: instances divide wide "
+                "devices and parallel_tokens cannot be given together: devices= divides wide "
                 "waves, and parallel_tokens bounds how wide they are. Leave out one of them."
             )

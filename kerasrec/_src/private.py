@@ -330,7 +330,7 @@ def comes_from_layers(tensor: keras.KerasTensor) -> bool:
     """Whether a symbolic tensor knows the layers before it.
 
     `keras.utils.get_source_inputs` fails where it does not. If the name changes, a tree layer on
-    another one in a functional model is no longer refused without `inner_inputs`, and silently
+    another one in a functional model is no longer refused without `read_inner_inputs`, and silently
     leaves out the states of inner nodes.
     """
     return hasattr(tensor, "_keras_history")

@@ -159,14 +159,14 @@ class RecursiveFunction(Options):
         tracer = active_tracer()
         if tracer is not None:
             return call(tracer, self, bind(self, args, kwargs))
-        return self.with_tables(*args, **kwargs)[0]
+        return self.with_collected(*args, **kwargs)[0]
 
     @not_converted
-    def with_tables(self, *args: Any, **kwargs: Any) -> tuple[Any, dict[str, tf.Tensor]]:
-        """Calls the function from outside; also returns the tables of `kerasrec.collect`.
+    def with_collected(self, *args: Any, **kwargs: Any) -> tuple[Any, dict[str, tf.Tensor]]:
+        """Calls the function from outside; also returns the rows of `kerasrec.collect`.
 
         Returns:
-            The result, and a dict from names to tables `[size, ...]`.
+            The result, and a dict from names to rows `[size, ...]`.
         """
         given = arguments_of(self, args, kwargs)
         with SentenceFirst():
@@ -441,9 +441,9 @@ def recursive(  # noqa: D417
           the call's own calls, instead of keeping them. That takes less memory and more time;
           gradients are the same. Random numbers are kept. In the engine "compiled", nothing is kept
           and everything is computed again. The option has no effect in the engine "scalar".
-        instances: Names of devices or tasks, such as `["/GPU:0", "/GPU:1"]`. Each of them has an
-          instance of every body and computes an equal part of each wave (Vasilakopoulos 2024,
-          section 7.1), so that even one large tree uses several devices. The program then runs in
+        devices: Names of devices or tasks, such as `["/GPU:0", "/GPU:1"]`. Each of them computes an
+          equal part of each wave (Vasilakopoulos 2024, section 7.1, proposes an instance of every
+          body on each), so that even one large tree uses several devices. The program then runs in
           "waves". Decisions about which tokens go where, draws of random numbers and ops inside a
           `tf.device` are not divided. Results are the same; gradients of weights are the same up to
           rounding.

@@ -57,8 +57,8 @@ def baselines():
     decoder = generation.make_decoder(arguments, "auto")
     return (
         decoder,
-        EagerDecoder(decoder, generation.FOLLOWS),
-        IterativeDecoder(decoder, generation.FOLLOWS),
+        EagerDecoder(decoder, generation.ALLOWED_SLOTS),
+        IterativeDecoder(decoder, generation.ALLOWED_SLOTS),
     )
 
 

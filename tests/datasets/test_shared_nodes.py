@@ -152,7 +152,7 @@ def test_batches_files_and_a_layer(ragged, tmp_path):
     write_tree_files(graphs, tmp_path / "graphs", 2, shared_nodes=True)
     read = tree_file_batches(tmp_path / "graphs", 2, ragged=ragged)
     (pairs,) = tree_pair_batches(graphs, graphs, [1, 2, 3, 4], 4, **options)
-    layer = ChildSumTreeLSTM(3, arity=None, inner_inputs=True, shared_nodes=True)
+    layer = ChildSumTreeLSTM(3, arity=None, read_inner_inputs=True, shared_nodes=True)
     embedding = keras.layers.Embedding(10, 2)
 
     def results(of):

@@ -845,7 +845,7 @@ class Item(kerasrec.DataType):
 
 
 @pytest.mark.many
-@pytest.mark.parametrize("options", [*OPTIONS, {"instances": ["CPU:0", "CPU:0"]}])
+@pytest.mark.parametrize("options", [*OPTIONS, {"devices": ["CPU:0", "CPU:0"]}])
 def test_fields_of_all_types_are_read_again(options):
     @kerasrec.recursive(**options)
     def items(n, x):

@@ -196,7 +196,7 @@ def test_collecting_at_values():
 
     batch = SCHEMA.encode([Apply("+", [Number(1.0), Apply("+", [Number(2.0)])])])
     size = batch["kind"].values.shape[0]
-    _, tables = depth.with_tables(SCHEMA.values(batch), 0)
+    _, tables = depth.with_collected(SCHEMA.values(batch), 0)
     assert tables["level"].numpy().tolist() == [0, 1, 1, 2]
 
 

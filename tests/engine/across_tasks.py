@@ -8,7 +8,7 @@ import json
 import tensorflow as tf
 
 from tests.engine.test_devices import factorial, tree_model, with_gradients
-from tests.engine.test_instances import rows_multiplied, sum_of_halves, tree_state
+from tests.engine.test_devices_option import rows_multiplied, sum_of_halves, tree_state
 
 FIRST, SECOND = (f"/job:worker/task:{task}/device:CPU:0" for task in (0, 1))
 
@@ -29,11 +29,11 @@ def results(first, second):
     }
 
 
-def results_of_instances(target):
-    """The same of instances on both workers, and how many rows each of them multiplied."""
-    model, weights = tree_state(instances=[FIRST, SECOND])
+def results_of_devices(target):
+    """The same of `devices=` on both workers, and how many rows each of them multiplied."""
+    model, weights = tree_state(devices=[FIRST, SECOND])
     return {
-        "instances": lists_of(model, [4, 3, 4], weights),
+        "devices": lists_of(model, [4, 3, 4], weights),
         "rows": rows_multiplied(sum_of_halves(FIRST, SECOND), [9] * 5, target),
     }
 
@@ -42,7 +42,7 @@ def main():
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     tf.config.experimental_connect_to_cluster(resolver, resolver.task_type, resolver.task_id)
     server = f"grpc://{resolver.cluster_spec().task_address('worker', 0)}"
-    print(json.dumps({**results(FIRST, SECOND), **results_of_instances(server)}))
+    print(json.dumps({**results(FIRST, SECOND), **results_of_devices(server)}))
 
 
 if __name__ == "__main__":

@@ -265,7 +265,9 @@ def assert_same_second(program: Program, found: Sequence[np.ndarray]) -> None:
 def result_of(program: Program, inputs: Sequence | None = None) -> tuple[list, dict]:
     """Flat outputs and tables of the engine."""
     flat = program.flat_inputs if inputs is None else inputs
-    result, tables = program.function.with_tables(*tf.nest.pack_sequence_as(program.inputs, flat))
+    result, tables = program.function.with_collected(
+        *tf.nest.pack_sequence_as(program.inputs, flat)
+    )
     return tf.nest.flatten(result), tables
 
 

@@ -45,10 +45,10 @@ STARTS = [7, 1, 12, 3]
 EXPECTED = sorted(number for start in STARTS for number in plain(start))
 
 
-def check(tables):
-    seen = sorted(np.asarray(tables["seen"]).tolist())
+def check(collected):
+    seen = sorted(np.asarray(collected["seen"]).tolist())
     assert seen == [[number, number % 2] for number in EXPECTED]
-    threes = sorted(int(text) for text in np.asarray(tables["threes"]))
+    threes = sorted(int(text) for text in np.asarray(collected["threes"]))
     assert threes == [number for number in EXPECTED if number % 3 == 0]
 
 
@@ -58,7 +58,7 @@ def arguments():
 
 @pytest.mark.slow
 def test_called():
-    check(collatz.with_tables(*arguments())[1])
+    check(collatz.with_collected(*arguments())[1])
 
 
 @pytest.mark.many
@@ -97,9 +97,11 @@ def test_rows_without_an_index_have_no_gradient():
     x = tf.constant(3.0)
     with tf.GradientTape(persistent=True) as tape:
         tape.watch(x)
-        y, tables = power.with_tables(x, 2)
-    np.testing.assert_array_equal(tables["seen"], [9.0] * 3)
-    assert not tape.gradient(tables["seen"], x)  # None, or zero where a tf.function stands between
+        y, collected = power.with_collected(x, 2)
+    np.testing.assert_array_equal(collected["seen"], [9.0] * 3)
+    assert not tape.gradient(
+        collected["seen"], x
+    )  # None, or zero where a tf.function stands between
     assert float(tape.gradient(y, x)) == 6.0
 
 
@@ -121,8 +123,8 @@ def test_a_gradient_goes_past_it():
     x = arguments()[1]
     with tf.GradientTape() as tape:
         tape.watch(x)
-        y, tables = collatz.with_tables(arguments()[0], x)
-    check(tables)
+        y, collected = collatz.with_collected(arguments()[0], x)
+    check(collected)
     found = tape.gradient(y, x)
     step = 1e-3
     slope = collatz(STARTS, x + step) - collatz(STARTS, x - step)

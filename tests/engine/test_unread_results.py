@@ -144,9 +144,9 @@ def test_of_a_table_and_of_the_result_beside_it():
     x = tf.constant([0.0])
     with tf.GradientTape(persistent=True) as tape:
         tape.watch(x)
-        y, tables = f.with_tables([2], x)
+        y, collected = f.with_collected([2], x)
     np.testing.assert_allclose(tape.gradient(y, x), [0.25])
-    assert np.isinf(tape.gradient(tables["roots"], x)).all()
+    assert np.isinf(tape.gradient(collected["roots"], x)).all()
     assert tape.gradient(y, weight) == 0
 
 
@@ -346,8 +346,8 @@ def test_of_rows_and_a_table():
         )
 
     def with_table(n, x):
-        results, tables = f.with_tables(n, x)
-        return [*results, tables["seen"]]
+        results, collected = f.with_collected(n, x)
+        return [*results, collected["seen"]]
 
     expected = assert_as_plain(with_table, plain_f, [0, 1, 2, 3], [1.0, 1.0, 2.0, 4.0])
     assert np.isfinite(expected[0]).all()

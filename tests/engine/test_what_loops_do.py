@@ -73,19 +73,19 @@ def test_waves_that_return_unread_are_left_out(options):
     x, y = tf.constant(xs), tf.constant(xs)
     with tf.GradientTape(persistent=True) as tape:
         tape.watch([x, y])
-        result, tables = function.with_tables(tf.constant(roots), tf.range(3), x)
-        found = tf.reduce_sum(tables["sum"] ** 2 + result)
+        result, collected = function.with_collected(tf.constant(roots), tf.range(3), x)
+        found = tf.reduce_sum(collected["sum"] ** 2 + result)
         sums = tf.stack([plain(root, y[row]) for row, root in enumerate(roots)])
         expected = tf.reduce_sum(sums**2 + tf.cos(y))
     np.testing.assert_allclose(result, np.cos(xs), rtol=1e-6)
-    np.testing.assert_allclose(tables["sum"], sums, rtol=1e-5)
+    np.testing.assert_allclose(collected["sum"], sums, rtol=1e-5)
     np.testing.assert_allclose(tape.gradient(found, x), tape.gradient(expected, y), rtol=1e-5)
 
 
 def test_no_roots_return_no_rows():
     none = tf.zeros([0], tf.int32)
-    result, tables = visit(CHILDREN, 2).with_tables(none, none, tf.zeros([0]))
-    assert result.shape == [0] and tables["sum"].numpy().tolist() == [0.0, 0.0]
+    result, collected = visit(CHILDREN, 2).with_collected(none, none, tf.zeros([0]))
+    assert result.shape == [0] and collected["sum"].numpy().tolist() == [0.0, 0.0]
 
 
 def test_equal_calls_return_level_by_level():
@@ -96,9 +96,9 @@ def test_equal_calls_return_level_by_level():
         return n
 
     assert SHAPE not in str(visit.execution_plan(7))
-    results, tables = visit.with_tables([7, 3])
+    results, collected = visit.with_collected([7, 3])
     assert results.numpy().tolist() == [7, 3]
-    assert sorted(set(tables["seen"].numpy().tolist())) == list(range(8))
+    assert sorted(set(collected["seen"].numpy().tolist())) == list(range(8))
 
 
 def test_an_effect_after_a_call_runs_in_all_waves():

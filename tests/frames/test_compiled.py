@@ -118,8 +118,8 @@ def test_what_stands_around_branches_that_go_apart_is_for_all_of_them(never_by_w
     found = []
     for engine in ("compiled", "waves"):
         with tf.GradientTape() as tape:
-            y, tables = halving(engine).with_tables(n, x)
-        rows = np.array(sorted(tables["leaves"].numpy().tolist()))
+            y, collected = halving(engine).with_collected(n, x)
+        rows = np.array(sorted(collected["leaves"].numpy().tolist()))
         found.append([y, rows, tape.gradient(y, WEIGHT)])
     for one, two in zip(*found, strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-5)
@@ -163,9 +163,9 @@ def test_the_gradient_of_a_table_that_one_branch_writes_to(never_by_waves):
         x = tf.constant([1.0, 2.0])
         with tf.GradientTape() as tape:
             tape.watch(x)
-            y, tables = collecting(engine).with_tables([1, 2], x)
-            loss = tf.reduce_sum(y) + tf.reduce_sum(tables["written"] ** 2)
-        found.append([y, tables["written"], tape.gradient(loss, x)])
+            y, collected = collecting(engine).with_collected([1, 2], x)
+            loss = tf.reduce_sum(y) + tf.reduce_sum(collected["written"] ** 2)
+        found.append([y, collected["written"], tape.gradient(loss, x)])
     for one, two in zip(*found, strict=True):
         np.testing.assert_allclose(one, two, rtol=1e-6)
 
@@ -197,9 +197,9 @@ def test_an_index_outside_a_collected_table_is_an_error_as_by_waves():
         kerasrec.collect("seen", n, n, 4)
         return kerasrec.cond(n == 0, lambda: n, lambda: seen(n - 1))
 
-    np.testing.assert_array_equal(seen.with_tables([3, 1])[1]["seen"], [0, 2, 2, 3])
-    with pytest.raises(tf.errors.InvalidArgumentError, match="an index is outside the table"):
-        seen.with_tables([4, 1])
+    np.testing.assert_array_equal(seen.with_collected([3, 1])[1]["seen"], [0, 2, 2, 3])
+    with pytest.raises(tf.errors.InvalidArgumentError, match="an index of 'seen' is outside its"):
+        seen.with_collected([4, 1])
 
 
 @pytest.mark.slow
@@ -212,10 +212,10 @@ def test_two_sizes_of_one_table_are_an_error_as_by_waves():
             return kerasrec.cond(n == 0, lambda: n, lambda: seen(n - 1))
 
         size = tf.Variable(size)  # It is known only when the program runs.
-        return seen.with_tables([3])[1]["seen"]
+        return seen.with_collected([3])[1]["seen"]
 
     np.testing.assert_array_equal(seen_with(8), [0, 2, 4, 6, 0, 0, 0, 0])
-    with pytest.raises(tf.errors.InvalidArgumentError, match="two sizes for the table"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="two sizes for"):
         seen_with(9)
 
 

@@ -208,17 +208,17 @@ def test_a_result_that_others_read_is_not_handed_on():
         return kerasrec.cond(n == 0, lambda: x + 1.0, inner)
 
     assert not handed_on(build(twice.extended_graph(3, 0.0)))
-    result, tables = twice.with_tables([3, 1], [0.0, 5.0])
-    collected = []
+    result, collected = twice.with_collected([3, 1], [0.0, 5.0])
+    inner = []
 
     def plain(n, x):
         if n == 0:
             return x + 1
-        collected.append(plain(n - 1, plain(n - 1, x)))
-        return collected[-1]
+        inner.append(plain(n - 1, plain(n - 1, x)))
+        return inner[-1]
 
     assert list(result) == [plain(3, 0), plain(1, 5)]
-    np.testing.assert_array_equal(np.sort(tables["inner"]), np.sort(collected))
+    np.testing.assert_array_equal(np.sort(collected["inner"]), np.sort(inner))
 
 
 @pytest.mark.slow

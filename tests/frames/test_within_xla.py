@@ -406,8 +406,8 @@ def test_a_second_derivative_of_a_result_and_a_table():
         return outer.gradient(penalty, x)
 
     def recursively(x):
-        y, tables = noted.with_tables(tf.constant([2]), x)
-        return y, tables["x"]
+        y, collected = noted.with_collected(tf.constant([2]), x)
+        return y, collected["x"]
 
     found = tf.function(slope_of_slope, jit_compile=True)(recursively)
     np.testing.assert_allclose(found, slope_of_slope(lambda x: by_hand(2, x)), rtol=1e-12)

@@ -23,7 +23,7 @@ from kerasrec._src.graph.interpreter import interpret
 from kerasrec._src.graph.nodes import RowsOfRoots
 from kerasrec._src.options import Options as OptionsOfDecorator
 from kerasrec._src.schedule.passes import WAVE_PASSES, default_passes
-from kerasrec._src.schedule.passes.among_instances import among_instances
+from kerasrec._src.schedule.passes.among_devices import among_devices
 from kerasrec._src.transform.extend import extend
 from tests.frames.helpers import never_by_waves
 from tests.fuzz.plain import (
@@ -42,7 +42,7 @@ PASSES = {
     "default": None,
     "none": (),
     "all": WAVE_PASSES,
-    "instances": (*WAVE_PASSES, partial(among_instances, devices=["/CPU:0"] * 3)),
+    "devices": (*WAVE_PASSES, partial(among_devices, devices=["/CPU:0"] * 3)),
 }
 
 
@@ -87,7 +87,7 @@ def memoised(options: Options) -> Options:
         options,
         engine=options.engine if options.engine == "compiled" else "waves",
         in_queues=False,
-        passes="default" if options.passes == "instances" else options.passes,
+        passes="default" if options.passes == "devices" else options.passes,
         memo=True,
     )
 
@@ -192,7 +192,7 @@ class Run:
         return outputs, tables, _dense(tape.gradient(found, sources, given), sources)
 
     def _outputs(self, arguments: Sequence) -> tuple[list, dict]:
-        result, tables = self.function.with_tables(*self.packed(arguments))
+        result, tables = self.function.with_collected(*self.packed(arguments))
         return _flat(result, self.program.entry.structure), tables
 
     def _called(self, arguments: list, cotangents: list) -> tuple:

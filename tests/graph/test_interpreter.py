@@ -125,7 +125,7 @@ def test_tables_that_no_token_reaches_are_there():
 
         return kerasrec.cond(number < 0, branch, lambda: -number)
 
-    expected = function.with_tables([2])[1]
+    expected = function.with_collected([2])[1]
     assert {name: table.shape for name, table in expected.items()} == {
         "in no order": (0,),
         "by index": (3, 2),

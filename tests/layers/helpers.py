@@ -129,7 +129,7 @@ any_layer = pytest.mark.parametrize(
     [TreeLSTM]
     + [pytest.param(other, marks=pytest.mark.slow) for other in LAYERS if other is not TreeLSTM],
 )
-each_inner_inputs = pytest.mark.parametrize("inner_inputs", [False, True])
+each_read_inner_inputs = pytest.mark.parametrize("read_inner_inputs", [False, True])
 
 
 @cache
@@ -175,20 +175,27 @@ def random_children(
 
 
 def all_trees(
-    num_tokens: int, follows: Sequence[Sequence[int]], levels: int
+    num_tokens: int, allowed_slots: Sequence[Sequence[int]], levels: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """All labeled trees of at most so many levels, as tokens and children in one padded batch.
 
     Args:
         num_tokens: the size of the vocabulary; token 0 stands at no tree node.
-        follows: the slots in which a root, and then a node in each slot, may have children.
+        allowed_slots: the slots in which a root, and then a node in each slot, may have children.
         levels: of the deepest trees.
     """
-    arity = len(follows) - 1
+    arity = len(allowed_slots) - 1
 
     def grown(slot: int, levels: int) -> Iterator[tuple]:
         below = [
-            [None, *(grown(place, levels - 1) if levels > 1 and place in follows[slot + 1] else ())]
+            [
+                None,
+                *(
+                    grown(place, levels - 1)
+                    if levels > 1 and place in allowed_slots[slot + 1]
+                    else ()
+                ),
+            ]
             for place in range(arity)
         ]
         yield from product(range(1, num_tokens), product(*below))
@@ -214,14 +221,14 @@ def all_trees(
 
 
 def check_distribution(
-    decoder: keras.layers.Layer, follows: Sequence[Sequence[int]], num_trees: int
+    decoder: keras.layers.Layer, allowed_slots: Sequence[Sequence[int]], num_trees: int
 ) -> None:
     """Asserts that a decoder's probabilities of all trees within its bounds add up to 1.
 
     Then so do they for every weight: the gradient of their sum, which is the expectation of the
     log-likelihood's gradient, is 0. Trees that grow are among them, with the same log-likelihood.
     """
-    tokens, children = all_trees(decoder.num_tokens, follows, decoder.max_depth)
+    tokens, children = all_trees(decoder.num_tokens, allowed_slots, decoder.max_depth)
     assert len(tokens) == num_trees
     with tf.GradientTape() as tape:
         scores = tf.reduce_sum(decoder(tokens, children), [1, 2])
@@ -338,7 +345,7 @@ def expected(
     sequence = np.zeros((*children.shape[:2], cell.units))
     roots = []
     for row, (tree_x, tree) in enumerate(zip(x, children, strict=True)):
-        found = reference.recursion(node, tree_x[:, None], tree, cell.inner_inputs)
+        found = reference.recursion(node, tree_x[:, None], tree, cell.read_inner_inputs)
         for number, states in found.items():
             sequence[row, number] = states[0].ravel()
         roots.append([state.ravel() for state in found[0]])

@@ -19,7 +19,7 @@ class GatedCell(RecursiveCell):
     """
 
     def __init__(self, units, **kwargs):
-        super().__init__(inner_inputs=True, **kwargs)
+        super().__init__(read_inner_inputs=True, **kwargs)
         self.units = units
         self.state_size = [units, 1]
         dtype = self.dtype_policy

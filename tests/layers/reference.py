@@ -142,7 +142,11 @@ def tree_lstm(functions: Functions, units: int, weights: Sequence[Any]) -> Calla
 
 
 def recursion(
-    node: Callable, x: Sequence[Any], children: np.ndarray, inner_inputs: bool, edge: Any = None
+    node: Callable,
+    x: Sequence[Any],
+    children: np.ndarray,
+    read_inner_inputs: bool,
+    edge: Any = None,
 ) -> dict[int, list[Any]]:
     """States of all nodes of one tree, by node, each computed after those of its children.
 
@@ -151,7 +155,7 @@ def recursion(
             is no child).
         x: rows `[1, features]`, by node.
         children: int `[nodes, arity]` of this tree.
-        inner_inputs: whether inner nodes read inputs.
+        read_inner_inputs: whether inner nodes read inputs.
         edge: if given, called with (child, its states); returns what its parent reads.
     """
     found: dict[int, list[Any]] = {}
@@ -162,7 +166,7 @@ def recursion(
             pairs = zip(children[number], below, strict=True)
             below = [None if states is None else edge(child, states) for child, states in pairs]
         is_leaf = all(states is None for states in below)
-        found[number] = node(x[number] if is_leaf or inner_inputs else None, below)
+        found[number] = node(x[number] if is_leaf or read_inner_inputs else None, below)
         return found[number]
 
     visit(0)

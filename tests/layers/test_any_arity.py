@@ -16,8 +16,8 @@ from tests.parameters import few_of
 class GatedMaxCell(RecursiveCell):
     """h = x W + max over k of gate(h_k) * h_k (at least 0), n = 1 + sum over k of n_k."""
 
-    def __init__(self, units, inner_inputs=True, **kwargs):
-        super().__init__(inner_inputs=inner_inputs, **{**kwargs, "arity": None})
+    def __init__(self, units, read_inner_inputs=True, **kwargs):
+        super().__init__(read_inner_inputs=read_inner_inputs, **{**kwargs, "arity": None})
         self.units = units
         self.state_size = [units, 1]
         self.dense = keras.layers.Dense(units, dtype=self.dtype_policy)
@@ -64,9 +64,9 @@ def expected(layer, x, children):
         count = np.ones((1, 1)) + sum(n for _, n in below)
         return [own + np.max([np.zeros((1, 3)), *kept], axis=0), count]
 
-    inner_inputs = layer.cell.inner_inputs
+    read_inner_inputs = layer.cell.read_inner_inputs
     found = [
-        reference.recursion(node, row[:, None], tree, inner_inputs)
+        reference.recursion(node, row[:, None], tree, read_inner_inputs)
         for row, tree in zip(x, children, strict=True)
     ]
     sequence = np.zeros((*children.shape[:2], 3))
@@ -93,11 +93,11 @@ def layer():
     return built(GatedMaxCell, np.zeros((1, 1, 5)))
 
 
-@pytest.mark.parametrize("inner_inputs", few_of([False, True], many=[]))
-def test_a_cell_with_leaves_of_its_own(inner_inputs):
+@pytest.mark.parametrize("read_inner_inputs", few_of([False, True], many=[]))
+def test_a_cell_with_leaves_of_its_own(read_inner_inputs):
     children = random_children(8, 12, 5, seed=3)
     x = features(children)
-    layer = built(LeafMaxCell, children, inner_inputs=inner_inputs)
+    layer = built(LeafMaxCell, children, read_inner_inputs=read_inner_inputs)
     for found, wanted in zip(layer(x, children), expected(layer, x, children), strict=True):
         np.testing.assert_allclose(found, wanted, atol=1e-12)
 

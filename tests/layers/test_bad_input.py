@@ -285,7 +285,7 @@ def test_what_is_no_cell(cell):
         ({"units": None}, "`units` must be a positive integer, received None"),
         ({"arity": 0}, "`arity` must be a positive integer, received 0"),
         ({"arity": 1.5}, "`arity` must be a positive integer, received 1.5"),
-        ({"inner_inputs": "no"}, "`inner_inputs` must be True .*, received 'no'"),
+        ({"read_inner_inputs": "no"}, "`read_inner_inputs` must be True .*, received 'no'"),
         ({"dropout": 1.0}, "`dropout` must be at least 0 and below 1, received 1.0"),
         ({"dropout": -0.1}, "`dropout` must be at least 0 and below 1, received -0.1"),
         (

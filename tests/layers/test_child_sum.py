@@ -7,7 +7,7 @@ import tensorflow as tf
 
 from kerasrec.layers import ChildSumTreeLSTM, Recursive, RecursiveCell, TreeLSTM
 from tests.layers import reference
-from tests.layers.helpers import each_inner_inputs, features, is_node, random_children
+from tests.layers.helpers import each_read_inner_inputs, features, is_node, random_children
 from tests.parameters import few_of
 
 
@@ -22,9 +22,9 @@ def built(num_features=4, **options):
 
 @pytest.fixture(scope="module")
 def layers():
-    """Layers in float64 that return all there is, by `inner_inputs`, traced once for all tests."""
+    """Layers in float64 that return everything, by `read_inner_inputs`; traced once."""
     options = {"return_sequences": True, "return_state": True, "dtype": "float64"}
-    return {choice: built(inner_inputs=choice, **options) for choice in (False, True)}
+    return {choice: built(read_inner_inputs=choice, **options) for choice in (False, True)}
 
 
 def equations(functions, layer, weights):
@@ -44,7 +44,7 @@ def expected(layer, x, children, by_state=None):
             factor = 1.0 if by_state is None else by_state[row, child]
             return [states[0] * factor, states[1]]
 
-        found = reference.recursion(node, tree_x[:, None], tree, layer.cell.inner_inputs, edge)
+        found = reference.recursion(node, tree_x[:, None], tree, layer.cell.read_inner_inputs, edge)
         for number, states in found.items():
             sequence[row, number] = states[0][0]
         roots.append([state[0] for state in found[0]])
@@ -52,10 +52,10 @@ def expected(layer, x, children, by_state=None):
 
 
 @pytest.mark.many
-@pytest.mark.parametrize("inner_inputs", few_of([False, True], True))
-def test_values(inner_inputs, layers):
+@pytest.mark.parametrize("read_inner_inputs", few_of([False, True], True))
+def test_values(read_inner_inputs, layers):
     """Of trees whose nodes have none to `arity` children, in any slots; one trace serves all."""
-    layer = layers[inner_inputs]
+    layer = layers[read_inner_inputs]
     for arity in (1, 3, 6):
         children = random_children(12, 15, arity, seed=arity)
         x = features(children)
@@ -111,14 +111,14 @@ def test_trees_of_one_node_with_no_slot_for_children(layers):
     np.testing.assert_allclose(root, expected(layers[True], x, children)[1][0], atol=2e-6)
 
 
-@pytest.mark.parametrize("inner_inputs", few_of([True, False]))
-def test_gradients_equal_those_of_eager_recursion(inner_inputs, layers):
+@pytest.mark.parametrize("read_inner_inputs", few_of([True, False]))
+def test_gradients_equal_those_of_eager_recursion(read_inner_inputs, layers):
     """Padding, whose inputs are NaN, has no part in them."""
     children = random_children(6, 12, 6, seed=5)
     x = features(children)
     x[~is_node(children)] = np.nan
     x = tf.constant(x)
-    layer = layers[inner_inputs]
+    layer = layers[read_inner_inputs]
     coefficients = np.random.default_rng(0).normal(size=(*children.shape[:2], 3))
     with tf.GradientTape() as tape:
         tape.watch(x)
@@ -131,18 +131,20 @@ def test_gradients_equal_those_of_eager_recursion(inner_inputs, layers):
         loss = 0.0
         for row, tree in enumerate(children):
             inputs = tf.unstack(sources[0][row][:, None])
-            for number, states in reference.recursion(node, inputs, tree, inner_inputs).items():
+            for number, states in reference.recursion(
+                node, inputs, tree, read_inner_inputs
+            ).items():
                 loss += tf.reduce_sum(coefficients[row, number] * states[0])
     for one, two in zip(gradients, tape.gradient(loss, sources), strict=True):
         np.testing.assert_allclose(tf.convert_to_tensor(one), tf.convert_to_tensor(two), atol=1e-12)
 
 
 @pytest.mark.slow
-@each_inner_inputs
-def test_gradients_equal_finite_differences(inner_inputs, layers):
+@each_read_inner_inputs
+def test_gradients_equal_finite_differences(read_inner_inputs, layers):
     children = random_children(5, 12, 6, seed=6)
     x = tf.Variable(features(children))
-    layer = layers[inner_inputs]
+    layer = layers[read_inner_inputs]
     variables = [x, *(weight.value for weight in layer.weights)]
 
     def loss():
@@ -184,7 +186,7 @@ def test_recurrent_dropout_of_each_child():
     """The factors are read off a linear layer of the same seed, a node at a time."""
     children = random_children(6, 9, 4, seed=3)
     rates = {"recurrent_dropout": 0.4, "seed": 5}
-    linear = Recursive(Sum(arity=None, inner_inputs=True, **rates), return_sequences=True)
+    linear = Recursive(Sum(arity=None, read_inner_inputs=True, **rates), return_sequences=True)
     seed = None
     by_state = np.ones((*children.shape[:2], 3))
     for child in range(1, 9):
@@ -214,21 +216,24 @@ def softmax(value):
 GATES = {"relu": lambda value: np.maximum(value, 0), "softmax": softmax}
 
 
-@pytest.mark.parametrize("inner_inputs", few_of([True, False], many=[]))
+@pytest.mark.parametrize("read_inner_inputs", few_of([True, False], many=[]))
 @pytest.mark.parametrize("name", few_of(GATES, "relu"))
-def test_activations_and_no_bias(name, inner_inputs):
+def test_activations_and_no_bias(name, read_inner_inputs):
     """Of a root with two leaves, step by step."""
     children = np.array([[[2, -1, 1], [-1] * 3, [-1] * 3]], np.int32)
     x = features(children)
     layer = built(
-        use_bias=False, activation="linear", recurrent_activation=name, inner_inputs=inner_inputs
+        use_bias=False,
+        activation="linear",
+        recurrent_activation=name,
+        read_inner_inputs=read_inner_inputs,
     )
     kernel, recurrent_kernel = layer.get_weights()
     gate = GATES[name]
     i, o, u = np.split(x[0, 1:] @ kernel[:, :9], 3, axis=1)
     c = gate(i) * u
     h = gate(o) * c
-    root = x[0, 0] @ kernel if inner_inputs else np.zeros(12)
+    root = x[0, 0] @ kernel if read_inner_inputs else np.zeros(12)
     i, o, u, _ = np.split(h.sum(axis=0) @ recurrent_kernel + root, 4)
     f = gate(h @ recurrent_kernel[:, 9:] + root[9:])
     wanted = gate(o) * (gate(i) * u + (f * c).sum(axis=0))
@@ -268,10 +273,10 @@ def test_fit_traces_once_whatever_the_arity():
 
 
 def test_configuration():
-    layer = ChildSumTreeLSTM(3, inner_inputs=False, unit_forget_bias=False, dropout=0.1)
+    layer = ChildSumTreeLSTM(3, read_inner_inputs=False, unit_forget_bias=False, dropout=0.1)
     again = ChildSumTreeLSTM.from_config(layer.get_config())
     assert again.get_config() == layer.get_config()
-    assert not again.cell.inner_inputs
+    assert not again.cell.read_inner_inputs
     assert again.cell.arity is None
 
 

@@ -69,7 +69,7 @@ def of_words():
 
 def of_decoder():
     cell = TopDownTreeLSTMCell(UNITS, arity=2)
-    layer = TreeDecoder(cell, 5, 3, follows="first_child", max_depth=3)
+    layer = TreeDecoder(cell, 5, 3, allowed_slots="first_child", max_depth=3)
     children = np.int32([[[1, -1], [-1, 2], [-1, -1]], [[-1, -1], [-1, -1], [-1, -1]]])
     tokens = np.int32([[1, 2, 3], [4, 0, 0]])
     return layer, lambda: layer(tokens, children)

@@ -30,7 +30,7 @@ def trained(layer, x, children):
 @pytest.fixture(scope="module")
 def linear():
     """A layer of h = x + bias at leaves and children @ recurrent_kernel + x + bias elsewhere."""
-    layer = TreeRNN(3, arity=2, inner_inputs=True, activation="linear", **RATES)
+    layer = TreeRNN(3, arity=2, read_inner_inputs=True, activation="linear", **RATES)
     layer.return_sequences = True
     layer.build((None, None, 3), (None, None, 2))
     return layer
@@ -78,7 +78,13 @@ def test_values_and_gradients_equal_eager_recursion_with_the_same_factors(layer_
     assert 0 < np.mean(by_state == 0) < 0.6
 
     layer = built(
-        layer_class, children, 3, inner_inputs=True, return_sequences=True, dtype="float32", **RATES
+        layer_class,
+        children,
+        3,
+        read_inner_inputs=True,
+        return_sequences=True,
+        dtype="float32",
+        **RATES,
     )
     weights = tf.constant(np.random.default_rng(0).normal(size=x.shape), "float32")
     sources = [tf.constant(x, "float32"), *(tf.constant(item) for item in layer.get_weights())]

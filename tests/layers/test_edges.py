@@ -28,7 +28,7 @@ class EdgeCell(RecursiveCell):
     """
 
     def __init__(self, arity=3, **kwargs):
-        super().__init__(**{"arity": arity, "inner_inputs": True, **kwargs})
+        super().__init__(**{"arity": arity, "read_inner_inputs": True, **kwargs})
         self.state_size = 3
         self.own = keras.layers.Dense(3, dtype=self.dtype_policy)
         self.child = keras.layers.Dense(3, use_bias=False, dtype=self.dtype_policy)
@@ -170,7 +170,7 @@ def downward(layer, x, children, edges):
         found[node] = hidden
         for slot, child in enumerate(children[tree, node]):
             if child >= 0:
-                place = 0 if layer.cell.shares_weights else slot
+                place = 0 if layer.cell.share_weights else slot
                 edge = edges[tree, node, slot][None]
                 made, _ = layer.cell.call(x[tree, node][None], [hidden], place, edge)
                 visit(tree, child, made, found)
@@ -182,9 +182,9 @@ def downward(layer, x, children, edges):
 
 
 @pytest.mark.filterwarnings("ignore:.*does not have a `build..` method")
-@pytest.mark.parametrize("shares_weights", few_of([True, False], many=[True]))
-def test_cells_that_go_down_read_the_edge_to_the_child(shares_weights):
-    cell = EdgeDownCell(arity=3, shares_weights=shares_weights, **FLOAT64)
+@pytest.mark.parametrize("share_weights", few_of([True, False], many=[True]))
+def test_cells_that_go_down_read_the_edge_to_the_child(share_weights):
+    cell = EdgeDownCell(arity=3, share_weights=share_weights, **FLOAT64)
     check_against(downward, TopDown(cell), X, CHILDREN, EDGES)
 
 

@@ -60,14 +60,14 @@ def pair(make, arity=2, **options):
 
 @pytest.fixture(scope="module")
 def pairs():
-    """Pairs in float64 by layer and by `inner_inputs`, each traced once for all tests."""
+    """Pairs in float64 by layer and by `read_inner_inputs`, each traced once for all tests."""
 
     @functools.cache
-    def make(layer_class, inner_inputs):
+    def make(layer_class, read_inner_inputs):
         returns = {"return_sequences": True, "return_state": True}
         return pair(
             functools.partial(layer_class, UNITS),
-            inner_inputs=inner_inputs,
+            read_inner_inputs=read_inner_inputs,
             dtype="float64",
             **returns,
         )
@@ -138,11 +138,11 @@ class Chosen(Counted):
 
 
 @pytest.mark.parametrize(
-    ("layer_class", "inner_inputs"),
+    ("layer_class", "read_inner_inputs"),
     few_of(itertools.product(LAYERS, [False, True]), many=[(TreeLSTM, False)]),
 )
-def test_values_equal_the_papers_equations(layer_class, inner_inputs, pairs):
-    inside, outside, table = pairs(layer_class, inner_inputs)
+def test_values_equal_the_papers_equations(layer_class, read_inner_inputs, pairs):
+    inside, outside, table = pairs(layer_class, read_inner_inputs)
     wanted = expected(outside, table.numpy()[WORDS], CHILDREN)
     sequence, *states = inside(WORDS, CHILDREN)
     np.testing.assert_allclose(sequence, wanted.sequence, rtol=1e-10, atol=1e-12)
@@ -153,11 +153,11 @@ def test_values_equal_the_papers_equations(layer_class, inner_inputs, pairs):
 WITH_WORDS = {
     "ChildSum": lambda **options: ChildSumTreeLSTM(UNITS, return_sequences=True, **options),
     "ChildSum leaves recomputed": lambda **options: ChildSumTreeLSTM(
-        UNITS, return_sequences=True, inner_inputs=False, recompute=True, **options
+        UNITS, return_sequences=True, read_inner_inputs=False, recompute=True, **options
     ),
     "TopDown": lambda **options: TopDownTreeLSTM(UNITS, **options),
     "TopDown shared": lambda **options: TopDownTreeLSTM(
-        UNITS, shares_weights=True, reads="node", **options
+        UNITS, share_weights=True, input_from="self", **options
     ),
 }
 
@@ -202,7 +202,7 @@ def test_gradients_equal_finite_differences(layer_class, pairs):
 @pytest.mark.slow
 def test_second_derivatives_equal_those_of_an_embedding_before_the_layer():
     inside, outside, table = pair(
-        lambda **options: TreeLSTM(UNITS, **options), inner_inputs=False, dtype="float64"
+        lambda **options: TreeLSTM(UNITS, **options), read_inner_inputs=False, dtype="float64"
     )
     found = []
     for layer, inputs in ((inside, lambda: WORDS), (outside, lambda: tf.gather(table, WORDS))):
@@ -219,15 +219,15 @@ def test_second_derivatives_equal_those_of_an_embedding_before_the_layer():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("inner_inputs", few_of([False, True]))
-def test_a_leaf_is_computed_once_for_each_word_of_leaves(inner_inputs):
+@pytest.mark.parametrize("read_inner_inputs", few_of([False, True]))
+def test_a_leaf_is_computed_once_for_each_word_of_leaves(read_inner_inputs):
     num_words = len(np.unique(WORDS[IS_LEAF]))
     assert num_words < len(np.unique(WORDS)) < IS_LEAF.sum()
     layer = Recursive(
-        Counted(inner_inputs=inner_inputs), return_sequences=True, embedding=embedding()
+        Counted(read_inner_inputs=read_inner_inputs), return_sequences=True, embedding=embedding()
     )
     counts = layer(WORDS, CHILDREN).numpy()[IS_LEAF]
-    np.testing.assert_array_equal(counts, IS_LEAF.sum() if inner_inputs else num_words)
+    np.testing.assert_array_equal(counts, IS_LEAF.sum() if read_inner_inputs else num_words)
 
 
 LITTLE = {
@@ -242,7 +242,7 @@ def test_leaves_that_compute_little(cell_class):
     """The root has the sum of leaves."""
     table = np.random.default_rng(1).normal(size=(NUM_WORDS, FEATURES))
     layer = Recursive(
-        cell_class(inner_inputs=False), embedding=embedding(weights=[table]), return_state=True
+        cell_class(read_inner_inputs=False), embedding=embedding(weights=[table]), return_state=True
     )
     found, _, *others = layer(WORDS, CHILDREN)
     wanted = (LITTLE[cell_class](table[WORDS]) * IS_LEAF[..., None]).sum(axis=1)
@@ -270,10 +270,10 @@ def test_words_that_no_leaf_has_are_not_computed():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("inner_inputs", few_of([False, True], many=[False]))
-def test_no_trees(inner_inputs, pairs):
+@pytest.mark.parametrize("read_inner_inputs", few_of([False, True], many=[False]))
+def test_no_trees(read_inner_inputs, pairs):
     """As a replica gets it where the last batch is small."""
-    layer, _, _ = pairs(TreeLSTM, inner_inputs)
+    layer, _, _ = pairs(TreeLSTM, read_inner_inputs)
     with tf.GradientTape() as tape:
         _, root, _ = layer(WORDS[:0], CHILDREN[:0])
         loss = tf.reduce_sum(root)
@@ -350,7 +350,7 @@ def test_saved_models_give_the_same(name, tmp_path):
 def test_an_embedding_that_several_layers_hold_is_one_after_loading(tmp_path):
     inputs = keras.Input([None], dtype="int32"), keras.Input([None, 2], dtype="int32")
     words = embedding(name="words")
-    parts = [TreeRNN(2, inner_inputs=False, embedding=words)(*inputs) for _ in range(2)]
+    parts = [TreeRNN(2, read_inner_inputs=False, embedding=words)(*inputs) for _ in range(2)]
     parts.append(keras.ops.mean(words(inputs[0]), axis=1))
     model = with_random_weights(keras.Model(inputs, keras.ops.concatenate(parts, axis=-1)))
     model.save(tmp_path / "model.keras")
@@ -362,7 +362,7 @@ def test_an_embedding_that_several_layers_hold_is_one_after_loading(tmp_path):
 def test_a_bidirectional_layer_keeps_the_vectors():
     vectors = np.random.default_rng(1).normal(size=(NUM_WORDS, FEATURES))
     words = embedding(weights=[vectors], trainable=False)
-    layer = Bidirectional(TreeLSTM(UNITS, inner_inputs=False, embedding=words))
+    layer = Bidirectional(TreeLSTM(UNITS, read_inner_inputs=False, embedding=words))
     layer.build((None, None), (None, None, 2))
     assert layer.upward_layer.embedding is words
     np.testing.assert_allclose(words.embeddings, vectors, rtol=1e-6)
@@ -371,7 +371,7 @@ def test_a_bidirectional_layer_keeps_the_vectors():
 @pytest.fixture(scope="module")
 def layer_of_letters():
     letters = keras.Sequential([embedding(), keras.layers.Dense(5, "tanh")])
-    layer = TreeLSTM(UNITS, inner_inputs=False, embedding=letters)
+    layer = TreeLSTM(UNITS, read_inner_inputs=False, embedding=letters)
     layer.build((None, None), CHILDREN.shape)
     return with_random_weights(layer)
 
@@ -406,7 +406,7 @@ class Spelled(keras.layers.Layer):
 
 @pytest.mark.slow
 def test_embeddings_that_do_not_say_their_shape():
-    layer = TreeLSTM(UNITS, inner_inputs=False, embedding=Spelled())
+    layer = TreeLSTM(UNITS, read_inner_inputs=False, embedding=Spelled())
     assert layer(WORDS, CHILDREN).shape == (6, UNITS)
     assert len(layer.embedding.trainable_variables) == 3
 
@@ -415,7 +415,7 @@ def test_embeddings_that_do_not_say_their_shape():
 def test_half_precision(pairs):
     inside, outside, table = pairs(TreeLSTM, False)
     words = embedding(dtype="float32")
-    layer = TreeLSTM(UNITS, inner_inputs=False, embedding=words, dtype="mixed_float16")
+    layer = TreeLSTM(UNITS, read_inner_inputs=False, embedding=words, dtype="mixed_float16")
     layer.build((None, None), CHILDREN.shape)
     layer.set_weights(inside.get_weights())
     found = layer(WORDS, CHILDREN)
@@ -525,7 +525,7 @@ def test_bad_input(options, x, message):
 
 
 def test_the_way_down_has_no_words():
-    down = TopDownTreeLSTM(UNITS, reads="node", embedding=embedding())
+    down = TopDownTreeLSTM(UNITS, input_from="self", embedding=embedding())
     with pytest.raises(ValueError, match=r"Give the embedding to `layer`\."):
         Bidirectional(TreeLSTM(UNITS), downward_layer=down)
 
@@ -545,13 +545,13 @@ def test_the_graph_gathers_the_states_of_leaves(pairs):
 
 @pytest.mark.slow
 def test_weights_that_an_embedding_gets_later_count():
-    layer = TreeRNN(UNITS, embedding=embedding(), inner_inputs=True)
+    layer = TreeRNN(UNITS, embedding=embedding(), read_inner_inputs=True)
     before = layer(WORDS, CHILDREN)
     layer.embedding.enable_lora(1)
     for weight in layer.embedding.trainable_weights:
         weight.assign(tf.ones(weight.shape))
     table = layer.embedding(tf.range(NUM_WORDS))
-    outside = TreeRNN(UNITS, inner_inputs=True)
+    outside = TreeRNN(UNITS, read_inner_inputs=True)
     outside.build((None, None, FEATURES), (None, None, 2))
     outside.set_weights(layer.cell.get_weights())
     np.testing.assert_allclose(

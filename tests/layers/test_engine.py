@@ -118,7 +118,7 @@ def test_the_root_alone_and_its_states(name, never_by_waves):
 @pytest.mark.slow
 def test_padding_is_not_read(never_by_waves):
     children = random_children(3, 9, 2, seed=3, sizes=[4, 9, 1])
-    layer = layer_of("TreeRNN", "compiled", False, inner_inputs=True)
+    layer = layer_of("TreeRNN", "compiled", False, read_inner_inputs=True)
     x = features(children)
     wanted = outputs_and_gradients(layer, tf.constant(x, "float32"), children, True)
     is_node = np.arange(9) < np.array([[4], [9], [1]])
@@ -186,7 +186,7 @@ def test_another_engine_is_an_error(engine):
 def test_slots_that_share_weights(never_by_waves):
     """One call for all children of a node."""
     children = random_children(3, 6, 2)
-    layers = [TopDownTreeLSTM(3, shares_weights=True, engine=one) for one in ("waves", "compiled")]
+    layers = [TopDownTreeLSTM(3, share_weights=True, engine=one) for one in ("waves", "compiled")]
     for layer in layers:
         layer.build((None, None, 4), (None, None, 2))
         layer.set_weights(layers[0].get_weights())
@@ -231,7 +231,7 @@ class SumCell(RecursiveCell):
     """A cell of a user's own, for any number of children, without a `call_leaf`."""
 
     def __init__(self, units, **kwargs):
-        super().__init__(arity=None, inner_inputs=True, **kwargs)
+        super().__init__(arity=None, read_inner_inputs=True, **kwargs)
         self.state_size = units
         self.own, self.child = keras.layers.Dense(units), keras.layers.Dense(units)
 

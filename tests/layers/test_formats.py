@@ -38,14 +38,14 @@ def decoder(**options):
 
 
 # For each layer: how it is made, and what is a model's input. Options that are lists are given.
-ON_CPU = {"instances": ["/CPU:0"]}
+ON_CPU = {"devices": ["/CPU:0"]}
 MADE = {
     "RNTN": (lambda: layers.RNTN(3), (FEATURES, CHILDREN)),
     "TreeRNN": (lambda: layers.TreeRNN(3, **ON_CPU), (FEATURES, CHILDREN)),
     "TreeGRU": (lambda: layers.TreeGRU(3, return_sequences=True), (FEATURES, CHILDREN)),
     "TreeLSTM": (
         lambda: layers.TreeLSTM(
-            3, inner_inputs=True, embedding=keras.layers.Embedding(9, 4), return_state=True
+            3, read_inner_inputs=True, embedding=keras.layers.Embedding(9, 4), return_state=True
         ),
         (TOKENS, CHILDREN),
     ),
@@ -65,7 +65,7 @@ MADE = {
         (FEATURES, CHILDREN),
     ),
     "TreeDecoder": (
-        lambda: decoder(follows=[[0, 1], [0, 1], [0, 1]], growth=keras.layers.Dense(2)),
+        lambda: decoder(allowed_slots=[[0, 1], [0, 1], [0, 1]], growth=keras.layers.Dense(2)),
         (TOKENS, CHILDREN),
     ),
     "AttentionPooling": (lambda: layers.AttentionPooling(3), (FEATURES,)),

@@ -14,7 +14,7 @@ from tests.layers.helpers import (
     TOLERANCE,
     any_layer,
     built,
-    each_inner_inputs,
+    each_read_inner_inputs,
     features,
     is_node,
     random_children,
@@ -50,8 +50,12 @@ def layers():
     """Layers with random weights that return all there is, each traced once for all tests."""
 
     @functools.cache
-    def make(layer_class, inner_inputs, dtype):
-        options = {"return_sequences": True, "return_state": True, "inner_inputs": inner_inputs}
+    def make(layer_class, read_inner_inputs, dtype):
+        options = {
+            "return_sequences": True,
+            "return_state": True,
+            "read_inner_inputs": read_inner_inputs,
+        }
         return built(layer_class, treebank_batch(NUM_TREES)[1], dtype=dtype, **options)
 
     return make
@@ -65,7 +69,7 @@ def inputs_of_nodes(children):
 
 
 @functools.cache
-def eager_gradients(layer_class, inner_inputs):
+def eager_gradients(layer_class, read_inner_inputs):
     """Gradients of x and of all weights, by Python recursion in float64.
 
     Returns:
@@ -73,7 +77,7 @@ def eager_gradients(layer_class, inner_inputs):
     """
     _, children, _ = treebank_batch(NUM_TREES)
     assert not is_node(children).all()
-    layer = built(layer_class, children, inner_inputs=inner_inputs, dtype="float64")
+    layer = built(layer_class, children, read_inner_inputs=read_inner_inputs, dtype="float64")
     x = inputs_of_nodes(children)
     sources = [tf.constant(x), *(tf.constant(one) for one in layer.get_weights())]
     num_nodes = children.shape[1]
@@ -85,7 +89,7 @@ def eager_gradients(layer_class, inner_inputs):
         roots = []
         for start, tree in zip(range(0, len(rows), num_nodes), children, strict=True):
             inputs = rows[start : start + num_nodes]
-            found = reference.recursion(node, inputs, tree, inner_inputs)
+            found = reference.recursion(node, inputs, tree, read_inner_inputs)
             for number, states in found.items():
                 sequence[start + number] = states[0]
             roots.append(found[0])
@@ -100,7 +104,7 @@ def eager_gradients(layer_class, inner_inputs):
 
 @pytest.mark.many
 @pytest.mark.parametrize(
-    ("layer_class", "inner_inputs", "dtype"),
+    ("layer_class", "read_inner_inputs", "dtype"),
     few_of(
         itertools.product(LAYERS, [False, True], ["float32", "float64"]),
         (TreeLSTM, False, "float64"),
@@ -109,13 +113,13 @@ def eager_gradients(layer_class, inner_inputs):
         ],
     ),
 )
-def test_gradients_equal_those_of_eager_recursion(layer_class, inner_inputs, dtype, layers):
+def test_gradients_equal_those_of_eager_recursion(layer_class, read_inner_inputs, dtype, layers):
     """Of the loss on all nodes and of that on the root."""
     _, children, _ = treebank_batch(NUM_TREES)
-    layer = layers(layer_class, inner_inputs, dtype)
+    layer = layers(layer_class, read_inner_inputs, dtype)
     x = tf.constant(inputs_of_nodes(children), dtype)
     sources = [x, *layer.trainable_variables]
-    for on_root, wanted in enumerate(eager_gradients(layer_class, inner_inputs)):
+    for on_root, wanted in enumerate(eager_gradients(layer_class, read_inner_inputs)):
         with tf.GradientTape() as tape:
             tape.watch(x)
             found = layer(x, children)
@@ -131,12 +135,14 @@ def test_gradients_equal_those_of_eager_recursion(layer_class, inner_inputs, dty
 # test_every_layer.py compares along one direction.
 @pytest.mark.slow
 @pytest.mark.parametrize("layer_class", LAYERS)
-@each_inner_inputs
-def test_gradients_equal_finite_differences(layer_class, inner_inputs):
+@each_read_inner_inputs
+def test_gradients_equal_finite_differences(layer_class, read_inner_inputs):
     """Of random entries of x and of each weight, in float64."""
     children = random_children(5, 9, 3, seed=5)
-    options = {"return_sequences": True} if inner_inputs else {"return_state": True}
-    layer = built(layer_class, children, inner_inputs=inner_inputs, dtype="float64", **options)
+    options = {"return_sequences": True} if read_inner_inputs else {"return_state": True}
+    layer = built(
+        layer_class, children, read_inner_inputs=read_inner_inputs, dtype="float64", **options
+    )
     x = tf.Variable(features(children))
     variables = [x, *(weight.value for weight in layer.weights)]
     with tf.GradientTape() as tape:
@@ -164,7 +170,9 @@ def test_gradients_equal_finite_differences(layer_class, inner_inputs):
 def test_penalty_on_a_gradient(layer_class):
     """Its gradient, a second derivative of the layer, against finite differences."""
     children = random_children(3, 5, 2, seed=5)
-    layer = built(layer_class, children, return_sequences=True, inner_inputs=True, dtype="float64")
+    layer = built(
+        layer_class, children, return_sequences=True, read_inner_inputs=True, dtype="float64"
+    )
     x = tf.Variable(features(children))
 
     def penalty():

@@ -249,12 +249,12 @@ def wide_trees():
 @pytest.mark.parametrize(
     "children", [wide_trees(), np.zeros([2, 1, 0], np.int32)], ids=["wide", "leaves"]
 )
-@pytest.mark.parametrize("shares_weights", few_of([False, True]))
-def test_any_number_of_children(shares_weights, children):
+@pytest.mark.parametrize("share_weights", few_of([False, True]))
+def test_any_number_of_children(share_weights, children):
     x = tf.random.stateless_normal([*children.shape[:2], 4], [1, 2])
     layer = ChildSumTreeLSTM(3)
-    if shares_weights:
-        layer = TopDownTreeLSTM(3, shares_weights=True)
+    if share_weights:
+        layer = TopDownTreeLSTM(3, share_weights=True)
     layer.build(x.shape, children.shape)
 
     def run(x, children):

@@ -29,7 +29,7 @@ from tests.layers.own_cell import GatedCell
 
 OPTIONS = {
     "arity": 3,
-    "inner_inputs": True,
+    "read_inner_inputs": True,
     "dropout": 0.1,
     "recurrent_dropout": 0.2,
     "seed": 7,
@@ -85,7 +85,7 @@ def test_configuration_of_a_given_cell(cell):
 
 @each_layer_always
 def test_weights(layer_class):
-    layer = built(layer_class, random_children(2, 3, 2), name="trees", inner_inputs=False)
+    layer = built(layer_class, random_children(2, 3, 2), name="trees", read_inner_inputs=False)
     shapes = {weight.name: weight.shape for weight in layer.weights}
     assert shapes == LAYERS[layer_class].weights
     assert len({weight.path for weight in layer.weights}) == len(shapes)

@@ -32,7 +32,7 @@ def by_recursion(layer, x, children):
     def visit(tree, node):
         below = [child for child in children[tree, node] if child >= 0]
         states, output = rnn.get_initial_state(batch_size=1), None
-        if layer.cell.inner_inputs or not below:
+        if layer.cell.read_inner_inputs or not below:
             output, states = rnn(own(x[tree, node][None]), states)
         for child in below:
             output, states = rnn(visit(tree, child), states)
@@ -71,7 +71,7 @@ def loss_and_gradients(run, x, weights, *others):
     few_of(
         [
             ("lstm", {}),
-            ("gru", {"inner_inputs": False}),
+            ("gru", {"read_inner_inputs": False}),
             ("stacked", {}),
             ("gru", {"engine": "compiled"}),
             ("lstm", {"shared_nodes": True}),
@@ -114,7 +114,7 @@ class CountedCell(RecursiveCell):
     """h = tanh(own(x) + the last of s_k = decay * s_(k-1) + h_k), s_0 = first(x)."""
 
     def __init__(self, units, decay=0.5, **kwargs):
-        super().__init__(**{"arity": None, "inner_inputs": True, **kwargs})
+        super().__init__(**{"arity": None, "read_inner_inputs": True, **kwargs})
         self.state_size = units
         self.decay = decay
         self.own = keras.layers.Dense(units, dtype=self.dtype_policy)
@@ -203,7 +203,7 @@ class PaddedCell(RecursiveCell):
     state_size = 3
 
     def __init__(self, how, **kwargs):
-        super().__init__(arity=None, inner_inputs=True, **kwargs)
+        super().__init__(arity=None, read_inner_inputs=True, **kwargs)
         self.how = how
         self.rnn = keras.layers.GRU(3)
 

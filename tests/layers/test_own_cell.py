@@ -32,7 +32,7 @@ def eager_states(cell, x, children):
         return cell.call(inputs, [zeros if states is None else states for states in below])[1]
 
     return [
-        reference.recursion(node, tf.unstack(tree_x[:, None]), tree, cell.inner_inputs)
+        reference.recursion(node, tf.unstack(tree_x[:, None]), tree, cell.read_inner_inputs)
         for tree_x, tree in zip(x, children, strict=True)
     ]
 
@@ -417,7 +417,7 @@ def test_errors_of_cells_that_are_not_about_none_are_their_own():
     children = np.array([[[1, 2], [-1, -1], [-1, -1]]])
     with pytest.raises(ValueError, match="mode must be") as caught:
         Recursive(FailsForAnotherReason())(np.zeros((1, 3, 2)), children)
-    assert "inner_inputs" not in str(caught.value)
+    assert "read_inner_inputs" not in str(caught.value)
 
 
 @pytest.mark.many
@@ -425,14 +425,14 @@ def test_a_cell_that_reads_inputs_of_inner_nodes_is_told_how():
     children = np.array([[[1, 2], [-1, -1], [-1, -1]]])
     x = np.array([[[0, 0], [1, 2], [3, 4]]], "float32")
     with pytest.raises(
-        TraceError, match=r"ReadsInnerInputs.call failed: .* with inner_inputs=True"
+        TraceError, match=r"ReadsInnerInputs.call failed: .* with read_inner_inputs=True"
     ):
         Recursive(ReadsInnerInputs())(x, children)
     with pytest.raises(
-        TraceError, match=r"JoinsInnerInputs.call failed: .* with inner_inputs=True"
+        TraceError, match=r"JoinsInnerInputs.call failed: .* with read_inner_inputs=True"
     ):
         Recursive(JoinsInnerInputs())(x, children)
-    cell = ReadsInnerInputs(inner_inputs=True)
+    cell = ReadsInnerInputs(read_inner_inputs=True)
     np.testing.assert_array_equal(Recursive(cell)(x + 1, children), [[7, 9]])
 
 

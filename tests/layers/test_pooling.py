@@ -44,7 +44,7 @@ def test_on_a_tree_layer_saved_and_exported(is_ragged, tmp_path):
         keras.Input([None, 4], ragged=is_ragged),
         keras.Input([None, None if is_ragged else 2], dtype="int32", ragged=is_ragged),
     )
-    states = TreeRNN(3, return_sequences=True, inner_inputs=True)(*inputs)
+    states = TreeRNN(3, return_sequences=True, read_inner_inputs=True)(*inputs)
     model = keras.Model(inputs, [states, *AttentionPooling(3, return_weights=True)(states)])
     x, children = features(CHILDREN).astype("float32"), CHILDREN
     if is_ragged:

@@ -197,8 +197,8 @@ def test_a_row_of_a_table_that_many_calls_write(engine):
         kerasrec.collect("ones", tf.ones_like(n, "bfloat16"), tf.zeros_like(n), 1)
         return kerasrec.cond(n < 1, lambda: n, lambda: f(n - 1))
 
-    _, tables = f.with_tables([DEPTH])
-    np.testing.assert_allclose(tf.cast(tables["ones"], tf.float32), [DEPTH + 1], rtol=0.01)
+    _, collected = f.with_collected([DEPTH])
+    np.testing.assert_allclose(tf.cast(collected["ones"], tf.float32), [DEPTH + 1], rtol=0.01)
 
 
 @pytest.mark.many

@@ -23,11 +23,11 @@ from tests.parameters import few_of
 SIZES = [1, 6, 9, 3]
 MAKE = {
     "child-sum": (None, lambda **options: ChildSumTreeLSTM(3, **options)),
-    "binary": (2, lambda **options: TreeLSTM(3, inner_inputs=True, **options)),
-    "leaves alone": (2, lambda **options: TreeRNN(3, inner_inputs=False, **options)),
-    "three slots": (3, lambda **options: TreeGRU(3, arity=3, inner_inputs=True, **options)),
+    "binary": (2, lambda **options: TreeLSTM(3, read_inner_inputs=True, **options)),
+    "leaves alone": (2, lambda **options: TreeRNN(3, read_inner_inputs=False, **options)),
+    "three slots": (3, lambda **options: TreeGRU(3, arity=3, read_inner_inputs=True, **options)),
     "down": (2, lambda **options: TopDownTreeLSTM(3, arity=2, **options)),
-    "down, shared": (None, lambda **options: TopDownTreeLSTM(3, shares_weights=True, **options)),
+    "down, shared": (None, lambda **options: TopDownTreeLSTM(3, share_weights=True, **options)),
 }
 
 
@@ -132,7 +132,7 @@ def test_words_and_stacked_layers():
 @pytest.mark.many
 def test_rows_of_one_length_and_splits_of_int32():
     (x, children), padded = trees(2)
-    layer = TreeLSTM(3, inner_inputs=True)
+    layer = TreeLSTM(3, read_inner_inputs=True)
     wanted = layer(*padded)
     table = children.with_values(children.values.to_tensor(-1, shape=[None, 2]))
     assert table.ragged_rank == 1
@@ -305,14 +305,14 @@ def test_missing_children_in_rows():
     children = tf.ragged.constant([[[-1, 1], []]], ragged_rank=2, dtype=tf.int32)
     x = tf.RaggedTensor.from_row_lengths(tf.constant([[1.0], [2.0]]), [2])
     padded = x.to_tensor(), children.to_tensor(-1)
-    for layer in (TreeLSTM(3, inner_inputs=True), ChildSumTreeLSTM(3)):
+    for layer in (TreeLSTM(3, read_inner_inputs=True), ChildSumTreeLSTM(3)):
         np.testing.assert_allclose(layer(x, children), layer(*padded), atol=1e-6)
 
 
 @pytest.mark.many
 def test_inside_of_xla():
     (x, children), _ = trees(2)
-    layer = TreeLSTM(3, inner_inputs=True, engine="compiled")
+    layer = TreeLSTM(3, read_inner_inputs=True, engine="compiled")
     with pytest.raises(ValueError, match="takes ragged trees, but not inside of XLA"):
         tf.function(layer, jit_compile=True)(x, children)
 
@@ -320,5 +320,5 @@ def test_inside_of_xla():
 @pytest.mark.slow
 def test_the_compiled_engine_outside_of_xla():
     ragged, padded = trees(2)
-    layer = TreeLSTM(3, inner_inputs=True, engine="compiled")
+    layer = TreeLSTM(3, read_inner_inputs=True, engine="compiled")
     np.testing.assert_allclose(layer(*ragged), layer(*padded), atol=1e-6)

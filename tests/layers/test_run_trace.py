@@ -17,7 +17,7 @@ X = features(CHILDREN).astype("float32")
 @pytest.mark.parametrize(
     "layer",
     [
-        TreeLSTM(3, inner_inputs=True),
+        TreeLSTM(3, read_inner_inputs=True),
         pytest.param(TopDownTreeLSTM(3), marks=pytest.mark.slow),
         pytest.param(OrderedTreeRNN(keras.layers.GRUCell(3)), marks=pytest.mark.slow),
     ],
@@ -36,7 +36,7 @@ def test_a_trace_counts_the_nodes(layer):
 
 @pytest.mark.slow
 def test_threads_get_the_same_results():
-    layer = TreeLSTM(3, inner_inputs=True)
+    layer = TreeLSTM(3, read_inner_inputs=True)
 
     def gradients(seed):
         children = random_children(3, 4 + seed % 5, 2, seed=seed)

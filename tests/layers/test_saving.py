@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 OPTIONS = {
-    "inner_inputs": True,
+    "read_inner_inputs": True,
     "dropout": 0.2,
     "recurrent_dropout": 0.1,
     "kernel_regularizer": "l2",

@@ -85,7 +85,7 @@ def test_a_functional_model_is_fitted_saved_and_loaded(tmp_path):
 @pytest.mark.slow
 def test_a_loaded_model_is_exported(tmp_path):
     children_of = {Add: ["right", "left"], Mul: ["left"]}
-    layer = TreeLSTM(3, inner_inputs=True, embedding=keras.layers.Embedding(5, 2))
+    layer = TreeLSTM(3, read_inner_inputs=True, embedding=keras.layers.Embedding(5, 2))
     model = model_of(layer, token_of=TOKENS, children_of=children_of)
     loaded = loaded_from_file(model, tmp_path)
     archive = keras.export.ExportArchive()

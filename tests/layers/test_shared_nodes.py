@@ -57,8 +57,8 @@ def test_a_graph_is_the_tree_that_it_stands_for(name, engine):
     make = kerasrec.layers.TreeLSTM if name == "diamond" else getattr(kerasrec.layers, name)
     graph = _DIAMOND if name == "diamond" else _GRAPH
     x = tf.constant(np.random.default_rng(0).normal(size=[1, graph.shape[1], 3]))
-    of_graph = make(3, inner_inputs=True, shared_nodes=True, engine=engine, dtype="float64")
-    of_tree = make(3, inner_inputs=True, dtype="float64")
+    of_graph = make(3, read_inner_inputs=True, shared_nodes=True, engine=engine, dtype="float64")
+    of_tree = make(3, read_inner_inputs=True, dtype="float64")
     tree, copies = _tree_of(graph[0])
     for layer in (of_graph, of_tree):
         layer.build(x.shape, graph.shape)
@@ -75,7 +75,7 @@ def test_a_graph_is_the_tree_that_it_stands_for(name, engine):
 def test_each_node_is_computed_once():
     x = tf.ones([1, _DEPTH + 1, 3])
     layer = kerasrec.layers.TreeRNN(
-        2, inner_inputs=True, shared_nodes=True, return_sequences=True, activation="linear"
+        2, read_inner_inputs=True, shared_nodes=True, return_sequences=True, activation="linear"
     )
     found = layer(x, _DIAMOND)
     assert found.shape == [1, _DEPTH + 1, 2]
@@ -113,7 +113,7 @@ def test_saved():
 
 @pytest.fixture(scope="module")
 def layer():
-    return kerasrec.layers.TreeRNN(2, inner_inputs=True, shared_nodes=True)
+    return kerasrec.layers.TreeRNN(2, read_inner_inputs=True, shared_nodes=True)
 
 
 @pytest.mark.slow
@@ -132,13 +132,13 @@ def test_what_is_no_graph_is_refused(layer, children, sentence):
 
 @pytest.mark.slow
 def test_a_tree_layer_names_the_option():
-    layer = kerasrec.layers.TreeRNN(2, inner_inputs=True)
+    layer = kerasrec.layers.TreeRNN(2, read_inner_inputs=True)
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"two parents.*shared_nodes=True"):
         layer(tf.ones([1, 2, 2]), np.array([[[1, 1], [-1, -1]]]))
 
 
 @pytest.mark.slow
 def test_the_step_is_not_compiled_as_a_whole():
-    options = {"engine": "compiled", "inner_inputs": True}
+    options = {"engine": "compiled", "read_inner_inputs": True}
     assert kerasrec.layers.TreeRNN(2, **options).supports_jit
     assert not kerasrec.layers.TreeRNN(2, shared_nodes=True, **options).supports_jit

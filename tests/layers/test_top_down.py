@@ -39,7 +39,7 @@ def lstm(slot, x, states, weights, sigmoid, tanh):
     return [sigmoid(o) * tanh(memory), memory]
 
 
-def downwards(x, tree, begin, weights, reads, sigmoid, tanh):
+def downwards(x, tree, begin, weights, input_from, sigmoid, tanh):
     """States `[1, units]` of all nodes of one tree, by node."""
     found = {}
 
@@ -47,7 +47,7 @@ def downwards(x, tree, begin, weights, reads, sigmoid, tanh):
         found[node] = states
         for slot, child in enumerate(tree[node]):
             if child >= 0:
-                read = x[node] if reads == "parent" else x[child]
+                read = x[node] if input_from == "parent" else x[child]
                 visit(child, lstm(slot, read, states, weights, sigmoid, tanh))
 
     visit(0, begin)
@@ -58,12 +58,14 @@ def numpy_sigmoid(value):
     return 1 / (1 + np.exp(-value))
 
 
-def reference(x, children, begin, weights, reads):
+def reference(x, children, begin, weights, input_from):
     """h of all nodes, zero for padding, float64 `[batch, nodes, units]`."""
     sequence = np.zeros((*children.shape[:2], UNITS))
     for row, tree in enumerate(children):
         states = [state[row : row + 1] for state in begin]
-        found = downwards(x[row][:, None], tree, states, weights, reads, numpy_sigmoid, np.tanh)
+        found = downwards(
+            x[row][:, None], tree, states, weights, input_from, numpy_sigmoid, np.tanh
+        )
         for node, (hidden, _) in found.items():
             sequence[row, node] = hidden[0]
     return sequence
@@ -86,26 +88,26 @@ def states(num_trees=5):
 
 @pytest.fixture(scope="module")
 def layers():
-    """What `some` gives for a `reads`, with states of the roots; traced once for all tests."""
-    arities = {"parent": 4, "node": 2}
+    """The result of `some` for an `input_from`, with states of roots; traced once for all tests."""
+    arities = {"parent": 4, "self": 2}
 
     @functools.cache
-    def make(reads):
-        return some(arities[reads], reads=reads, return_state=True)
+    def make(input_from):
+        return some(arities[input_from], input_from=input_from, return_state=True)
 
     return make
 
 
-each_reads = pytest.mark.parametrize("reads", few_of(["parent", "node"], "node"))
+each_input_from = pytest.mark.parametrize("input_from", few_of(["parent", "self"], "self"))
 
 
 @pytest.mark.many
-@each_reads
-def test_values(reads, layers):
-    layer, x, children = layers(reads)
+@each_input_from
+def test_values(input_from, layers):
+    layer, x, children = layers(input_from)
     begin = states()
     found, *root = layer(x, children, initial_state=begin)
-    wanted = reference(x, children, begin, layer.get_weights(), reads)
+    wanted = reference(x, children, begin, layer.get_weights(), input_from)
     np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-12)
     np.testing.assert_array_equal(found._keras_mask, is_node(children))
     np.testing.assert_array_equal(root, begin)
@@ -114,8 +116,8 @@ def test_values(reads, layers):
 @pytest.mark.many
 def test_the_root_may_read_its_input_too(layers):
     """It is then a child in slot 0, so that this is as if its states were computed before."""
-    layer, x, children = some(2, reads="all", return_state=True)
-    other, _, _ = layers("node")
+    layer, x, children = some(2, input_from="all", return_state=True)
+    other, _, _ = layers("self")
     weights = layer.get_weights()
     other.set_weights(weights)
     x = tf.constant(x)
@@ -139,7 +141,7 @@ def test_the_root_may_read_its_input_too(layers):
 
 @pytest.mark.many
 def test_states_of_the_roots_by_position(layers):
-    layer, x, children = layers("node")
+    layer, x, children = layers("self")
     begin = states()
     wanted = layer(x, children, initial_state=begin)
     for found, other in zip(layer(x, children, begin), wanted, strict=True):
@@ -171,9 +173,9 @@ def test_values_from_zeros_and_what_is_returned(layers):
 
 
 @pytest.mark.slow
-@each_reads
-def test_gradients_equal_those_of_eager_recursion(reads, layers):
-    layer, x, children = layers(reads)
+@each_input_from
+def test_gradients_equal_those_of_eager_recursion(input_from, layers):
+    layer, x, children = layers(input_from)
     x, begin = tf.constant(x), [tf.constant(state) for state in states()]
     scale = np.random.default_rng(7).normal(size=(*children.shape[:2], UNITS))
     with tf.GradientTape() as tape:
@@ -190,7 +192,7 @@ def test_gradients_equal_those_of_eager_recursion(reads, layers):
                 tree,
                 [state[row : row + 1] for state in begin],
                 weights,
-                reads,
+                input_from,
                 tf.sigmoid,
                 tf.tanh,
             )
@@ -204,11 +206,17 @@ def test_gradients_equal_those_of_eager_recursion(reads, layers):
 
 
 def test_configuration_round_trip():
-    options = {"reads": "node", "dropout": 0.1, "recurrent_dropout": 0.2, "arity": 3, "seed": 4}
+    options = {
+        "input_from": "self",
+        "dropout": 0.1,
+        "recurrent_dropout": 0.2,
+        "arity": 3,
+        "seed": 4,
+    }
     layer = TopDownTreeLSTM(5, unit_forget_bias=False, kernel_regularizer="l2", **options)
     again = TopDownTreeLSTM.from_config(layer.get_config())
     assert again.get_config() == layer.get_config()
-    assert again.cell.reads == "node"
+    assert again.cell.input_from == "self"
     assert again.return_sequences
     cell = TopDown(TopDownTreeLSTMCell(4, arity=2))
     assert TopDown.from_config(cell.get_config()).get_config() == cell.get_config()
@@ -257,11 +265,11 @@ def test_dropout_of_inputs_only_in_training():
     assert not np.allclose(layer(x, children, training=True), calm)
 
 
-@pytest.mark.parametrize("reads", few_of(["parent", "node"], many=[]))
-def test_one_lstm_for_all_slots(reads, layers):
+@pytest.mark.parametrize("input_from", few_of(["parent", "self"], many=[]))
+def test_one_lstm_for_all_slots(input_from, layers):
     """Trees of any arity, in one trace; the same as with equal weights in each slot."""
-    one = TopDownTreeLSTM(UNITS, reads=reads, shares_weights=True, dtype="float64")
-    many, x, children = layers(reads)
+    one = TopDownTreeLSTM(UNITS, input_from=input_from, share_weights=True, dtype="float64")
+    many, x, children = layers(input_from)
     one.build((None, None, 4), (None, None, None))
     random = np.random.default_rng(5)
     one.set_weights([random.normal(size=weight.shape) for weight in one.weights])
@@ -311,17 +319,17 @@ def test_a_cell_of_ones_own():
 
 @pytest.mark.many
 def test_bad_use(layers):
-    with pytest.raises(ValueError, match=r'`reads` must be "parent", "node" or "all"'):
-        TopDownTreeLSTM(3, reads="me")
+    with pytest.raises(ValueError, match=r'`input_from` must be "parent", "self" or "all"'):
+        TopDownTreeLSTM(3, input_from="me")
     with pytest.raises(ValueError, match="TreeLSTMCell goes up trees"):
         TopDown(TreeLSTM(3).cell)
     with pytest.raises(ValueError, match="TopDownTreeLSTMCell goes down trees"):
         Recursive(TopDownTreeLSTMCell(3))
-    with pytest.raises(ValueError, match="no `inner_inputs`"):
-        TopDownTreeLSTM(3, inner_inputs=True)
+    with pytest.raises(ValueError, match="no `read_inner_inputs`"):
+        TopDownTreeLSTM(3, read_inner_inputs=True)
     with pytest.raises(ValueError, match="TopDownTreeLSTM takes no shared_nodes=True: a tree node"):
         TopDownTreeLSTM(3, shared_nodes=True)
-    layer, x, children = layers("node")
+    layer, x, children = layers("self")
     with pytest.raises(ValueError, match=r"`initial_state` .*received shapes \[\(5, 2\)\]"):
         layer(x, children, initial_state=np.zeros((5, 2)))
     with pytest.raises(ValueError, match="with arity 2 as the cell has it"):
@@ -341,7 +349,9 @@ def both_ways():
 
     @functools.cache
     def make(upward):
-        return Bidirectional(upward(UNITS, dtype="float64", inner_inputs=True), dtype="float64")
+        return Bidirectional(
+            upward(UNITS, dtype="float64", read_inner_inputs=True), dtype="float64"
+        )
 
     return make
 
@@ -356,7 +366,7 @@ def test_bidirectional_is_one_way_after_the_other(upward, both_ways):
     np.testing.assert_array_equal(both._keras_mask, is_node(children))
     up, *root = layer.upward_layer(x, children)
     begin = [state.numpy() for state in root] + [np.zeros((4, UNITS))] * (2 - len(root))
-    down = reference(up.numpy(), children, begin, layer.downward_layer.get_weights(), "node")
+    down = reference(up.numpy(), children, begin, layer.downward_layer.get_weights(), "self")
     np.testing.assert_allclose(both, np.concatenate([up, down], -1), rtol=1e-9, atol=1e-12)
 
 
@@ -400,10 +410,10 @@ def test_merge_modes():
 def test_bad_use_of_bidirectional():
     with pytest.raises(ValueError, match="`layer` must go from the leaves up"):
         Bidirectional(TopDownTreeLSTM(3))
-    with pytest.raises(ValueError, match='reads="node"'):
+    with pytest.raises(ValueError, match='input_from="self"'):
         Bidirectional(TreeLSTM(3), downward_layer=TopDownTreeLSTM(3))
     with pytest.raises(ValueError, match=r"has 4 units.*which has 3"):
-        Bidirectional(TreeLSTM(3), downward_layer=TopDownTreeLSTM(4, reads="node"))
+        Bidirectional(TreeLSTM(3), downward_layer=TopDownTreeLSTM(4, input_from="self"))
     with pytest.raises(ValueError, match="compute in float16 and float32"):
         Bidirectional(TreeLSTM(3), dtype="mixed_float16")
     with pytest.raises(ValueError, match="needs two inputs"):

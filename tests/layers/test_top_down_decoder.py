@@ -37,7 +37,7 @@ class ChildrenFirst(TopDownDecoder):
 @pytest.fixture(scope="module")
 def decoder():
     cell = TopDownTreeLSTMCell(UNITS, arity=2)
-    layer = ChildrenFirst(cell, NUM_TOKENS, DIM, follows="first_child", max_depth=5)
+    layer = ChildrenFirst(cell, NUM_TOKENS, DIM, allowed_slots="first_child", max_depth=5)
     layer.build((None, None), (None, None, 2))
     random = np.random.default_rng(1)
     layer.set_weights([random.normal(size=weight.shape) for weight in layer.weights])
@@ -94,8 +94,8 @@ class SlotCell(TopDownCell):
     "cell_class", few_of([partial(TopDownTreeLSTMCell, UNITS), SlotCell], many=[])
 )
 def test_cells_that_share_their_weights_grow_as_they_score(cell_class):
-    cell = cell_class(arity=2, shares_weights=True)
-    layer = TreeDecoder(cell, NUM_TOKENS, DIM, follows="first_child", max_depth=5)
+    cell = cell_class(arity=2, share_weights=True)
+    layer = TreeDecoder(cell, NUM_TOKENS, DIM, allowed_slots="first_child", max_depth=5)
     layer.build((None, None), (None, None, 2))
     with_random_weights(layer)
     grown = layer.generate(40, seed=1)
@@ -147,11 +147,11 @@ FIRST_CHILD = [[0], [0, 1], [0, 1]]
 LEFT_RIGHT = [[0, 1], [0, 1, 2], [0, 1, 3], [0, 1, 2], [0, 1, 3]]
 
 
-def bounded(decoder_class, num_tokens, follows, max_depth, **options):
-    cell = TopDownTreeLSTMCell(UNITS, arity=len(follows) - 1)
-    options = {"follows": follows, "max_depth": max_depth, **options}
+def bounded(decoder_class, num_tokens, allowed_slots, max_depth, **options):
+    cell = TopDownTreeLSTMCell(UNITS, arity=len(allowed_slots) - 1)
+    options = {"allowed_slots": allowed_slots, "max_depth": max_depth, **options}
     layer = decoder_class(cell, num_tokens, DIM, **options)
-    layer.build((None, None), (None, None, len(follows) - 1))
+    layer.build((None, None), (None, None, len(allowed_slots) - 1))
     return with_random_weights(layer)
 
 
@@ -177,9 +177,9 @@ CASES = [
 )
 def test_probabilities_of_all_trees_add_up_to_one(case, levels):
     """On the last level children were never drawn, but the model paid for their absence."""
-    decoder_class, num_tokens, follows, numbers, engine = CASES[case]
-    layer = bounded(decoder_class, num_tokens, follows, levels, engine=engine)
-    check_distribution(layer, follows, numbers[levels - 1])
+    decoder_class, num_tokens, allowed_slots, numbers, engine = CASES[case]
+    layer = bounded(decoder_class, num_tokens, allowed_slots, levels, engine=engine)
+    check_distribution(layer, allowed_slots, numbers[levels - 1])
 
 
 @pytest.mark.parametrize("decoder_class", few_of([TreeDecoder, TwoKinds], TreeDecoder))
@@ -257,12 +257,12 @@ def test_trees_of_more_levels_than_grow():
 def test_bad_use():
     cell = TopDownTreeLSTMCell(UNITS, arity=2)
     with pytest.raises(ValueError, match=r"with arity 2\), or 3 rows .* received 'next'"):
-        TopDownDecoder(cell, NUM_TOKENS, DIM, follows="next")
+        TopDownDecoder(cell, NUM_TOKENS, DIM, allowed_slots="next")
     with pytest.raises(ValueError, match=r"3 rows of slots from 0 to 1.*received 'left_right'"):
-        TopDownDecoder(cell, NUM_TOKENS, DIM, follows="left_right")
-    for follows in (3, [0, 1, 2], [[0], [1], [2]], [[0], [1], [[1]]]):
+        TopDownDecoder(cell, NUM_TOKENS, DIM, allowed_slots="left_right")
+    for allowed_slots in (3, [0, 1, 2], [[0], [1], [2]], [[0], [1], [[1]]]):
         with pytest.raises(ValueError, match=r"3 rows of slots from 0 to 1.*received [3\[]"):
-            TopDownDecoder(cell, NUM_TOKENS, DIM, follows=follows)
+            TopDownDecoder(cell, NUM_TOKENS, DIM, allowed_slots=allowed_slots)
     layer = TopDownDecoder(cell, NUM_TOKENS, DIM)
     for use in (layer.tagged_graph, lambda: layer.generate(3)):
         with pytest.raises(ValueError, match="has no weights yet"):

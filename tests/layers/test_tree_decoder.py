@@ -20,10 +20,10 @@ ALL_SLOTS = ((0, 1), (0, 1), (0, 1))
 LEFT_RIGHT = ((0, 1), (0, 1, 2), (0, 1, 3), (0, 1, 2), (0, 1, 3))
 
 
-def decoder(arity=4, follows="left_right", bias=-0.9, **options):
+def decoder(arity=4, allowed_slots="left_right", bias=-0.9, **options):
     """A decoder with random weights; `bias` is that of growing a child."""
     cell = TopDownTreeLSTMCell(UNITS, arity=arity, dtype=options.get("dtype"))
-    layer = TreeDecoder(cell, NUM_TOKENS, DIM, follows=follows, **options)
+    layer = TreeDecoder(cell, NUM_TOKENS, DIM, allowed_slots=allowed_slots, **options)
     layer.build((None, None), (None, None, arity))
     random = np.random.default_rng(4)
     layer.set_weights([random.normal(size=weight.shape) for weight in layer.weights])
@@ -58,8 +58,8 @@ def decoders():
     """Decoders by what makes their graphs differ, each traced once for all tests."""
 
     @functools.cache
-    def make(arity, follows):
-        layer = decoder(arity, follows, max_depth=5)
+    def make(arity, allowed_slots):
+        layer = decoder(arity, allowed_slots, max_depth=5)
         return layer, layer.get_weights()
 
     return make
@@ -88,12 +88,12 @@ def let_grow(layer, bias):
 class Plain:
     """Zhang et al. 2016 by Python recursion on float64, from a decoder's weights."""
 
-    def __init__(self, layer, follows=LEFT_RIGHT):
+    def __init__(self, layer, allowed_slots=LEFT_RIGHT):
         self.cell = [weight.numpy().astype(float) for weight in layer.cell.weights]
         self.embeddings = layer.embedding.get_weights()[0].astype(float)
         self.words = [weight.astype(float) for weight in layer.words.get_weights()]
         self.growth = [weight.astype(float) for weight in layer.growth.get_weights()]
-        self.follows = follows
+        self.allowed_slots = allowed_slots
         self.max_depth = layer.max_depth
 
     def begin(self):
@@ -128,7 +128,7 @@ class Plain:
             token = tokens[node]
             growth = 0.0
             chances = self.growth_chances(states, token)
-            for place in self.follows[slot + 1] if levels > 1 else ():
+            for place in self.allowed_slots[slot + 1] if levels > 1 else ():
                 is_there = children[node][place] >= 0
                 growth += math.log(chances[place] if is_there else 1 - chances[place])
             found[node] = [math.log(self.word_chances(states)[token]), growth]
@@ -147,7 +147,7 @@ class Plain:
             chances = self.growth_chances(states, token)
             grows = {
                 place: visit(self.below(states, token, place), place, depth + 1)
-                for place in self.follows[slot + 1]
+                for place in self.allowed_slots[slot + 1]
                 if chances[place] > 0.5 and depth < max_depth
             }
             return (token, grows)
@@ -379,7 +379,7 @@ def test_saving_with_a_layer_for_growth(tmp_path, has_layer):
     growth = keras.Sequential(layers) if has_layer else None
     cell = TopDownTreeLSTMCell(UNITS, arity=4)
     options = {"max_depth": 4, "dropout": 0.2, "engine": "waves"}
-    layer = TreeDecoder(cell, NUM_TOKENS, DIM, growth=growth, follows="left_right", **options)
+    layer = TreeDecoder(cell, NUM_TOKENS, DIM, growth=growth, allowed_slots="left_right", **options)
     tokens = keras.Input([None], dtype="int32")
     children = keras.Input([None, 4], dtype="int32")
     model = keras.Model([tokens, children], layer(tokens, children))
@@ -388,7 +388,7 @@ def test_saving_with_a_layer_for_growth(tmp_path, has_layer):
     np.testing.assert_allclose(again([TOKENS, CHILDREN]), model([TOKENS, CHILDREN]))
     loaded = again.layers[-1]
     assert type(loaded.growth) is type(layer.growth)
-    assert loaded.follows == "left_right"
+    assert loaded.allowed_slots == "left_right"
     assert {name: getattr(loaded, name) for name in options} == options
 
 
@@ -447,7 +447,7 @@ def test_export(tmp_path, layer):
 def test_fit():
     """A model learns two trees by heart and grows them."""
     cell = TopDownTreeLSTMCell(16, arity=4)
-    layer = TreeDecoder(cell, NUM_TOKENS, 8, follows="left_right", max_depth=9)
+    layer = TreeDecoder(cell, NUM_TOKENS, 8, allowed_slots="left_right", max_depth=9)
     tokens = keras.Input([None], dtype="int32")
     children = keras.Input([None, 4], dtype="int32")
     model = keras.Model([tokens, children], layer(tokens, children))
@@ -466,17 +466,21 @@ def test_fit():
 @pytest.mark.many
 def test_bad_use(layer):
     cell = TopDownTreeLSTMCell(UNITS, arity=4)
-    with pytest.raises(ValueError, match=r'`cell` must be .* a given `arity` and reads="parent"'):
+    with pytest.raises(
+        ValueError, match=r'`cell` must be .* a given `arity` and input_from="parent"'
+    ):
         TreeDecoder(TopDownTreeLSTMCell(UNITS), NUM_TOKENS, DIM)
-    with pytest.raises(ValueError, match='reads="parent"'):
-        TreeDecoder(TopDownTreeLSTMCell(UNITS, arity=4, reads="node"), NUM_TOKENS, DIM)
+    with pytest.raises(ValueError, match='input_from="parent"'):
+        TreeDecoder(TopDownTreeLSTMCell(UNITS, arity=4, input_from="self"), NUM_TOKENS, DIM)
     with pytest.raises(ValueError, match="`max_depth` must be an integer of at least 1"):
         TreeDecoder(cell, NUM_TOKENS, DIM, max_depth=0)
     with pytest.raises(ValueError, match="`num_tokens` must be an integer of at least 2"):
         TreeDecoder(cell, 1, DIM)
-    for follows in (((0, 1),), [0, 1, 2, 3, 0], "both"):
-        with pytest.raises(ValueError, match=r"`follows` must be .* 5 rows of slots from 0 to 3"):
-            TreeDecoder(cell, NUM_TOKENS, DIM, follows=follows)
+    for allowed_slots in (((0, 1),), [0, 1, 2, 3, 0], "both"):
+        with pytest.raises(
+            ValueError, match=r"`allowed_slots` must be .* 5 rows of slots from 0 to 3"
+        ):
+            TreeDecoder(cell, NUM_TOKENS, DIM, allowed_slots=allowed_slots)
     with pytest.raises(ValueError, match="`growth` must be a Keras layer, received 'dense'"):
         TreeDecoder(cell, NUM_TOKENS, DIM, growth="dense")
     with pytest.raises(ValueError, match="`growth` must give a logit for each of 4 slots"):
@@ -551,7 +555,7 @@ IMPOSSIBLE = {
     "slot": (  # A root has no sibling.
         TOKENS,
         changed(CHILDREN, (1, 0), [-1, -1, 1, -1]),
-        r"slot in which `follows` allows none.*\[\[1 0 2\]\]",
+        r"slot in which `allowed_slots` allows none.*\[\[1 0 2\]\]",
     ),
     "sizes": (
         TOKENS[:, :5],

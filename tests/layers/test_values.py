@@ -38,16 +38,18 @@ def layers():
     """Layers in float32 that return the outputs of all nodes, each traced once for all tests."""
 
     @functools.cache
-    def make(layer_class, inner_inputs, arity):
+    def make(layer_class, read_inner_inputs, arity):
         children = np.zeros((1, 1, arity))
-        return built(layer_class, children, inner_inputs=inner_inputs, return_sequences=True)
+        return built(
+            layer_class, children, read_inner_inputs=read_inner_inputs, return_sequences=True
+        )
 
     return make
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("layer_class", "inner_inputs", "arity"),
+    ("layer_class", "read_inner_inputs", "arity"),
     few_of(
         itertools.product(LAYERS, [False, True], [1, 2, 3]),
         (TreeLSTM, False, 2),
@@ -57,13 +59,13 @@ def layers():
         ],
     ),
 )
-def test_trees_with_missing_children(layer_class, inner_inputs, arity, layers):
-    """Without `inner_inputs`, those of inner nodes, which are NaN, are not read."""
+def test_trees_with_missing_children(layer_class, read_inner_inputs, arity, layers):
+    """Without `read_inner_inputs`, those of inner nodes, which are NaN, are not read."""
     children = random_children(12, 9, arity, seed=arity)
     x = features(children)
-    if not inner_inputs:
+    if not read_inner_inputs:
         x[(children >= 0).any(axis=-1)] = np.nan
-    layer = layers(layer_class, inner_inputs, arity)
+    layer = layers(layer_class, read_inner_inputs, arity)
     assert_close(layer(x, children), expected(layer, x, children).sequence)
 
 
@@ -97,7 +99,7 @@ def test_chain_of_depth_200(layer_class, arity):
     children = np.full((1, 201, arity), -1, np.int32)
     children[0, :-1, -1] = np.arange(1, 201)
     x = features(children)
-    layer = built(layer_class, children, inner_inputs=True, return_sequences=True)
+    layer = built(layer_class, children, read_inner_inputs=True, return_sequences=True)
     assert_close(layer(x, children), expected(layer, x, children).sequence)
 
 

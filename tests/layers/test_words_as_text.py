@@ -16,12 +16,16 @@ NUMBERS = np.random.default_rng(0).integers(0, len(VOCABULARY) + 2, CHILDREN.sha
 NUMBERS *= is_node(CHILDREN)
 TEXTS = np.array(["", "unknown", *VOCABULARY])[NUMBERS]
 MADE = {
-    "TreeLSTM": lambda table: TreeLSTM(3, embedding=table, inner_inputs=True),
-    "leaves": lambda table: TreeLSTM(3, embedding=table, inner_inputs=False),
+    "TreeLSTM": lambda table: TreeLSTM(3, embedding=table, read_inner_inputs=True),
+    "leaves": lambda table: TreeLSTM(3, embedding=table, read_inner_inputs=False),
     "ChildSumTreeLSTM": lambda table: ChildSumTreeLSTM(3, embedding=table),
     "TopDownTreeLSTM": lambda table: TopDownTreeLSTM(3, embedding=table),
-    "Bidirectional": lambda table: Bidirectional(TreeLSTM(3, embedding=table, inner_inputs=True)),
-    "compiled": lambda table: TreeLSTM(3, embedding=table, inner_inputs=True, engine="compiled"),
+    "Bidirectional": lambda table: Bidirectional(
+        TreeLSTM(3, embedding=table, read_inner_inputs=True)
+    ),
+    "compiled": lambda table: TreeLSTM(
+        3, embedding=table, read_inner_inputs=True, engine="compiled"
+    ),
 }
 
 
@@ -72,7 +76,7 @@ def test_an_embedding_may_say_by_its_input_that_it_takes_text():
     text = keras.Input([], dtype="string")
     lookup = keras.layers.StringLookup(vocabulary=VOCABULARY)
     table = keras.Model(text, keras.layers.Embedding(5, 4)(lookup(text)))
-    layer = TreeLSTM(3, embedding=table, inner_inputs=False)
+    layer = TreeLSTM(3, embedding=table, read_inner_inputs=False)
     assert layer(TEXTS, CHILDREN).shape == (5, 3)
     assert layer.tagged_graph() is not None and not layer.supports_jit
 
@@ -83,7 +87,7 @@ def test_a_layer_in_a_model_of_ones_own_is_saved(tmp_path):
     class ReadsText(keras.Model):
         def __init__(self, **kwargs):
             super().__init__(**kwargs)
-            self.tree = TreeLSTM(3, embedding=table_of_text(), inner_inputs=False, dropout=0.5)
+            self.tree = TreeLSTM(3, embedding=table_of_text(), read_inner_inputs=False, dropout=0.5)
 
         def call(self, inputs, training=False):
             return self.tree(*inputs, training=training)

@@ -238,10 +238,10 @@ def test_collected_tables(starts):
 
     x = np.random.default_rng(5).uniform(size=[2, 8])
     with never_by_waves():
-        values, tables = f.with_tables(x, starts)
+        values, collected = f.with_collected(x, starts)
     sums = np.cumsum(x, axis=1) * (np.arange(8) <= np.array(starts)[:, np.newaxis])
     np.testing.assert_allclose(values, [sums[row, n] for row, n in enumerate(starts)])
-    np.testing.assert_allclose(tables["sums"], sums.sum(0))
+    np.testing.assert_allclose(collected["sums"], sums.sum(0))
 
 
 @pytest.mark.slow

@@ -289,8 +289,8 @@ def test_what_is_collected_is_there_once():
         kerasrec.collect("n", n)
         return kerasrec.cond(n < 2, lambda: n, lambda: f(n - 1) + f(n - 2))
 
-    _, tables = f.with_tables(6)
-    assert sorted(tables["n"].numpy().tolist()) == list(range(7))
+    _, collected = f.with_collected(6)
+    assert sorted(collected["n"].numpy().tolist()) == list(range(7))
 
 
 @pytest.mark.slow

@@ -203,11 +203,14 @@ def test_export_and_tables(tmp_path):
 
     x, n = np.float64([0.5, 2.0]), np.int32([6, 11])
     tf.saved_model.save(Model(), str(tmp_path))
-    loaded, (found, tables) = tf.saved_model.load(str(tmp_path)).serve(x, n), f.with_tables(x, n)
+    loaded, (found, collected) = (
+        tf.saved_model.load(str(tmp_path)).serve(x, n),
+        f.with_collected(x, n),
+    )
     assert found[0].numpy().tolist() == hofstadter_g(n).numpy().tolist()
     for one, other in zip(loaded, found, strict=True):
         np.testing.assert_allclose(one, other)
-    assert sorted(tables["n"].numpy().tolist()) == sorted([*range(7), *range(12)])
+    assert sorted(collected["n"].numpy().tolist()) == sorted([*range(7), *range(12)])
 
 
 @pytest.mark.slow

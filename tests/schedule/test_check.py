@@ -24,7 +24,7 @@ from kerasrec._src.schedule.instructions import (
     Wait,
 )
 from kerasrec._src.schedule.passes import WAVE_PASSES
-from kerasrec._src.schedule.passes.among_instances import among_instances
+from kerasrec._src.schedule.passes.among_devices import among_devices
 from kerasrec._src.schedule.sections import Direction, Loop
 from kerasrec._src.transform.extend import extend
 from tests.engine.helpers import lowered
@@ -39,8 +39,8 @@ def tree():
 
 
 def in_parts():
-    """The tree with two instances of its body."""
-    return among_instances(tree(), ["/CPU:0", "/CPU:1"])
+    """The tree on two devices."""
+    return among_devices(tree(), ["/CPU:0", "/CPU:1"])
 
 
 def walk():

@@ -28,7 +28,7 @@ def test_size_of_a_table_depends_on_no_token():
     answer(kerasrec.SignatureError, lambda: f(1), "kerasrec.collect", "size", LINE)
 
 
-def test_index_and_size_of_a_table_come_together():
+def test_index_and_size_come_together():
     @recursive
     def f(n):
         kerasrec.collect("states", n, index=n)
@@ -38,7 +38,7 @@ def test_index_and_size_of_a_table_come_together():
 
 
 @pytest.mark.many
-def test_a_table_whose_arguments_are_mixed_up():
+def test_arguments_that_are_mixed_up():
     def function(*arguments):
         @recursive
         def f(n):
@@ -55,7 +55,7 @@ def test_a_table_whose_arguments_are_mixed_up():
     )
 
 
-def test_a_table_with_an_index_and_without():
+def test_one_name_with_an_index_and_without():
     @recursive
     def f(n):
         kerasrec.collect("states", n)
@@ -65,7 +65,7 @@ def test_a_table_with_an_index_and_without():
     answer(kerasrec.SignatureError, lambda: f(1), "'states' without an index at", LINE)
 
 
-def test_two_tables_of_one_name_and_other_dtypes():
+def test_one_name_with_two_dtypes():
     @recursive
     def f(n):
         kerasrec.collect("states", n, n, 3)
@@ -75,14 +75,14 @@ def test_two_tables_of_one_name_and_other_dtypes():
     answer(kerasrec.SignatureError, lambda: f(1), "states", LINE)
 
 
-def test_two_tables_of_one_name_and_other_sizes():
+def test_one_name_with_two_sizes():
     @recursive
     def f(n):
         kerasrec.collect("states", n, n, 3)
         kerasrec.collect("states", n, n, 4)
         return n
 
-    answer(tf.errors.InvalidArgumentError, lambda: f(1), "two sizes for the table 'states'")
+    answer(tf.errors.InvalidArgumentError, lambda: f(1), "two sizes for 'states'")
 
 
 def test_gradient_of_what_a_function_without_float_results_collects():
@@ -95,7 +95,7 @@ def test_gradient_of_what_a_function_without_float_results_collects():
         x = tf.constant(1.0)
         with tf.GradientTape() as tape:
             tape.watch(x)
-            tables = count.with_tables(x, 3)[1]
-        return tape.gradient(tables["seen"], x)
+            collected = count.with_collected(x, 3)[1]
+        return tape.gradient(collected["seen"], x)
 
     answer(kerasrec.TraceError, gradient, "count has no gradient", "Return a float as well")

@@ -98,11 +98,11 @@ def test_counts_and_indices_are_of_any_int_dtype(dtype):
         some = kerasrec.any_of(count, lambda number: number == 2)
         return last, chosen, some, kerasrec.all_of(count, lambda number: number < 2)
 
-    found, tables = f.with_tables(tf.constant([0, 1, 2, 3, largest], dtype))
+    found, collected = f.with_collected(tf.constant([0, 1, 2, 3, largest], dtype))
     wanted = [0, 1, 2, 3, 9], [10, 20, 30, 30, 30], [0, 0, 0, 1, 1], [1, 1, 1, 0, 0]
     for one, other in zip(found, wanted, strict=True):
         np.testing.assert_array_equal(one, other)
-    np.testing.assert_array_equal(tables["rows"], [0, 1, 2, 3, 0, 5])
+    np.testing.assert_array_equal(collected["rows"], [0, 1, 2, 3, 0, 5])
 
 
 def test_negative_counts_and_indices_of_int64():
@@ -119,7 +119,7 @@ def test_negative_counts_and_indices_of_int64():
         kerasrec.collect("rows", 1.0, n, 6)
         return n
 
-    with pytest.raises(tf.errors.InvalidArgumentError, match="an index is outside the table"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="an index of 'rows' is outside its"):
         row(tf.constant([2**32 + 1], tf.int64))
 
 

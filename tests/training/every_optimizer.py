@@ -73,9 +73,9 @@ def of_trees(table=keras.layers.Embedding):
     outputs = keras.layers.Concatenate()(
         [
             TreeRNN(3, return_sequences=True, name="one")(tables(tokens), children),
-            TreeRNN(3, return_sequences=True, embedding=tables, inner_inputs=False, name="other")(
-                tokens, children
-            ),
+            TreeRNN(
+                3, return_sequences=True, embedding=tables, read_inner_inputs=False, name="other"
+            )(tokens, children),
         ]
     )
     logits = Sum(

@@ -53,7 +53,7 @@ def decoder():
 
 
 def tree_lstm(embedding=lambda: keras.layers.Embedding(6, 4)):
-    layer = TreeLSTM(5, inner_inputs=True, embedding=embedding(), return_sequences=True)
+    layer = TreeLSTM(5, read_inner_inputs=True, embedding=embedding(), return_sequences=True)
     return of_trees(lambda *x: keras.layers.Dense(6)(layer(*x)), TreeCrossentropy())
 
 
@@ -65,7 +65,7 @@ def with_more_layers():
 
 def two_trees():
     """One layer reads two trees, so words of both meet in one gradient."""
-    layer = TreeLSTM(5, inner_inputs=True, embedding=keras.layers.Embedding(6, 4))
+    layer = TreeLSTM(5, read_inner_inputs=True, embedding=keras.layers.Embedding(6, 4))
     outputs = keras.layers.Dense(6)
     return of_roots(lambda x, links: outputs(layer(x, links) * layer(x[:, ::-1], links)))
 
@@ -73,7 +73,7 @@ def two_trees():
 def two_layers():
     """Two layers have one embedding."""
     embedding = keras.layers.Embedding(6, 4)
-    layers = [of(5, inner_inputs=True, embedding=embedding) for of in (TreeLSTM, TreeGRU)]
+    layers = [of(5, read_inner_inputs=True, embedding=embedding) for of in (TreeLSTM, TreeGRU)]
     outputs = keras.layers.Dense(6)
     return of_roots(lambda *x: outputs(layers[0](*x) * layers[1](*x)))
 

@@ -65,7 +65,7 @@ def tree_model(ragged=False, loss="mse"):
     tokens = keras.Input([None], dtype="int32", ragged=ragged)
     children = keras.Input([None, None], dtype="int32", ragged=ragged)
     embedding = keras.layers.Embedding(8, 3)
-    layer = ChildSumTreeLSTM(4, embedding=embedding, return_sequences=True, inner_inputs=True)
+    layer = ChildSumTreeLSTM(4, embedding=embedding, return_sequences=True, read_inner_inputs=True)
     states, dense = layer(tokens, children), keras.layers.Dense(1)
     model = keras.Model([tokens, children], (NodeWise(dense) if ragged else dense)(states))
     model.compile(keras.optimizers.SGD(0.1), loss)

@@ -44,7 +44,7 @@ def tree_model(model_class):
     tokens = keras.Input([None], dtype="int32", ragged=True)
     children = keras.Input([None, None], dtype="int32", ragged=True)
     embedding = keras.layers.Embedding(NUM_WORDS, 4)
-    layer = ChildSumTreeLSTM(5, embedding=embedding, inner_inputs=True, return_sequences=True)
+    layer = ChildSumTreeLSTM(5, embedding=embedding, read_inner_inputs=True, return_sequences=True)
     logits = NodeWise(keras.layers.Dense(NUM_CLASSES))(layer(tokens, children))
     model = model_class([tokens, children], logits)
     model.compile("adam", TreeCrossentropy())

@@ -284,9 +284,9 @@ def test_tables_and_their_gradients_stay(engine):
     x = tf.constant([2.0])
     with tf.GradientTape() as tape:
         tape.watch(x)
-        _, tables = f.with_tables(x, [2])
-        total = tf.reduce_sum(tables["kept"])
-    np.testing.assert_allclose(tables["kept"], [16, 9, 4, 0])
+        _, collected = f.with_collected(x, [2])
+        total = tf.reduce_sum(collected["kept"])
+    np.testing.assert_allclose(collected["kept"], [16, 9, 4, 0])
     np.testing.assert_allclose(tape.gradient(total, x), [4 + 6 + 8])
 
 

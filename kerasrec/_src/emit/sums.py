@@ -47,8 +47,8 @@ class Sums:
             return
         if name in self.sizes:
             message = (
-                f"kerasrec.collect is given two sizes for the table {name!r}. Pass the same `size` "
-                "wherever values are collected under this name."
+                f"kerasrec.collect is given two sizes for {name!r}. Pass the same `size` wherever "
+                "values are collected under this name."
             )
             tf.debugging.assert_equal(size, self.sizes[name], message)
         self.sizes[name] = size
@@ -78,8 +78,8 @@ class Sums:
         index, size = tf.concat(indices[0], 0), self.sizes[name]
         smallest, largest = tf.reduce_min(index), tf.reduce_max(index)
         message = (
-            f"kerasrec.collect: an index is outside the table {name!r}. Smallest and largest "
-            "index, and rows of the table:"
+            f"kerasrec.collect: an index of {name!r} is outside its `size`. Smallest and largest "
+            "index, and `size`:"
         )
         check = tf.raw_ops.Assert(
             condition=(smallest >= 0) & (largest < size),

@@ -78,7 +78,7 @@ class ExecutionPlan:
 def choose(program: Program) -> ExecutionPlan:
     """Chooses the engine for a program.
 
-    "auto" chooses "scalar" for programs of plain numbers, unless they have `memo` or `instances`,
+    "auto" chooses "scalar" for programs of plain numbers, unless they have `memo` or `devices`,
     or that engine cannot run their gradient. Second and higher derivatives run by "compiled" if the
     user asks for it and it can run them, and otherwise in "waves".
 
@@ -108,8 +108,8 @@ def choose(program: Program) -> ExecutionPlan:
         if not (in_queues or graph.may_share_calls):
             reason = "wave by wave: each call makes at most one call, so no calls can be equal"
         return in_waves("; ".join(filter(None, [reason, at_most])))
-    if options.instances:
-        return in_waves(f"each divided among instances on {', '.join(options.instances)}")
+    if options.devices:
+        return in_waves(f"each divided among {', '.join(options.devices)}")
     reasons = obstacles(graph)
     if engine == "scalar" and reasons:
         raise _cannot_run(engine, reasons)
@@ -139,7 +139,7 @@ def choose_within_xla(program: Program) -> ExecutionPlan:
     if any(node.types[0].dtype == tf.bool for node in outputs):
         reasons.append("it returns a truth value, which could not say that a run has failed")
     if any(node.size is None for node in graph.collects):
-        reasons.append("it collects a table without an index, which has any number of rows")
+        reasons.append("it collects values without an index, which have any number of rows")
     if any(node.inputs[0].type.dtype == tf.bool for node in graph.collects):
         reasons.append("it collects truth values, which could not say that a run has failed")
     if reasons:
@@ -173,8 +173,8 @@ def _obstacles_of_compiled(program: Program) -> list[str]:
         reasons.append("its third derivative adds to rows of a table")
     if options.parallel_tokens is not None:
         reasons.insert(0, "parallel_tokens is a bound on waves")
-    if options.instances:
-        reasons.insert(0, "instances are parts of waves")
+    if options.devices:
+        reasons.insert(0, "devices compute parts of waves")
     return reasons
 
 

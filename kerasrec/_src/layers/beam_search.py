@@ -205,7 +205,7 @@ def _children(cell: TopDownCell, inputs: tf.Tensor, states: list[tf.Tensor]) -> 
     """
     shape = tf.shape(inputs)[:-1]
     own, *states = (tf.reshape(of, [-1, of.shape[-1]]) for of in (inputs, *states))
-    slots = [0 if cell.shares_weights else slot for slot in range(cell.arity)]
+    slots = [0 if cell.share_weights else slot for slot in range(cell.arity)]
     made = [call_cell(cell, cell, own, states, slot=slot, training=False) for slot in slots]
     return [
         tf.reshape(tf.stack(of, 1), tf.concat([shape, [cell.arity, of[0].shape[-1]]], 0))

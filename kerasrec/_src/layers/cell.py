@@ -45,10 +45,10 @@ class RecursiveCell(SavedByArguments):
     Args:
         arity: The largest number of children of a tree node, a positive int. A missing child has
             the states of `get_initial_state`. None for any number of children, as ragged rows.
-        inner_inputs: Whether inner nodes read inputs, too; otherwise `call` gets None for them.
-            False ignores the inputs of inner nodes. None accepts only trees whose inner nodes have
-            no inputs, as far as that is known: a word other than 0 at an inner node is an error,
-            and so are the states of another tree layer.
+        read_inner_inputs: Whether inner nodes read inputs, too; otherwise `call` gets None for
+            them. False ignores the inputs of inner nodes. None accepts only trees whose inner nodes
+            have no inputs, as far as that is known: a word other than 0 at an inner node is an
+            error, and so are the states of another tree layer.
         dropout: The fraction of the input features to drop in training, separately for each tree
             node.
         recurrent_dropout: The fraction of the first state to drop in training where a neighboring
@@ -57,7 +57,7 @@ class RecursiveCell(SavedByArguments):
         **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
 
     Call arguments:
-        inputs: The inputs, float `[nodes, features]`, or None without `inner_inputs`.
+        inputs: The inputs, float `[nodes, features]`, or None without `read_inner_inputs`.
         states: A list with an entry for each child: the list of its states, `[nodes, units]` each.
             With `arity=None` a list of the children's states, RaggedTensors
             `[nodes, (children), units]`; with `call_child` what the last child left.
@@ -104,7 +104,7 @@ class RecursiveCell(SavedByArguments):
         self,
         *,
         arity: int | None = 2,
-        inner_inputs: bool | None = None,
+        read_inner_inputs: bool | None = None,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
         seed: int | None = None,
@@ -121,10 +121,11 @@ class RecursiveCell(SavedByArguments):
                 f"{type(self).__name__} has a `call_child`, which reads any number of children in "
                 f"order: its `arity` must be None, received {arity!r}."
             )
-        if inner_inputs not in (None, True, False):
+        if read_inner_inputs not in (None, True, False):
             raise ValueError(
-                "`inner_inputs` must be True (inner nodes read inputs), False (their inputs are "
-                f"left out) or None (they must have none), received {inner_inputs!r}."
+                "`read_inner_inputs` must be True (inner nodes read inputs), False (their inputs "
+                "are ignored) or None (they must have none), received "
+                f"{read_inner_inputs!r}."
             )
         for name, rate in (("dropout", dropout), ("recurrent_dropout", recurrent_dropout)):
             if not 0 <= rate < 1:
@@ -132,7 +133,7 @@ class RecursiveCell(SavedByArguments):
         # XLA may not support what a subclass computes.
         self.supports_jit = False
         self.arity: Any = arity
-        self.inner_inputs = inner_inputs
+        self.read_inner_inputs = read_inner_inputs
         self.dropout = dropout
         self.recurrent_dropout = recurrent_dropout
         self.seed = seed
@@ -159,7 +160,7 @@ class RecursiveCell(SavedByArguments):
         """Computes inner nodes. A subclass may also take `training`, a bool, and `edges`.
 
         Args:
-            inputs: The inputs, `[nodes, features]`, or None without `inner_inputs`.
+            inputs: The inputs, `[nodes, features]`, or None without `read_inner_inputs`.
             states: A list with an entry for each child: the list of its states, `[nodes, units]`
                 each. With `arity=None` there is a RaggedTensor `[nodes, (children), units]` for
                 each state, with a row for each node: reduce it with `tf.reduce_sum(state, axis=1)`
@@ -336,7 +337,7 @@ def call_cell(
 
     Raises:
         TraceError: If the cell does not return what its `state_size` and `output_size` promise,
-            adds a loss, or reads inputs of inner nodes without `inner_inputs`.
+            adds a loss, or reads inputs of inner nodes without `read_inner_inputs`.
     """
     if _takes_training(cell, cell.call if method is cell else method):
         options["training"] = training
@@ -412,12 +413,12 @@ def _explaining_none(cell: RecursiveCell, args: Sequence[Any]) -> Iterator[None]
         yield
     except Exception as error:
         is_of_none = any(words in str(error) for words in _OF_NONE)
-        if args[0] is not None or cell.inner_inputs or not is_of_none:
+        if args[0] is not None or cell.read_inner_inputs or not is_of_none:
             raise
         raise TraceError(
-            f"{type(cell).__name__}.call failed: {str(error).rstrip('.')}. Its `inputs` are None "
-            "at inner nodes, which may be why. Make the cell with inner_inputs=True if inner nodes "
-            "have inputs, too; otherwise compute from the states alone."
+            f"{type(cell).__name__}.call failed: {str(error).rstrip('.')}. `inputs` is None at "
+            "inner nodes unless read_inner_inputs=True. Give the cell this option if inner nodes "
+            "have inputs, or compute only from the states."
         ) from error
 
 

@@ -33,10 +33,10 @@ class ChildSumTreeLSTMCell(TreeLSTMCell):
         h = sigmoid(o) * tanh(c)
 
     The order of the children does not matter, and a node may have any number of them. Every node
-    has an x, since every node of a dependency tree is a word; with `inner_inputs=False` only leaves
-    have one.
+    has an x, since every node of a dependency tree is a word; with `read_inner_inputs=False` only
+    leaves have one.
 
-    Weights: `kernel` `[features, 4 * units]` in the order i, o, u, f (without `inner_inputs`
+    Weights: `kernel` `[features, 4 * units]` in the order i, o, u, f (without `read_inner_inputs`
     `[features, 3 * units]`, no f); `recurrent_kernel` `[units, 4 * units]` and `bias` `[4 * units]`
     in the same order. The states are h and c.
 
@@ -58,9 +58,9 @@ class ChildSumTreeLSTMCell(TreeLSTMCell):
         recurrent_constraint: The constraint on `recurrent_kernel`.
         bias_constraint: The constraint on `bias`.
         arity: None, since tree nodes may have any number of children.
-        inner_inputs: Whether inner nodes read inputs, too, as all words of a dependency tree do.
-            False ignores the inputs of inner nodes. None accepts only trees whose inner nodes have
-            none.
+        read_inner_inputs: Whether inner nodes read inputs, too, as all words of a dependency tree
+            do. False ignores the inputs of inner nodes. None accepts only trees whose inner nodes
+            have none.
         dropout: The fraction of the input features to drop in training, separately for each tree
             node.
         recurrent_dropout: The fraction of h to drop in training where the parent reads it.
@@ -68,7 +68,7 @@ class ChildSumTreeLSTMCell(TreeLSTMCell):
         **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
 
     Call arguments:
-        inputs: The inputs, float `[nodes, features]`, or None without `inner_inputs`.
+        inputs: The inputs, float `[nodes, features]`, or None without `read_inner_inputs`.
         states: The children's h and c, RaggedTensors `[nodes, (children), units]`.
 
     Output shape:
@@ -103,7 +103,7 @@ class ChildSumTreeLSTMCell(TreeLSTMCell):
         recurrent_constraint: Constraint = None,
         bias_constraint: Constraint = None,
         arity: None = None,
-        inner_inputs: bool | None = True,
+        read_inner_inputs: bool | None = True,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
         seed: int | None = None,
@@ -118,7 +118,7 @@ class ChildSumTreeLSTMCell(TreeLSTMCell):
 
     def build(self, input_shape: Sequence[int | None]) -> None:
         """Creates the weights for inputs `[nodes, features]`."""
-        gates = 4 if self.inner_inputs else 3
+        gates = 4 if self.read_inner_inputs else 3
         self.add_kernels(input_shape[-1], gates * self.units, 4 * self.units, 4 * self.units)
 
     def call(self, inputs: Any, states: Sequence[Any]) -> tuple[Any, list[Any]]:
@@ -169,9 +169,9 @@ class ChildSumTreeLSTM(CellLayer):
         recurrent_constraint: The constraint on `recurrent_kernel`.
         bias_constraint: The constraint on `bias`.
         arity: None, since tree nodes may have any number of children.
-        inner_inputs: Whether inner nodes read inputs, too, as all words of a dependency tree do.
-            False ignores the inputs of inner nodes. None accepts only trees whose inner nodes have
-            none.
+        read_inner_inputs: Whether inner nodes read inputs, too, as all words of a dependency tree
+            do. False ignores the inputs of inner nodes. None accepts only trees whose inner nodes
+            have none.
         dropout: The fraction of the input features to drop in training, separately for each tree
             node.
         recurrent_dropout: The fraction of h to drop in training where the parent reads it.
@@ -188,7 +188,7 @@ class ChildSumTreeLSTM(CellLayer):
             but trees must be padded.
         embedding: A Keras layer such as `keras.layers.Embedding`. If it is given, `x` contains
             words, and each different word of a batch is looked up once. See `Recursive`.
-        instances: Names of devices. Each computes a part of the tree nodes that are ready at once.
+        devices: Names of devices. Each computes a part of the tree nodes that are ready at once.
             See `Recursive`.
         shared_nodes: Whether a tree node may have several parents, as in syntax trees with equal
             subtrees merged. Such a node is computed once, and the gradients from its parents are
@@ -236,7 +236,7 @@ class ChildSumTreeLSTM(CellLayer):
         recurrent_constraint: Constraint = None,
         bias_constraint: Constraint = None,
         arity: None = None,
-        inner_inputs: bool | None = True,
+        read_inner_inputs: bool | None = True,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
         seed: int | None = None,
@@ -245,7 +245,7 @@ class ChildSumTreeLSTM(CellLayer):
         recompute: bool = False,
         engine: Engine = "auto",
         embedding: keras.layers.Layer | None = None,
-        instances: Sequence[str] = (),
+        devices: Sequence[str] = (),
         shared_nodes: bool = False,
         **kwargs: Any,
     ):

@@ -108,9 +108,9 @@ def grow_trees(
     """
     batch = tf.shape(initial_states[0])[0]
     grow = grower(cell, decide, engine, batch)
-    _, tables = grow.with_tables(root_places(batch, seed), initial_states)
-    tokens, children = _numbered(tables["nodes"], batch, cell.arity)
-    return GrownTrees(tokens, children, tables["log_likelihood"])
+    _, collected = grow.with_collected(root_places(batch, seed), initial_states)
+    tokens, children = _numbered(collected["nodes"], batch, cell.arity)
+    return GrownTrees(tokens, children, collected["log_likelihood"])
 
 
 def root_places(batch: tf.Tensor, seed: tf.Tensor) -> tf.Tensor:
@@ -155,7 +155,7 @@ def grower(
             below = tf.stack([tree, depth, zeros + number, key_of_child, key], 1)
 
             def child(number: int = number, below: tf.Tensor = below) -> tf.Tensor:
-                which = 0 if cell.shares_weights else number
+                which = 0 if cell.share_weights else number
                 # Called as a layer, so that its dtype policy casts the weights.
                 made = call_cell(cell, cell, decision.inputs, states, slot=which, training=False)
                 return grow(below, made)

@@ -186,7 +186,7 @@ def leaf_of(
     def own_results_of(node: tf.Tensor) -> list[tf.Tensor]:
         return leaf(inputs.of(node))
 
-    if inputs.places is None or cell.inner_inputs or in_xla():
+    if inputs.places is None or cell.read_inner_inputs or in_xla():
         return own_results_of
     of_rows: Callable[[tf.Tensor], list[tf.Tensor]] = leaf
     if not is_ready_made(cell):

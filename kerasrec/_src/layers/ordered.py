@@ -40,9 +40,9 @@ class OrderedTreeRNNCell(RecursiveCell):
         rnn_cell: A cell of `keras.layers.RNN`, such as `keras.layers.LSTMCell(units)`, without
             dropout of its own.
         arity: None, since tree nodes may have any number of children.
-        inner_inputs: Whether inner nodes read inputs, too, as all words of a dependency tree do.
-            False ignores the inputs of inner nodes. None accepts only trees whose inner nodes have
-            none.
+        read_inner_inputs: Whether inner nodes read inputs, too, as all words of a dependency tree
+            do. False ignores the inputs of inner nodes. None accepts only trees whose inner nodes
+            have none.
         dropout: The fraction of the input features to drop in training, separately for each tree
             node.
         recurrent_dropout: The fraction of the output to drop in training where the parent reads it.
@@ -50,7 +50,7 @@ class OrderedTreeRNNCell(RecursiveCell):
         **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
 
     Call arguments:
-        inputs: The inputs, float `[nodes, features]`, or None without `inner_inputs`.
+        inputs: The inputs, float `[nodes, features]`, or None without `read_inner_inputs`.
         states: The states after the last child, `[nodes, units]` each.
 
     Output shape:
@@ -70,7 +70,7 @@ class OrderedTreeRNNCell(RecursiveCell):
         rnn_cell: keras.layers.Layer,
         *,
         arity: None = None,
-        inner_inputs: bool | None = True,
+        read_inner_inputs: bool | None = True,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
         seed: int | None = None,
@@ -153,9 +153,9 @@ class OrderedTreeRNN(CellLayer):
         rnn_cell: A cell of `keras.layers.RNN`, such as `keras.layers.LSTMCell(units)`, without
             dropout of its own.
         arity: None, since tree nodes may have any number of children.
-        inner_inputs: Whether inner nodes read inputs, too, as all words of a dependency tree do.
-            False ignores the inputs of inner nodes. None accepts only trees whose inner nodes have
-            none.
+        read_inner_inputs: Whether inner nodes read inputs, too, as all words of a dependency tree
+            do. False ignores the inputs of inner nodes. None accepts only trees whose inner nodes
+            have none.
         dropout: The fraction of the input features to drop in training, separately for each tree
             node.
         recurrent_dropout: The fraction of the output to drop in training where the parent reads it.
@@ -169,7 +169,7 @@ class OrderedTreeRNN(CellLayer):
             is faster, and how XLA compiles the whole training step.
         embedding: A Keras layer such as `keras.layers.Embedding`. If it is given, `x` contains
             words, and each different word of a batch is looked up once. See `Recursive`.
-        instances: Names of devices. Each computes a part of the tree nodes that are ready at once.
+        devices: Names of devices. Each computes a part of the tree nodes that are ready at once.
             See `Recursive`.
         shared_nodes: Whether a tree node may have several parents, as in syntax trees with equal
             subtrees merged. Such a node is computed once, and the gradients from its parents are
@@ -206,7 +206,7 @@ class OrderedTreeRNN(CellLayer):
         rnn_cell: keras.layers.Layer,
         *,
         arity: None = None,
-        inner_inputs: bool | None = True,
+        read_inner_inputs: bool | None = True,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
         seed: int | None = None,
@@ -215,7 +215,7 @@ class OrderedTreeRNN(CellLayer):
         recompute: bool = False,
         engine: Engine = "auto",
         embedding: keras.layers.Layer | None = None,
-        instances: Sequence[str] = (),
+        devices: Sequence[str] = (),
         shared_nodes: bool = False,
         **kwargs: Any,
     ):

@@ -76,7 +76,7 @@ class Recursion:
         cell: The cell, built before the first call.
         visitor: Makes the recursive function from the cell and a batch; see `visitor`. If the cell
             goes down trees, that function takes states in addition to the node.
-        options: The options `engine`, `recompute`, `instances` and `memo` of `kerasrec.recursive`.
+        options: The options `engine`, `recompute`, `devices` and `memo` of `kerasrec.recursive`.
             The engine "compiled" keeps nothing for a gradient except in training, whatever
             `recompute` is.
         embedding: Maps words to inputs, if `x` contains words.
@@ -216,12 +216,12 @@ class Recursion:
         """Runs one use, like `__call__`, with a list that gets its stages."""
         x, children = batch["x"], batch["children"]
         visit, arguments, trees = self._function(use, batch)
-        results, tables = visit.with_tables(*arguments)
+        results, collected = visit.with_collected(*arguments)
         results = arguments[1] if "initial_states" in batch else results
         if in_xla():
             has_failed = ~(trees.are_right & same_sizes(x, children))
-            results, tables = tf.nest.map_structure(
-                lambda tensor: or_nothing(has_failed, tensor), (results, tables)
+            results, collected = tf.nest.map_structure(
+                lambda tensor: or_nothing(has_failed, tensor), (results, collected)
             )
         else:
             stages.append(
@@ -233,7 +233,7 @@ class Recursion:
                     visit.execution_plan(*arguments),
                 )
             )
-        sequence = tables.get("output")
+        sequence = collected.get("output")
         if sequence is not None:
             size = self._cell.output_size
             sequence = (
@@ -277,7 +277,7 @@ class Recursion:
     ) -> list[tf.Tensor] | None:
         """The states with which the recursion goes down; None if it goes up."""
         states, cell = batch.get("initial_states"), self._cell
-        if states is None or cell.reads != "all":
+        if states is None or cell.input_from != "all":
             return states
         own, options = inputs.of(trees.roots), {}
         if trees.edges is not None:  # None leads to a root.
@@ -295,7 +295,7 @@ class Recursion:
                 return None, None
             has_features = tf.reduce_any(x.values != tf.zeros([], x.dtype), -1)
             return x.with_values(has_features), WordRules(None, True)
-        return x, WordRules(num_words_of(self._embedding), self._cell.inner_inputs)
+        return x, WordRules(num_words_of(self._embedding), self._cell.read_inner_inputs)
 
     def _inputs(
         self, rows: tf.Tensor, trees: NodeTables, input_drop: tf.Tensor | None, is_dense: bool
@@ -304,7 +304,7 @@ class Recursion:
         if self._embedding is None:
             return NodeInputs(rows)
         is_read = tf.reshape(trees.is_node, [-1])
-        if not self._cell.inner_inputs:
+        if not self._cell.read_inner_inputs:
             is_read &= trees.kinds[:-1] == LEAF
         dtype = self._cell.compute_dtype
         inputs = look_up(rows, is_read, self._embedding, dtype, is_dense)
@@ -392,7 +392,7 @@ def visitor(
             return keep(node, leaf(node))
 
         def inner_node() -> list[tf.Tensor]:
-            own = inputs.of(node) if cell.inner_inputs else None
+            own = inputs.of(node) if cell.read_inner_inputs else None
             below, options = of_children(node)
             return keep(node, call_cell(cell, cell.call, own, below, training=training, **options))
 
@@ -412,7 +412,7 @@ def visitor(
         """Reads a child of a node, by its number among the children of all nodes."""
 
         def begin() -> list[tf.Tensor]:
-            if not cell.inner_inputs:
+            if not cell.read_inner_inputs:
                 return [state[0] for state in cell.get_initial_state(1)]
             return call_in_order(cell, cell.begin, inputs.of(node), training=training)
 

@@ -44,11 +44,11 @@ Engine: TypeAlias = Literal["auto", "waves", "compiled"]
 class Recursive(TreeLayer):
     """Applies a cell to every node of trees, children before parents.
 
-    Leaves read their inputs; the cell's `inner_inputs` says whether inner nodes do. With None, the
-    default of most cells, they do not: their words must be 0, and such a layer cannot be stacked on
-    another tree layer, since the states of inner nodes would be lost. Give `inner_inputs=True` to
-    read the inputs of inner nodes, or False to ignore them. If `x` contains vectors that do not
-    come from a tree layer, None ignores those of inner nodes, too.
+    Leaves read their inputs; the cell's `read_inner_inputs` says whether inner nodes do. With None,
+    the default of most cells, they do not: their words must be 0, and such a layer cannot be
+    stacked on another tree layer, since the states of inner nodes would be lost. Give
+    `read_inner_inputs=True` to read the inputs of inner nodes, or False to ignore them. If `x`
+    contains vectors that do not come from a tree layer, None ignores those of inner nodes, too.
 
     The layer runs a recursive function; `tagged_graph()` shows the static graph to which that is
     compiled.
@@ -78,7 +78,7 @@ class Recursive(TreeLayer):
           inputs at inner nodes or draws random numbers at leaves, as in training with `dropout`.
           Other layers of a model may hold the same embedding; `keras.models.clone_model` gives each
           of them its own.
-        instances: Names of devices, such as `["/GPU:0", "/GPU:1"]`. Each computes an even part of
+        devices: Names of devices, such as `["/GPU:0", "/GPU:1"]`. Each computes an even part of
             the tree nodes that are ready at once, even of a single tree; see `kerasrec.recursive`.
         shared_nodes: Whether a tree node may have several parents. `children` is then a directed
             acyclic graph with the root 0, such as a syntax tree with equal subtrees merged. A node
@@ -112,7 +112,7 @@ class Recursive(TreeLayer):
 
     Raises:
         ValueError: When called with a `mask`, with sparse tensors, with one ragged and one padded
-          tensor, or with the outputs of another tree layer while `inner_inputs` is None.
+          tensor, or with the outputs of another tree layer while `read_inner_inputs` is None.
         tf.errors.InvalidArgumentError: When called with `children` that are not trees (with
           `shared_nodes`, not acyclic graphs), with words that have no vector, or with words that
           are not read. The message names the tree and the node.
@@ -137,7 +137,7 @@ class Recursive(TreeLayer):
         recompute: bool = False,
         engine: Engine = "auto",
         embedding: keras.layers.Layer | None = None,
-        instances: Sequence[str] = (),
+        devices: Sequence[str] = (),
         shared_nodes: bool = False,
         **kwargs: Any,
     ):
@@ -149,14 +149,14 @@ class Recursive(TreeLayer):
                 f"keras.layers.Embedding, received {embedding!r}."
             )
         check_engine(engine, self)
-        if isinstance(instances, str) or not all(isinstance(name, str) for name in instances):
+        if isinstance(devices, str) or not all(isinstance(name, str) for name in devices):
             raise ValueError(
-                f"`instances` of {type(self).__name__} must be a list of names of devices, such as "
-                f"['/GPU:0', '/GPU:1'], received {instances!r}."
+                f"`devices` of {type(self).__name__} must be a list of names of devices, such as "
+                f"['/GPU:0', '/GPU:1'], received {devices!r}."
             )
-        if instances and engine not in ("auto", "waves"):
+        if devices and engine not in ("auto", "waves"):
             raise ValueError(
-                f"`instances` of {type(self).__name__} divide waves among devices, and "
+                f"`devices` of {type(self).__name__} divide waves among devices, and "
                 f"engine={engine!r} has none. Leave `engine` out."
             )
         if cell.goes_down != self.goes_down:
@@ -182,7 +182,7 @@ class Recursive(TreeLayer):
         self.return_state = return_state
         self.recompute = recompute
         self.engine = engine
-        self.instances = list(instances)
+        self.devices = list(devices)
         self.shared_nodes = shared_nodes
         self.embedding: Any = embedding
         self.supports_masking = True
@@ -194,7 +194,7 @@ class Recursive(TreeLayer):
         options = {
             "recompute": recompute,
             "engine": engine,
-            "instances": tuple(instances),
+            "devices": tuple(devices),
             "memo": shared_nodes,
         }
         self._recursion = Recursion(cell, self._visitor, options, embedding)
@@ -312,11 +312,11 @@ class Recursive(TreeLayer):
                 )
         elif self.embedding is not None:
             self._check_integers("x", x.dtype)
-        elif self.cell.inner_inputs is None and are_states(x):
+        elif self.cell.read_inner_inputs is None and are_states(x):
             raise ValueError(
                 f"`x` of {self.name} are the states of another tree layer, but {self.name} would "
-                "read only those of leaves. Give it inner_inputs=True to read those of inner "
-                "nodes, too, or inner_inputs=False to leave them out."
+                "read only those of leaves. Give it read_inner_inputs=True to read those of inner "
+                "nodes, too, or read_inner_inputs=False to leave them out."
             )
 
     def check_inputs(
@@ -546,7 +546,7 @@ class Recursive(TreeLayer):
             "return_state": self.return_state,
             "recompute": self.recompute,
             "engine": self.engine,
-            "instances": plain(self.instances),
+            "devices": plain(self.devices),
             "shared_nodes": self.shared_nodes,
             "embedding": config_of_sublayer(self.embedding),
         }

@@ -29,7 +29,7 @@ class RNTNCell(TreeRNNCell):
         leaf:   activation((x kernel + bias)_i)
         inner:  activation(h tensor[:, :, i] h^T + (h recurrent_kernel + bias)_i)
 
-    so each pair of numbers in the children's states has its own weight. With `inner_inputs`,
+    so each pair of numbers in the children's states has its own weight. With `read_inner_inputs`,
     `x kernel` is added at inner nodes, too.
 
     Weights: those of `TreeRNNCell`, and `tensor` `[arity * units, arity * units, units]`. The only
@@ -55,10 +55,10 @@ class RNTNCell(TreeRNNCell):
         tensor_constraint: The constraint on `tensor`.
         arity: The largest number of children of a tree node, a positive int. A missing child has
             zero states.
-        inner_inputs: Whether inner nodes read inputs, too. False ignores the inputs of inner nodes.
-            None accepts only trees whose inner nodes have no inputs, as far as that is known: a
-            word other than 0 at an inner node is an error, and so are the states of another tree
-            layer.
+        read_inner_inputs: Whether inner nodes read inputs, too. False ignores the inputs of inner
+            nodes. None accepts only trees whose inner nodes have no inputs, as far as that is
+            known: a word other than 0 at an inner node is an error, and so are the states of
+            another tree layer.
         dropout: The fraction of the input features to drop in training, separately for each tree
             node.
         recurrent_dropout: The fraction of the output to drop in training where the parent reads it.
@@ -66,7 +66,7 @@ class RNTNCell(TreeRNNCell):
         **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
 
     Call arguments:
-        inputs: The inputs, float `[nodes, features]`, or None without `inner_inputs`.
+        inputs: The inputs, float `[nodes, features]`, or None without `read_inner_inputs`.
         states: A list with an entry for each child: its output, `[nodes, units]`.
 
     Output shape:
@@ -101,7 +101,7 @@ class RNTNCell(TreeRNNCell):
         bias_constraint: Constraint = None,
         tensor_constraint: Constraint = None,
         arity: int = 2,
-        inner_inputs: bool | None = None,
+        read_inner_inputs: bool | None = None,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
         seed: int | None = None,
@@ -157,10 +157,10 @@ class RNTN(CellLayer):
         tensor_constraint: The constraint on `tensor`.
         arity: The largest number of children of a tree node, a positive int. A missing child has
             zero states.
-        inner_inputs: Whether inner nodes read inputs, too. False ignores the inputs of inner nodes.
-            None accepts only trees whose inner nodes have no inputs, as far as that is known: a
-            word other than 0 at an inner node is an error, and so are the states of another tree
-            layer.
+        read_inner_inputs: Whether inner nodes read inputs, too. False ignores the inputs of inner
+            nodes. None accepts only trees whose inner nodes have no inputs, as far as that is
+            known: a word other than 0 at an inner node is an error, and so are the states of
+            another tree layer.
         dropout: The fraction of the input features to drop in training, separately for each tree
             node.
         recurrent_dropout: The fraction of the output to drop in training where the parent reads it.
@@ -174,7 +174,7 @@ class RNTN(CellLayer):
             is faster, and how XLA compiles the whole training step.
         embedding: A Keras layer such as `keras.layers.Embedding`. If it is given, `x` contains
             words, and each different word of a batch is looked up once. See `Recursive`.
-        instances: Names of devices. Each computes a part of the tree nodes that are ready at once.
+        devices: Names of devices. Each computes a part of the tree nodes that are ready at once.
             See `Recursive`.
         shared_nodes: Whether a tree node may have several parents, as in syntax trees with equal
             subtrees merged. Such a node is computed once, and the gradients from its parents are
@@ -222,7 +222,7 @@ class RNTN(CellLayer):
         bias_constraint: Constraint = None,
         tensor_constraint: Constraint = None,
         arity: int = 2,
-        inner_inputs: bool | None = None,
+        read_inner_inputs: bool | None = None,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
         seed: int | None = None,
@@ -231,7 +231,7 @@ class RNTN(CellLayer):
         recompute: bool = False,
         engine: Engine = "auto",
         embedding: keras.layers.Layer | None = None,
-        instances: Sequence[str] = (),
+        devices: Sequence[str] = (),
         shared_nodes: bool = False,
         **kwargs: Any,
     ):

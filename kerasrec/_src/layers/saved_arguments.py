@@ -78,7 +78,7 @@ def check_that_it_loads(cell: keras.layers.Layer) -> None:
 
 def _sizes(cell: keras.layers.Layer) -> list[str]:
     """What a cell promises to the layer before it is built, in words."""
-    names = ("state_size", "_output_size", "arity", "inner_inputs")
+    names = ("state_size", "_output_size", "arity", "read_inner_inputs")
     return [f"{name.lstrip('_')} {getattr(cell, name, None)!r}" for name in names]
 
 

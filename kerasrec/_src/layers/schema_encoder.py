@@ -260,7 +260,7 @@ class SchemaEncoder(SchemaLayer):
                 collect("vectors", vectors, node, tf.size(tables.kinds))
             return [vectors, *memory]
 
-        (vectors, *_), collected = encode.with_tables(tf.cast(values._node, tf.int32))
+        (vectors, *_), collected = encode.with_collected(tf.cast(values._node, tf.int32))
         return batch[KIND].with_values(collected["vectors"]) if self.return_sequences else vectors
 
     def _own(self, batch: dict[str, tf.RaggedTensor], tables: Tables) -> tf.Tensor:

@@ -33,12 +33,12 @@ class TopDownCell(RecursiveCell):
         arity: The number of slots (places of children) of a tree node; by default that of the
             `children` with which the layer is built. Cells that share their weights take any
             number.
-        reads: What a node's state is made from. `"parent"`: the inputs of its ancestors alone, so
-            that the node itself can be predicted from its state. `"node"`: its own inputs, too,
-            except at the root, whose states are given: its inputs are not read. `"all"`: the
-            same, and the root is computed from its inputs and the given states as a child in slot 0
-            is from its parent's.
-        shares_weights: Whether all slots share the weights; then `call` gets slot 0 for all of
+        input_from: What a node's state is made from. `"parent"`: the inputs of its ancestors alone,
+            so that the node itself can be predicted from its state. `"self"`: its own inputs, too,
+            except at the root, whose states are given: its inputs are not read. `"all"`: the same,
+            and the root is computed from its inputs and the given states as a child in slot 0 is
+            from its parent's.
+        share_weights: Whether all slots share the weights; then `call` gets slot 0 for all of
             them.
         dropout: The fraction of the input features to drop in training, separately for each tree
             node.
@@ -49,9 +49,9 @@ class TopDownCell(RecursiveCell):
 
     Call arguments:
         inputs: The inputs of the parents, float `[nodes, features]`; of the children with
-            `reads="node"`.
+            `input_from="self"`.
         states: The parents' states, `[nodes, units]` each.
-        slot: The slot, an int from 0 to `arity - 1`; 0 for all slots with `shares_weights`.
+        slot: The slot, an int from 0 to `arity - 1`; 0 for all slots with `share_weights`.
         training: Whether the call is in training, a bool; passed to a cell whose `call` takes it.
 
     Output shape:
@@ -77,8 +77,8 @@ class TopDownCell(RecursiveCell):
         self,
         *,
         arity: int | None = None,
-        reads: Literal["parent", "node", "all"] = "parent",
-        shares_weights: bool = False,
+        input_from: Literal["parent", "self", "all"] = "parent",
+        share_weights: bool = False,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
         seed: int | None = None,
@@ -87,16 +87,18 @@ class TopDownCell(RecursiveCell):
         refuse_options_of_going_up(self, kwargs)
         super().__init__(
             arity=arity,
-            inner_inputs=True,
+            read_inner_inputs=True,
             dropout=dropout,
             recurrent_dropout=recurrent_dropout,
             seed=seed,
             **kwargs,
         )
-        if reads not in ("parent", "node", "all"):
-            raise ValueError(f'`reads` must be "parent", "node" or "all", received {reads!r}.')
-        self.reads = reads
-        self.shares_weights = shares_weights
+        if input_from not in ("parent", "self", "all"):
+            raise ValueError(
+                f'`input_from` must be "parent", "self" or "all", received {input_from!r}.'
+            )
+        self.input_from = input_from
+        self.share_weights = share_weights
 
     def call(self, inputs: Any, states: Sequence[Any], slot: int = 0) -> tuple[Any, list[Any]]:
         """Computes the children in one slot. A subclass may also take `training`, a bool.
@@ -105,9 +107,9 @@ class TopDownCell(RecursiveCell):
 
         Args:
             inputs: The inputs of the parents, `[nodes, features]`; of the children with
-                `reads="node"`.
+                `input_from="self"`.
             states: The states of the parents, `[nodes, units]` each.
-            slot: The slot, from 0 to `arity - 1`; 0 for all slots with `shares_weights`.
+            slot: The slot, from 0 to `arity - 1`; 0 for all slots with `share_weights`.
 
         Returns:
             The children's output, which is their first state, and a list of their states,
@@ -118,7 +120,7 @@ class TopDownCell(RecursiveCell):
     @property
     def num_slots(self) -> Any:
         """The number of slots that have separate weights; 1 where all share them."""
-        return 1 if self.shares_weights else self.arity
+        return 1 if self.share_weights else self.arity
 
 
 @keras.saving.register_keras_serializable("kerasrec")
@@ -129,7 +131,7 @@ class TopDown(Recursive):
         cell: A `TopDownCell`.
         return_sequences: Whether to return the outputs of all tree nodes, not only those of roots.
         return_state: Whether to return the root's states in addition to the output: those given,
-            unless the cell has `reads="all"`.
+            unless the cell has `input_from="all"`.
         recompute: Whether the backward pass computes the values inside cells again instead of
             keeping them. That takes less memory and more time; gradients are the same.
         engine: The way to run the recursion: "waves", which "auto" chooses, or "compiled", in loops
@@ -137,7 +139,7 @@ class TopDown(Recursive):
             is faster, and how XLA compiles the whole training step.
         embedding: A Keras layer such as `keras.layers.Embedding`. If it is given, `x` contains
             words, and each different word of a batch is looked up once. See `Recursive`.
-        instances: Names of devices. Each computes a part of the tree nodes that are ready at once.
+        devices: Names of devices. Each computes a part of the tree nodes that are ready at once.
             See `Recursive`.
         **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
 
@@ -147,8 +149,8 @@ class TopDown(Recursive):
         children: The indices of each tree node's children, int `[batch, nodes, arity]`, where
             `arity` is the number of slots; -1 for none. Node 0 is the root, and padding comes last.
         initial_state: A list of the root's states, `[batch, units]` each; by default those of the
-            cell's `get_initial_state`, which are zeros. With `reads="all"` the states that the root
-            is computed from.
+            cell's `get_initial_state`, which are zeros. With `input_from="all"` the states that the
+            root is computed from.
         edges: Features of the edges to children, float `[batch, nodes, arity, features]`, for a
             cell that reads them, ragged if `children` are. See `Recursive`.
         training: Whether dropout is on, a bool.
@@ -182,7 +184,7 @@ class TopDown(Recursive):
         recompute: bool = False,
         engine: Engine = "auto",
         embedding: keras.layers.Layer | None = None,
-        instances: Sequence[str] = (),
+        devices: Sequence[str] = (),
         **kwargs: Any,
     ):
         refuse_options_of_going_up(self, kwargs)
@@ -207,12 +209,12 @@ class TopDown(Recursive):
     ) -> None:
         """Creates the cell's weights."""
         check_children(self.name, children_shape)
-        if self.cell.arity is None and not self.cell.shares_weights:
+        if self.cell.arity is None and not self.cell.share_weights:
             if len(children_shape) != 3 or children_shape[-1] is None:
                 raise ValueError(
                     f"`children` of {self.name} must be [batch, nodes, arity] with a known arity, "
                     f"received shape {tuple(children_shape)}. Give the Keras Input a last "
-                    "dimension, or the layer `arity=`, or `shares_weights=True`."
+                    "dimension, or the layer `arity=`, or `share_weights=True`."
                 )
             self.cell.arity = children_shape[-1]
         super().build(x_shape, children_shape, edges_shape=edges_shape)
@@ -309,9 +311,10 @@ class TopDown(Recursive):
 
 def refuse_options_of_going_up(layer: TopDownCell | TopDown, options: dict[str, Any]) -> None:
     """Raises ValueError for an option of cells that go up trees."""
-    if "inner_inputs" in options:
+    if "read_inner_inputs" in options:
         raise ValueError(
-            f"{type(layer).__name__} has no `inner_inputs`: `reads` says whose inputs it reads."
+            f"{type(layer).__name__} has no `read_inner_inputs`. Choose the inputs that a node "
+            "reads with `input_from`."
         )
     if options.get("shared_nodes"):
         raise ValueError(
@@ -341,8 +344,8 @@ def visitor(
         training: Whether the call is in training, as in Keras.
         options: The options of `kerasrec.recursive`.
     """
-    rows_of_children: Any = trees.rows() if cell.shares_weights else None
-    edges = trees.edges_of_rows() if cell.shares_weights else None
+    rows_of_children: Any = trees.rows() if cell.share_weights else None
+    edges = trees.edges_of_rows() if cell.share_weights else None
     num_nodes = tf.size(trees.is_node, name="num_nodes")
 
     @recursive(**trees.bounds_in_xla(calls_missing=False), **options)
@@ -350,7 +353,7 @@ def visitor(
         collect("output", states[0], node, table_size)
         # Gradients enter a function through what it returns.
         nothing = tf.zeros_like(states[0][:, 0])
-        own = inputs.of(node) if cell.reads == "parent" else None
+        own = inputs.of(node) if cell.input_from == "parent" else None
 
         def go_down(child: tf.Tensor, slot: int = 0, **options: tf.Tensor) -> tf.Tensor:
             x = inputs.of(child) if own is None else own

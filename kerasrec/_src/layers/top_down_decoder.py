@@ -48,7 +48,7 @@ from kerasrec._src.private import in_symbolic_scope
 
 # The slots that may follow in an encoding of `kerasrec.datasets`: for a root, then for a node in
 # each slot.
-FOLLOWS = {
+ALLOWED_SLOTS = {
     # There are first dependents on both sides; a dependent has its next sibling on its own side.
     "left_right": ((0, 1), (0, 1, 2), (0, 1, 3), (0, 1, 2), (0, 1, 3)),
     # There are a first child and a next sibling; a root has no sibling.
@@ -66,8 +66,8 @@ class TopDownDecoder(keras.layers.Layer):
     2016.
 
     Calling a decoder gives the log-likelihood of given trees, and `generate` grows trees from the
-    same distribution. Its bounds, `follows` and `max_depth`, are part of it: where no child may
-    grow, the slot is empty with probability 1, whatever its logit, and the probabilities of all
+    same distribution. Its bounds, `allowed_slots` and `max_depth`, are part of it: where no child
+    may grow, the slot is empty with probability 1, whatever its logit, and the probabilities of all
     trees within the bounds add up to 1. A tree outside them has probability 0, and scoring it
     raises an error.
 
@@ -79,8 +79,8 @@ class TopDownDecoder(keras.layers.Layer):
         cell: A `TopDownCell` that reads the parent.
         num_tokens: The size of the vocabulary, token 0 included, an int.
         embedding_dim: The size of the tokens' vectors, which the cell reads, an int.
-        follows: The slots in which a tree node may have children: for a root, then for a node in
-            each slot, a sequence of ints; or `"left_right"` or `"first_child"` for the slots of
+        allowed_slots: The slots in which a tree node may have children: for a root, then for a node
+            in each slot, a sequence of ints; or `"left_right"` or `"first_child"` for the slots of
             `kerasrec.datasets.encode_left_right` or `encode_first_child`. By default all.
         max_depth: The largest number of levels of a tree, an int; nodes on the last level have no
             children. It also bounds the trees to score, so let it be no less than the number of
@@ -105,8 +105,8 @@ class TopDownDecoder(keras.layers.Layer):
 
     Raises:
         tf.errors.InvalidArgumentError: If `children` are not trees, if a tree has more than
-            `max_depth` levels or a child where `follows` allows none, or if a token is not from 1
-            to `num_tokens` - 1.
+            `max_depth` levels or a child where `allowed_slots` allows none, or if a token is not
+            from 1 to `num_tokens` - 1.
 
     Example:
 
@@ -134,17 +134,17 @@ class TopDownDecoder(keras.layers.Layer):
         num_tokens: int,
         embedding_dim: int,
         *,
-        follows: Literal["left_right", "first_child"] | Sequence[Sequence[int]] | None = None,
+        allowed_slots: Literal["left_right", "first_child"] | Sequence[Sequence[int]] | None = None,
         max_depth: int = 100,
         dropout: float = 0.0,
         embeddings_initializer: Initializer = "uniform",
         engine: Engine = "auto",
         **kwargs: Any,
     ):
-        if not isinstance(cell, TopDownCell) or cell.reads != "parent" or cell.arity is None:
+        if not isinstance(cell, TopDownCell) or cell.input_from != "parent" or cell.arity is None:
             raise ValueError(
                 "`cell` must be a kerasrec.layers.TopDownCell with a given `arity` and "
-                f'reads="parent", since trees grow from what is above; received {cell!r}.'
+                f'input_from="parent", since trees grow from what is above; received {cell!r}.'
             )
         numbers = {"num_tokens": num_tokens, "embedding_dim": embedding_dim, "max_depth": max_depth}
         for name, number in numbers.items():
@@ -159,7 +159,7 @@ class TopDownDecoder(keras.layers.Layer):
         self.cell = cell
         self.num_tokens = num_tokens
         self.embedding_dim = embedding_dim
-        self.follows = follows
+        self.allowed_slots = allowed_slots
         self.max_depth = max_depth
         self.dropout = dropout
         self.engine = engine
@@ -169,7 +169,7 @@ class TopDownDecoder(keras.layers.Layer):
             num_tokens, embedding_dim, embeddings_initializer, dtype=policy, name="embedding"
         )
         self.drop = keras.layers.Dropout(dropout, dtype=policy)
-        self._allowed = _allowed_slots(follows, cell.arity)
+        self._allowed = _is_allowed(allowed_slots, cell.arity)
         self._generate: MadeOnce[Any] = MadeOnce(self)
 
     def __call__(self, tokens: Any, children: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -250,7 +250,8 @@ class TopDownDecoder(keras.layers.Layer):
 
         Args:
             depths: The depth of each tree node, int32 `[batch, nodes]`.
-            misplaced: Whether a child is where `follows` allows none, bool `[batch, nodes, arity]`.
+            misplaced: Whether a child is where `allowed_slots` allows none, bool
+                `[batch, nodes, arity]`.
         """
         check_none(
             depths >= min(self.max_depth, tf.int32.max),
@@ -261,7 +262,7 @@ class TopDownDecoder(keras.layers.Layer):
         )
         check_none(
             misplaced,
-            f"{self.name} got a child in a slot in which `follows` allows none. "
+            f"{self.name} got a child in a slot in which `allowed_slots` allows none. "
             "[tree, node, slot]: {}",
         )
 
@@ -511,7 +512,7 @@ class TopDownDecoder(keras.layers.Layer):
             "cell": config_of_sublayer(self.cell),
             "num_tokens": self.num_tokens,
             "embedding_dim": self.embedding_dim,
-            "follows": plain(self.follows),
+            "allowed_slots": plain(self.allowed_slots),
             "max_depth": self.max_depth,
             "dropout": self.dropout,
             "embeddings_initializer": keras.initializers.serialize(
@@ -526,18 +527,18 @@ class TopDownDecoder(keras.layers.Layer):
         return cls(**{**config, "cell": keras.saving.deserialize_keras_object(config["cell"])})
 
 
-def _allowed_slots(follows: str | Sequence[Sequence[int]] | None, arity: int) -> Any:
+def _is_allowed(allowed_slots: str | Sequence[Sequence[int]] | None, arity: int) -> Any:
     """The slots that may have children, bool `[1 + arity, arity]`: of roots, of nodes by slot."""
-    if follows is None:
+    if allowed_slots is None:
         return np.ones([1 + arity, arity], bool)
-    rows = FOLLOWS.get(follows, ()) if isinstance(follows, str) else follows
+    rows = ALLOWED_SLOTS.get(allowed_slots, ()) if isinstance(allowed_slots, str) else allowed_slots
     is_list = isinstance(rows, list | tuple) and len(rows) == 1 + arity
     is_rows = is_list and all(isinstance(row, list | tuple) for row in rows)
     if not is_rows or any(slot not in range(arity) for row in rows for slot in row):
         raise ValueError(
-            '`follows` must be "left_right" (with arity 4), "first_child" (with arity 2), or '
+            '`allowed_slots` must be "left_right" (with arity 4), "first_child" (with arity 2), or '
             f"{1 + arity} rows of slots from 0 to {arity - 1}: of a root, then of a node in each "
-            f"slot; received {follows!r}."
+            f"slot; received {allowed_slots!r}."
         )
     return np.array([[slot in row for slot in range(arity)] for row in rows])
 

@@ -31,7 +31,7 @@ class TopDownTreeLSTMCell(LSTMCell, TopDownCell):
         c' = sigmoid(f) * c + sigmoid(i) * tanh(u)
         h' = sigmoid(o) * tanh(c')
 
-    where h and c are the parent's states and x the parent's inputs (with `reads="node"`, the
+    where h and c are the parent's states and x the parent's inputs (with `input_from="self"`, the
     child's).
 
     With the four slots of `kerasrec.datasets.encode_left_right` these are the paper's GEN-L, GEN-R,
@@ -39,7 +39,7 @@ class TopDownTreeLSTMCell(LSTMCell, TopDownCell):
 
     Weights: `kernel` `[arity * features, 4 * units]` and `recurrent_kernel`
     `[arity * units, 4 * units]`, rows by slot, columns in the order i, f, u, o; `bias`
-    `[arity * 4 * units]`, by slot, each in this order. With `shares_weights` there is one LSTM for
+    `[arity * 4 * units]`, by slot, each in this order. With `share_weights` there is one LSTM for
     all slots, and arity is one in these shapes. The states are h and c.
 
     Args:
@@ -61,11 +61,11 @@ class TopDownTreeLSTMCell(LSTMCell, TopDownCell):
         bias_constraint: The constraint on `bias`.
         arity: The number of slots (places of children) of a tree node; by default that of the
             `children` with which the layer is built.
-        reads: What a node's state is made from. `"parent"`: the inputs of its ancestors alone, so
-            that the node itself can be predicted from its state. `"node"`: its own inputs, too,
+        input_from: What a node's state is made from. `"parent"`: the inputs of its ancestors alone,
+            so that the node itself can be predicted from its state. `"self"`: its own inputs, too,
             except at the root, whose inputs are not read. `"all"`: the root is computed from its
             inputs, too, as a child in slot 0 of a node with the states `initial_state`.
-        shares_weights: Whether all slots share one LSTM; then `arity` is not needed.
+        share_weights: Whether all slots share one LSTM; then `arity` is not needed.
         dropout: The fraction of the input features to drop in training, separately for each tree
             node.
         recurrent_dropout: The fraction of h to drop in training where a child reads it.
@@ -74,9 +74,9 @@ class TopDownTreeLSTMCell(LSTMCell, TopDownCell):
 
     Call arguments:
         inputs: The inputs of the parents, float `[nodes, features]`; of the children with
-            `reads="node"`.
+            `input_from="self"`.
         states: The parents' h and c, `[nodes, units]` each.
-        slot: The slot, an int; 0 for all slots with `shares_weights`.
+        slot: The slot, an int; 0 for all slots with `share_weights`.
 
     Output shape:
         The output h, `[nodes, units]`, and a list of the states h and c.
@@ -111,8 +111,8 @@ class TopDownTreeLSTMCell(LSTMCell, TopDownCell):
         recurrent_constraint: Constraint = None,
         bias_constraint: Constraint = None,
         arity: int | None = None,
-        reads: Literal["parent", "node", "all"] = "parent",
-        shares_weights: bool = False,
+        input_from: Literal["parent", "self", "all"] = "parent",
+        share_weights: bool = False,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
         seed: int | None = None,
@@ -166,18 +166,18 @@ class TopDownTreeLSTM(CellLayer, TopDown):
         bias_constraint: The constraint on `bias`.
         arity: The number of slots (places of children) of a tree node; by default that of the
             `children` with which the layer is built.
-        reads: What a node's state is made from. `"parent"`: the inputs of its ancestors alone, so
-            that the node itself can be predicted from its state. `"node"`: its own inputs, too,
+        input_from: What a node's state is made from. `"parent"`: the inputs of its ancestors alone,
+            so that the node itself can be predicted from its state. `"self"`: its own inputs, too,
             except at the root, whose inputs are not read. `"all"`: the root is computed from its
             inputs, too, as a child in slot 0 of a node with the states `initial_state`.
-        shares_weights: Whether all slots share one LSTM; then `arity` is not needed.
+        share_weights: Whether all slots share one LSTM; then `arity` is not needed.
         dropout: The fraction of the input features to drop in training, separately for each tree
             node.
         recurrent_dropout: The fraction of h to drop in training where a child reads it.
         seed: The seed of the dropout, an int.
         return_sequences: Whether to return the outputs of all tree nodes, not only those of roots.
         return_state: Whether to return the root's h and c in addition to the output: those given,
-            unless the layer has `reads="all"`.
+            unless the layer has `input_from="all"`.
         recompute: Whether the backward pass computes the values inside cells again instead of
             keeping them. That takes less memory and more time; gradients are the same.
         engine: The way to run the recursion: "waves", which "auto" chooses, or "compiled", in loops
@@ -185,7 +185,7 @@ class TopDownTreeLSTM(CellLayer, TopDown):
             is faster, and how XLA compiles the whole training step.
         embedding: A Keras layer such as `keras.layers.Embedding`. If it is given, `x` contains
             words, and each different word of a batch is looked up once. See `Recursive`.
-        instances: Names of devices. Each computes a part of the tree nodes that are ready at once.
+        devices: Names of devices. Each computes a part of the tree nodes that are ready at once.
             See `Recursive`.
         **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
 
@@ -230,8 +230,8 @@ class TopDownTreeLSTM(CellLayer, TopDown):
         recurrent_constraint: Constraint = None,
         bias_constraint: Constraint = None,
         arity: int | None = None,
-        reads: Literal["parent", "node", "all"] = "parent",
-        shares_weights: bool = False,
+        input_from: Literal["parent", "self", "all"] = "parent",
+        share_weights: bool = False,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
         seed: int | None = None,
@@ -240,7 +240,7 @@ class TopDownTreeLSTM(CellLayer, TopDown):
         recompute: bool = False,
         engine: Engine = "auto",
         embedding: keras.layers.Layer | None = None,
-        instances: Sequence[str] = (),
+        devices: Sequence[str] = (),
         **kwargs: Any,
     ):
         super().__init__(**arguments(locals()))

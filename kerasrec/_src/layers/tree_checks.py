@@ -22,12 +22,12 @@ class WordRules:
     Args:
         num_words: The number of words; those that are read must be at least 0 and less than this.
             None if it is unknown.
-        inner_inputs: True if inner nodes read words; False if their words are ignored; None if they
-            must have 0, which stands for no word.
+        read_inner_inputs: True if inner nodes read words; False if their words are ignored; None if
+            they must have 0, which stands for no word.
     """
 
     num_words: int | None
-    inner_inputs: bool | None
+    read_inner_inputs: bool | None
 
     def allow(self, words: tf.Tensor, links: Links) -> tf.Tensor:
         """Whether each node may have its word.
@@ -50,12 +50,12 @@ class WordRules:
         if dtype == tf.bool:
             return tf.ones_like(words)
         if dtype == tf.string:  # The embedding knows words from others.
-            return (words == "") | ~has_children | (self.inner_inputs is not None)
+            return (words == "") | ~has_children | (self.read_inner_inputs is not None)
         anything = (dtype.min, dtype.max)
         read = anything
         if self.num_words is not None:
             read = (max(0, dtype.min), min(self.num_words - 1, dtype.max))
-        inner = {True: read, False: anything, None: (0, 0)}[self.inner_inputs]
+        inner = {True: read, False: anything, None: (0, 0)}[self.read_inner_inputs]
         smallest, largest = (
             tf.constant(at_leaf, dtype)
             if at_leaf == at_inner
@@ -353,7 +353,7 @@ def problems_of_words(words: tf.Tensor, links: Links, rules: WordRules) -> list[
     """
     wrong = ~rules.allow(words, links)
     lost = wrong & ~links.is_called
-    unread = wrong & links.has_children if rules.inner_inputs is None else tf.zeros_like(wrong)
+    unread = wrong & links.has_children if rules.read_inner_inputs is None else tf.zeros_like(wrong)
     nothing = "an empty text" if words.dtype == tf.string else "0"
     thing = "features" if words.dtype == tf.bool else "a word"
     padding = "zeros" if words.dtype == tf.bool else f"{nothing}, the word of padding"
@@ -366,7 +366,7 @@ def problems_of_words(words: tf.Tensor, links: Links, rules: WordRules) -> list[
         ),
         Problem(
             "`x` has a word at an inner tree node, where the layer reads none. Give the layer "
-            "inner_inputs=True to read it or inner_inputs=False to leave it out, or put "
+            "read_inner_inputs=True to read it or read_inner_inputs=False to leave it out, or put "
             f"{nothing} there, which stands for no word.",
             unread,
             shows_word=True,

@@ -28,7 +28,7 @@ class TreeDecoder(TopDownDecoder):
         log p(tree) = sum over nodes: log softmax(h W + b)[token]
                       + sum over slots: log sigmoid(+-growth([h, embedding(token)]))[slot]
 
-    The second sum is over the slots in which `follows` and `max_depth` allow a child.
+    The second sum is over the slots in which `allowed_slots` and `max_depth` allow a child.
 
     See `TopDownDecoder` for its inputs and outputs, and for how trees grow.
 
@@ -38,8 +38,8 @@ class TreeDecoder(TopDownDecoder):
         embedding_dim: The size of the tokens' vectors, which the cell reads, an int.
         growth: A Keras layer from `[nodes, units + embedding_dim]` to logits `[nodes, arity]`; by
             default one Dense layer whose initial bias makes untrained trees end.
-        follows: The slots in which a tree node may have children: for a root, then for a node in
-            each slot, a sequence of ints; or `"left_right"` or `"first_child"` for the slots of
+        allowed_slots: The slots in which a tree node may have children: for a root, then for a node
+            in each slot, a sequence of ints; or `"left_right"` or `"first_child"` for the slots of
             `kerasrec.datasets.encode_left_right` or `encode_first_child`. By default all.
         max_depth: The largest number of levels of a tree, an int; nodes on the last level have no
             children. It also bounds the trees to score, so let it be no less than the number of
@@ -80,7 +80,7 @@ class TreeDecoder(TopDownDecoder):
         embedding_dim: int,
         *,
         growth: keras.layers.Layer | None = None,
-        follows: Literal["left_right", "first_child"] | Sequence[Sequence[int]] | None = None,
+        allowed_slots: Literal["left_right", "first_child"] | Sequence[Sequence[int]] | None = None,
         max_depth: int = 100,
         dropout: float = 0.0,
         embeddings_initializer: Initializer = "uniform",

@@ -37,9 +37,9 @@ class TreeGRUCell(KernelCell):
         h   = (1 - z) * u + z * (h_1 + .. + h_arity)
 
     A leaf has no children, so its gates depend on x alone. An inner node has an x only with
-    `inner_inputs`.
+    `read_inner_inputs`.
 
-    Weights: `kernel` `[features, 2 * units]` in the order u, z (with `inner_inputs`
+    Weights: `kernel` `[features, 2 * units]` in the order u, z (with `read_inner_inputs`
     `[features, 3 * units]`, r last); `recurrent_kernel` `[arity * units, (2 + arity) * units]` in
     the order u, z, r_1 .. r_arity; `bias` `[3 * units]` in the order u, z, r. The only state is the
     output.
@@ -61,10 +61,10 @@ class TreeGRUCell(KernelCell):
         bias_constraint: The constraint on `bias`.
         arity: The largest number of children of a tree node, a positive int. A missing child has
             zero states.
-        inner_inputs: Whether inner nodes read inputs, too. False ignores the inputs of inner nodes.
-            None accepts only trees whose inner nodes have no inputs, as far as that is known: a
-            word other than 0 at an inner node is an error, and so are the states of another tree
-            layer.
+        read_inner_inputs: Whether inner nodes read inputs, too. False ignores the inputs of inner
+            nodes. None accepts only trees whose inner nodes have no inputs, as far as that is
+            known: a word other than 0 at an inner node is an error, and so are the states of
+            another tree layer.
         dropout: The fraction of the input features to drop in training, separately for each tree
             node.
         recurrent_dropout: The fraction of the output to drop in training where the parent reads it.
@@ -72,7 +72,7 @@ class TreeGRUCell(KernelCell):
         **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
 
     Call arguments:
-        inputs: The inputs, float `[nodes, features]`, or None without `inner_inputs`.
+        inputs: The inputs, float `[nodes, features]`, or None without `read_inner_inputs`.
         states: A list with an entry for each child: its output, `[nodes, units]`.
 
     Output shape:
@@ -105,7 +105,7 @@ class TreeGRUCell(KernelCell):
         recurrent_constraint: Constraint = None,
         bias_constraint: Constraint = None,
         arity: int = 2,
-        inner_inputs: bool | None = None,
+        read_inner_inputs: bool | None = None,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
         seed: int | None = None,
@@ -116,7 +116,7 @@ class TreeGRUCell(KernelCell):
 
     def build(self, input_shape: Sequence[int | None]) -> None:
         """Creates the weights for inputs `[nodes, features]`."""
-        gates = 3 if self.inner_inputs else 2
+        gates = 3 if self.read_inner_inputs else 2
         self.add_kernels(
             input_shape[-1], gates * self.units, (2 + self.arity) * self.units, 3 * self.units
         )
@@ -169,10 +169,10 @@ class TreeGRU(CellLayer):
         bias_constraint: The constraint on `bias`.
         arity: The largest number of children of a tree node, a positive int. A missing child has
             zero states.
-        inner_inputs: Whether inner nodes read inputs, too. False ignores the inputs of inner nodes.
-            None accepts only trees whose inner nodes have no inputs, as far as that is known: a
-            word other than 0 at an inner node is an error, and so are the states of another tree
-            layer.
+        read_inner_inputs: Whether inner nodes read inputs, too. False ignores the inputs of inner
+            nodes. None accepts only trees whose inner nodes have no inputs, as far as that is
+            known: a word other than 0 at an inner node is an error, and so are the states of
+            another tree layer.
         dropout: The fraction of the input features to drop in training, separately for each tree
             node.
         recurrent_dropout: The fraction of the output to drop in training where the parent reads it.
@@ -186,7 +186,7 @@ class TreeGRU(CellLayer):
             is faster, and how XLA compiles the whole training step.
         embedding: A Keras layer such as `keras.layers.Embedding`. If it is given, `x` contains
             words, and each different word of a batch is looked up once. See `Recursive`.
-        instances: Names of devices. Each computes a part of the tree nodes that are ready at once.
+        devices: Names of devices. Each computes a part of the tree nodes that are ready at once.
             See `Recursive`.
         shared_nodes: Whether a tree node may have several parents, as in syntax trees with equal
             subtrees merged. Such a node is computed once, and the gradients from its parents are
@@ -232,7 +232,7 @@ class TreeGRU(CellLayer):
         recurrent_constraint: Constraint = None,
         bias_constraint: Constraint = None,
         arity: int = 2,
-        inner_inputs: bool | None = None,
+        read_inner_inputs: bool | None = None,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
         seed: int | None = None,
@@ -241,7 +241,7 @@ class TreeGRU(CellLayer):
         recompute: bool = False,
         engine: Engine = "auto",
         embedding: keras.layers.Layer | None = None,
-        instances: Sequence[str] = (),
+        devices: Sequence[str] = (),
         shared_nodes: bool = False,
         **kwargs: Any,
     ):

@@ -32,10 +32,10 @@ class TreeLSTMCell(LSTMCell):
         h = sigmoid(o) * tanh(c)
 
     A leaf has no children, so its gates depend on x alone. An inner node has an x only with
-    `inner_inputs` (in a constituency tree, words stand at the leaves). All forget gates share one
-    kernel and one bias, as in equation 10.
+    `read_inner_inputs` (in a constituency tree, words stand at the leaves). All forget gates share
+    one kernel and one bias, as in equation 10.
 
-    Weights: `kernel` `[features, 3 * units]` in the order i, o, u (with `inner_inputs`
+    Weights: `kernel` `[features, 3 * units]` in the order i, o, u (with `read_inner_inputs`
     `[features, 4 * units]`, f last); `recurrent_kernel` `[arity * units, (3 + arity) * units]` in
     the order i, o, u, f_1 .. f_arity; `bias` `[4 * units]` in the order i, o, u, f. The states are
     h and c.
@@ -59,10 +59,10 @@ class TreeLSTMCell(LSTMCell):
         bias_constraint: The constraint on `bias`.
         arity: The largest number of children of a tree node, a positive int. A missing child has
             zero states.
-        inner_inputs: Whether inner nodes read inputs, too. False ignores the inputs of inner nodes.
-            None accepts only trees whose inner nodes have no inputs, as far as that is known: a
-            word other than 0 at an inner node is an error, and so are the states of another tree
-            layer.
+        read_inner_inputs: Whether inner nodes read inputs, too. False ignores the inputs of inner
+            nodes. None accepts only trees whose inner nodes have no inputs, as far as that is
+            known: a word other than 0 at an inner node is an error, and so are the states of
+            another tree layer.
         dropout: The fraction of the input features to drop in training, separately for each tree
             node.
         recurrent_dropout: The fraction of h to drop in training where the parent reads it.
@@ -70,7 +70,7 @@ class TreeLSTMCell(LSTMCell):
         **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
 
     Call arguments:
-        inputs: The inputs, float `[nodes, features]`, or None without `inner_inputs`.
+        inputs: The inputs, float `[nodes, features]`, or None without `read_inner_inputs`.
         states: A list with an entry for each child: its h and c, `[nodes, units]` each.
 
     Output shape:
@@ -106,7 +106,7 @@ class TreeLSTMCell(LSTMCell):
         recurrent_constraint: Constraint = None,
         bias_constraint: Constraint = None,
         arity: int = 2,
-        inner_inputs: bool | None = None,
+        read_inner_inputs: bool | None = None,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
         seed: int | None = None,
@@ -116,7 +116,7 @@ class TreeLSTMCell(LSTMCell):
 
     def build(self, input_shape: Sequence[int | None]) -> None:
         """Creates the weights for inputs `[nodes, features]`."""
-        gates = 4 if self.inner_inputs else 3
+        gates = 4 if self.read_inner_inputs else 3
         self.add_kernels(
             input_shape[-1], gates * self.units, (3 + self.arity) * self.units, 4 * self.units
         )
@@ -180,10 +180,10 @@ class TreeLSTM(CellLayer):
         bias_constraint: The constraint on `bias`.
         arity: The largest number of children of a tree node, a positive int. A missing child has
             zero states.
-        inner_inputs: Whether inner nodes read inputs, too. False ignores the inputs of inner nodes.
-            None accepts only trees whose inner nodes have no inputs, as far as that is known: a
-            word other than 0 at an inner node is an error, and so are the states of another tree
-            layer.
+        read_inner_inputs: Whether inner nodes read inputs, too. False ignores the inputs of inner
+            nodes. None accepts only trees whose inner nodes have no inputs, as far as that is
+            known: a word other than 0 at an inner node is an error, and so are the states of
+            another tree layer.
         dropout: The fraction of the input features to drop in training, separately for each tree
             node.
         recurrent_dropout: The fraction of h to drop in training where the parent reads it.
@@ -197,7 +197,7 @@ class TreeLSTM(CellLayer):
             is faster, and how XLA compiles the whole training step.
         embedding: A Keras layer such as `keras.layers.Embedding`. If it is given, `x` contains
             words, and each different word of a batch is looked up once. See `Recursive`.
-        instances: Names of devices. Each computes a part of the tree nodes that are ready at once.
+        devices: Names of devices. Each computes a part of the tree nodes that are ready at once.
             See `Recursive`.
         shared_nodes: Whether a tree node may have several parents, as in syntax trees with equal
             subtrees merged. Such a node is computed once, and the gradients from its parents are
@@ -247,7 +247,7 @@ class TreeLSTM(CellLayer):
         recurrent_constraint: Constraint = None,
         bias_constraint: Constraint = None,
         arity: int = 2,
-        inner_inputs: bool | None = None,
+        read_inner_inputs: bool | None = None,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
         seed: int | None = None,
@@ -256,7 +256,7 @@ class TreeLSTM(CellLayer):
         recompute: bool = False,
         engine: Engine = "auto",
         embedding: keras.layers.Layer | None = None,
-        instances: Sequence[str] = (),
+        devices: Sequence[str] = (),
         shared_nodes: bool = False,
         **kwargs: Any,
     ):

@@ -26,7 +26,7 @@ class TreeRNNCell(KernelCell):
         leaf:   h = activation(x kernel + bias)
         inner:  h = activation([h_1, .., h_arity] recurrent_kernel + bias)
 
-    With `inner_inputs`, `x kernel` is added at inner nodes, too.
+    With `read_inner_inputs`, `x kernel` is added at inner nodes, too.
 
     Weights: `kernel` `[features, units]`, `recurrent_kernel` `[arity * units, units]`, `bias`
     `[units]`. The only state is the output.
@@ -47,10 +47,10 @@ class TreeRNNCell(KernelCell):
         bias_constraint: The constraint on `bias`.
         arity: The largest number of children of a tree node, a positive int. A missing child has
             zero states.
-        inner_inputs: Whether inner nodes read inputs, too. False ignores the inputs of inner nodes.
-            None accepts only trees whose inner nodes have no inputs, as far as that is known: a
-            word other than 0 at an inner node is an error, and so are the states of another tree
-            layer.
+        read_inner_inputs: Whether inner nodes read inputs, too. False ignores the inputs of inner
+            nodes. None accepts only trees whose inner nodes have no inputs, as far as that is
+            known: a word other than 0 at an inner node is an error, and so are the states of
+            another tree layer.
         dropout: The fraction of the input features to drop in training, separately for each tree
             node.
         recurrent_dropout: The fraction of the output to drop in training where the parent reads it.
@@ -58,7 +58,7 @@ class TreeRNNCell(KernelCell):
         **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
 
     Call arguments:
-        inputs: The inputs, float `[nodes, features]`, or None without `inner_inputs`.
+        inputs: The inputs, float `[nodes, features]`, or None without `read_inner_inputs`.
         states: A list with an entry for each child: its output, `[nodes, units]`.
 
     Output shape:
@@ -90,7 +90,7 @@ class TreeRNNCell(KernelCell):
         recurrent_constraint: Constraint = None,
         bias_constraint: Constraint = None,
         arity: int = 2,
-        inner_inputs: bool | None = None,
+        read_inner_inputs: bool | None = None,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
         seed: int | None = None,
@@ -146,10 +146,10 @@ class TreeRNN(CellLayer):
         bias_constraint: The constraint on `bias`.
         arity: The largest number of children of a tree node, a positive int. A missing child has
             zero states.
-        inner_inputs: Whether inner nodes read inputs, too. False ignores the inputs of inner nodes.
-            None accepts only trees whose inner nodes have no inputs, as far as that is known: a
-            word other than 0 at an inner node is an error, and so are the states of another tree
-            layer.
+        read_inner_inputs: Whether inner nodes read inputs, too. False ignores the inputs of inner
+            nodes. None accepts only trees whose inner nodes have no inputs, as far as that is
+            known: a word other than 0 at an inner node is an error, and so are the states of
+            another tree layer.
         dropout: The fraction of the input features to drop in training, separately for each tree
             node.
         recurrent_dropout: The fraction of the output to drop in training where the parent reads it.
@@ -163,7 +163,7 @@ class TreeRNN(CellLayer):
             is faster, and how XLA compiles the whole training step.
         embedding: A Keras layer such as `keras.layers.Embedding`. If it is given, `x` contains
             words, and each different word of a batch is looked up once. See `Recursive`.
-        instances: Names of devices. Each computes a part of the tree nodes that are ready at once.
+        devices: Names of devices. Each computes a part of the tree nodes that are ready at once.
             See `Recursive`.
         shared_nodes: Whether a tree node may have several parents, as in syntax trees with equal
             subtrees merged. Such a node is computed once, and the gradients from its parents are
@@ -208,7 +208,7 @@ class TreeRNN(CellLayer):
         recurrent_constraint: Constraint = None,
         bias_constraint: Constraint = None,
         arity: int = 2,
-        inner_inputs: bool | None = None,
+        read_inner_inputs: bool | None = None,
         dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
         seed: int | None = None,
@@ -217,7 +217,7 @@ class TreeRNN(CellLayer):
         recompute: bool = False,
         engine: Engine = "auto",
         embedding: keras.layers.Layer | None = None,
-        instances: Sequence[str] = (),
+        devices: Sequence[str] = (),
         shared_nodes: bool = False,
         **kwargs: Any,
     ):

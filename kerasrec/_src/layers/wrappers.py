@@ -41,8 +41,8 @@ class Bidirectional(TreeLayer):
     Args:
         layer: A `Recursive` layer such as `TreeLSTM(150)`. A copy of it passes states up, with the
             same `embedding` and the same options, except for those that say what it returns.
-        downward_layer: A `TopDown` layer whose cell has `reads="node"`, or `"all"`, and whose first
-            state has as many units as that of `layer`; it is copied, too. By default a
+        downward_layer: A `TopDown` layer whose cell has `input_from="self"`, or `"all"`, and whose
+            first state has as many units as that of `layer`; it is copied, too. By default a
             `TopDownTreeLSTM`, which shares its weights among all children if `layer` does so.
         merge_mode: The way to combine the two outputs: `"concat"` (default), `"sum"`, `"ave"`,
             `"mul"`, or None for a list of both.
@@ -98,12 +98,12 @@ class Bidirectional(TreeLayer):
         if downward_layer is None:
             downward_layer = TopDownTreeLSTM(
                 layer.cell.state_sizes[0],
-                reads="node",
+                input_from="self",
                 arity=layer.cell.arity,
-                shares_weights=layer.cell.arity is None,
+                share_weights=layer.cell.arity is None,
                 recompute=layer.recompute,
                 engine=layer.engine,
-                instances=layer.instances,
+                devices=layer.devices,
                 dtype=layer.dtype_policy,
                 name=f"{layer.name}_downward",
             )
@@ -112,11 +112,11 @@ class Bidirectional(TreeLayer):
         self.downward_layer = _copy(downward_layer, return_state=False)
 
     def _check_layers(self, layer: Recursive, down: Any) -> None:
-        if not isinstance(down, TopDown) or down.cell.reads == "parent":
+        if not isinstance(down, TopDown) or down.cell.input_from == "parent":
             raise ValueError(
                 "`downward_layer` must be a kerasrec.layers.TopDown layer whose cell has "
-                'reads="node", such as TopDownTreeLSTM(units, reads="node"), so that a tree node '
-                f"reads its own upward output; received {down!r}."
+                'input_from="self", such as TopDownTreeLSTM(units, input_from="self"), so that a '
+                f"tree node reads its own upward output; received {down!r}."
             )
         if down.embedding is not None:
             raise ValueError(

@@ -31,7 +31,7 @@ values, which are the same for all tokens.
     Interleave  the first row of several values, then the second row of each, and so on
     Separate    undoes Interleave
     Reshape     interleaves or separates pieces of one row, without a copy
-    Divide      cuts the rows of a value into even parts, one for each instance of the body
+    Divide      cuts the rows of a value into even parts, one for each device
     Join        joins the rows of the parts to one value again
     Send        passes arguments to callees
     Return      passes results to callers
@@ -100,7 +100,7 @@ class InTurns(Node):
 
 
 class Parts(Node):
-    """The rows of a value in even parts, one for each instance of a body."""
+    """The rows of a value in even parts, one for each device."""
 
 
 class NoValue(Node):

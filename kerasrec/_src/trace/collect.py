@@ -17,22 +17,23 @@ from kerasrec._src.trace.tracer import tracer_for
 
 @not_converted
 def collect(name: str, value: Any, index: Any = None, size: Any = None) -> None:
-    """Keeps a value of this call in a table of the whole run.
+    """Collects a value of this call, in a row that the whole run shares.
 
-    `function.with_tables(...)` then returns the tables together with the result; gradients flow
-    through them. Values collected at the same index are summed; rows that no call wrote are zero.
+    `function.with_collected(...)` then returns a dict of all rows together with the result;
+    gradients flow through them. Values collected at the same index are summed; rows that no call
+    wrote are zero.
 
-    Without `index` and `size`, the table has a row for each token that reaches this call. These
-    rows are in no particular order, so a value should include something that identifies it, and no
-    gradient flows through them.
+    Without `index` and `size`, there is a row for each token that reaches this call. These rows are
+    in no particular order, so a value should include something that identifies it, and no gradient
+    flows through them.
 
     Args:
-        name: The table's name.
+        name: The name of the rows in the dict.
         value: The value of each token, `[tokens, ...]`, of any float or int dtype. Without an index
           it may have any dtype.
         index: The row that each token writes, `[tokens]` of any int dtype; or a value of a data
             type, with its number among all tree nodes of the batch as its row.
-        size: The number of rows of the table, an int scalar that depends on no token.
+        size: The number of rows, an int scalar that depends on no token.
 
     Raises:
         TraceError: If it is called outside a recursive function, if `name` is not a string, if
@@ -43,14 +44,13 @@ def collect(name: str, value: Any, index: Any = None, size: Any = None) -> None:
     place = at(source)
     if not isinstance(name, str):
         raise TraceError(
-            f'kerasrec.collect{place}: `name` must be the table\'s name, such as "states"; it is '
-            f"{name!r}."
+            f'kerasrec.collect{place}: `name` must be a string, such as "states"; it is {name!r}.'
         )
     if (index is None) != (size is None):
         given, missing = ("size", "index") if index is None else ("index", "size")
         raise TraceError(
-            f"kerasrec.collect{place}: `{given}` is given without `{missing}`. Give both, for a "
-            "table of rows by index, or neither, for a row from each token."
+            f"kerasrec.collect{place}: `{given}` is given without `{missing}`. Give both, for "
+            "rows by index, or neither, for a row from each token."
         )
     values = tracer.tensor(value, None, "`value` of kerasrec.collect")
     tracer.token_type(values, "`value` of kerasrec.collect")
@@ -78,8 +78,8 @@ def collect(name: str, value: Any, index: Any = None, size: Any = None) -> None:
         num_rows = None if count is None else ops.value(count)
         if num_rows and not num_rows.is_shared:
             raise SignatureError(
-                f"`size` of kerasrec.collect at {source} depends on the tokens, but a "
-                "table has one size for the whole run. Pass one that does not depend on them."
+                f"`size` of kerasrec.collect at {source} depends on the tokens, but the "
+                "run has one size for all of them. Pass one that does not depend on them."
             )
         ops.writer.add(Collect(inputs, [], region, source, name=name, size=num_rows))
 

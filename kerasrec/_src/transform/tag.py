@@ -103,15 +103,15 @@ def _check_tables(graph: TaggedGraph) -> None:
         types = (other.inputs[0].type, node.inputs[0].type)
         if types[0] != types[1]:
             raise SignatureError(
-                f"kerasrec.collect keeps two types in the table {name!r}: {types[0]} at "
-                f"{other.source}, {types[1]} at {node.source}. Use a separate table for each type."
+                f"kerasrec.collect is given two types for {name!r}: {types[0]} at {other.source}, "
+                f"{types[1]} at {node.source}. Use a separate name for each type."
             )
         if len(other.inputs) != len(node.inputs):
             pair = sorted((other, node), key=lambda item: len(item.inputs))
             places = [str(item.source) for item in pair]
             raise SignatureError(
-                f"kerasrec.collect writes to the table {name!r} without an index at {places[0]} "
-                f"and with one at {places[1]}. Use two tables, with different names."
+                f"kerasrec.collect is given {name!r} without an index at {places[0]} and with one "
+                f"at {places[1]}. Use a separate name for each."
             )
 
 

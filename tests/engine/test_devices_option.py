@@ -1,4 +1,4 @@
-"""Several instances of a body give what one gives, and share its work evenly."""
+"""Several devices give what one gives, and share its work evenly."""
 
 import collections
 import functools
@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import kerasrec
 from kerasrec._src.schedule.passes import WAVE_PASSES
-from kerasrec._src.schedule.passes.among_instances import among_instances
+from kerasrec._src.schedule.passes.among_devices import among_devices
 from tests.engine.helpers import assert_same, run_lowered, run_plain
 from tests.engine.test_devices import (
     CHILDREN,
@@ -31,7 +31,7 @@ LAYERS = ["TreeLSTM", "ChildSumTreeLSTM", "TopDownTreeLSTM"]
 
 
 def passes(schedule_passes=WAVE_PASSES, devices=THREE):
-    return [*schedule_passes, functools.partial(among_instances, devices=devices)]
+    return [*schedule_passes, functools.partial(among_devices, devices=devices)]
 
 
 @pytest.mark.slow
@@ -74,7 +74,7 @@ def tree_state(**options):
 @pytest.mark.slow
 def test_as_an_option():
     """Of a tree of 5 nodes, whose lookups stay whole."""
-    parts, variables = tree_state(instances=[FIRST, SECOND])
+    parts, variables = tree_state(devices=[FIRST, SECOND])
     whole, same = tree_state()
     for found, wanted in zip(
         with_gradients(parts, [4, 3, 4], variables),
@@ -83,8 +83,8 @@ def test_as_an_option():
     ):
         np.testing.assert_allclose(found, wanted, 1e-5)
     plan = str(parts.execution_plan(4))
-    assert plan.startswith(f"engine: waves, each divided among instances on {FIRST}, {SECOND}")
-    assert re.search(rf"MatMul\(.*\) on {SECOND} .*by among_instances", plan)
+    assert plan.startswith(f"engine: waves, each divided among {FIRST}, {SECOND}")
+    assert re.search(rf"MatMul\(.*\) on {SECOND} .*by among_devices", plan)
     assert not re.search(r"GatherV2\(.*\) on ", plan)
 
 
@@ -108,7 +108,7 @@ def test_second_derivatives():
         return power
 
     x = tf.constant([2.0, 3.0, 4.0])
-    np.testing.assert_allclose(second_derivative(power(instances=THREE), x), [12.0, 2.0, 0.0])
+    np.testing.assert_allclose(second_derivative(power(devices=THREE), x), [12.0, 2.0, 0.0])
 
 
 @pytest.mark.slow
@@ -117,8 +117,8 @@ def test_a_layer(name):
     x = keras.random.normal([2, 7, 4], seed=1)
     children = np.array([[[1, 2], [3, 4], [5, 6], *[[-1, -1]] * 4]] * 2)
     whole = getattr(kerasrec.layers, name)(5, return_sequences=True)
-    parts = type(whole).from_config({**whole.get_config(), "instances": [FIRST, SECOND]})
-    assert parts.get_config()["instances"] == [FIRST, SECOND]
+    parts = type(whole).from_config({**whole.get_config(), "devices": [FIRST, SECOND]})
+    assert parts.get_config()["devices"] == [FIRST, SECOND]
     whole(x, children), parts(x, children)
     parts.set_weights(whole.get_weights())
     found, wanted = (
@@ -133,9 +133,9 @@ def test_a_layer(name):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"instances": "/GPU:0"}, "`instances` of TreeLSTM must be a list of names of devices"),
-        ({"instances": [0]}, "`instances` of TreeLSTM must be a list of names of devices"),
-        ({"instances": THREE, "engine": "compiled"}, "engine='compiled' has none"),
+        ({"devices": "/GPU:0"}, "`devices` of TreeLSTM must be a list of names of devices"),
+        ({"devices": [0]}, "`devices` of TreeLSTM must be a list of names of devices"),
+        ({"devices": THREE, "engine": "compiled"}, "engine='compiled' has none"),
     ],
 )
 def test_what_a_layer_refuses(options, message):
@@ -160,7 +160,7 @@ def sum_of_halves(first, second):
     """A matrix times itself as often as a number has inner nodes when it is halved down to 1."""
     kernel = tf.constant(np.eye(3), tf.float32)
 
-    @kerasrec.recursive(instances=[first, second])
+    @kerasrec.recursive(devices=[first, second])
     def halves(size):
         return kerasrec.cond(
             size < 2,
@@ -209,18 +209,18 @@ def test_ops_that_are_not_of_single_rows_stay_whole(case):
 
         return with_gradients(lambda x: f([2, 1, 2], x), x, variables)
 
-    for found, wanted in zip(run(instances=THREE), run(), strict=True):
+    for found, wanted in zip(run(devices=THREE), run(), strict=True):
         np.testing.assert_allclose(found, wanted, 1e-5)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"instances": "/GPU:0"}, "must be a list of names of devices or tasks"),
-        ({"instances": [0, 1]}, "must be a list of names of devices or tasks"),
-        ({"instances": ["cpu zero"]}, "'cpu zero', which is not a name of a device"),
-        ({"instances": THREE, "engine": "compiled"}, "engine='compiled' has none"),
-        ({"instances": THREE, "parallel_tokens": 5}, "Leave out one of them"),
+        ({"devices": "/GPU:0"}, "must be a list of names of devices or tasks"),
+        ({"devices": [0, 1]}, "must be a list of names of devices or tasks"),
+        ({"devices": ["cpu zero"]}, "'cpu zero', which is not a name of a device"),
+        ({"devices": THREE, "engine": "compiled"}, "engine='compiled' has none"),
+        ({"devices": THREE, "parallel_tokens": 5}, "Leave out one of them"),
     ],
 )
 def test_what_is_refused(options, message):
@@ -229,10 +229,8 @@ def test_what_is_refused(options, message):
 
 
 def test_a_device_that_is_not_there():
-    with pytest.raises(
-        kerasrec.TraceError, match=r"names /CPU:7 in `instances`, but no such device"
-    ):
-        tree_state(instances=[FIRST, "/CPU:7"])[0](4)
+    with pytest.raises(kerasrec.TraceError, match=r"names /CPU:7 in `devices`, but no such device"):
+        tree_state(devices=[FIRST, "/CPU:7"])[0](4)
 
 
 @pytest.mark.slow
@@ -241,9 +239,7 @@ def test_on_the_tasks_of_a_cluster():
     ended = run_on_cluster(["--workers", "2", "--ps", "1"], ["-m", "tests.engine.across_tasks"])
     assert ended.returncode == 0, ended.errors[-3000:]
     found, (model, weights) = ended.results[0], tree_state()
-    for one, other in zip(
-        found["instances"], with_gradients(model, [4, 3, 4], weights), strict=True
-    ):
+    for one, other in zip(found["devices"], with_gradients(model, [4, 3, 4], weights), strict=True):
         np.testing.assert_allclose(one, other, 1e-5)
     assert found["rows"] == {
         "/job:worker/task:0/device:CPU:0": [0, 2, 10, 5, 2],

@@ -51,22 +51,22 @@ def test_a_word_at_an_inner_node_is_an_error(layer_class):
             use(with_word(2))
         assert str(error.value).startswith(
             "`x` has a word at an inner tree node, where the layer reads none. Give the layer "
-            "inner_inputs=True to read it or inner_inputs=False to leave it out, or put 0 there, "
-            "which stands for no word. [tree, node]: [[0 2]] word: [4]\n"
+            "read_inner_inputs=True to read it or read_inner_inputs=False to leave it out, or put "
+            "0 there, which stands for no word. [tree, node]: [[0 2]] word: [4]\n"
         )
 
 
 @pytest.mark.slow
 # test_embedding.py compares what TreeLSTM computes from words at all nodes.
 @pytest.mark.parametrize(
-    ("layer_class", "inner_inputs", "reads"),
+    ("layer_class", "read_inner_inputs", "reads"),
     few_of(
         [(TreeLSTM, False, False), (TreeLSTM, True, True), (ChildSumTreeLSTM, True, True)],
         many=[(ChildSumTreeLSTM, True, True)],
     ),
 )
-def test_a_word_at_an_inner_node_is_left_out_or_read(layer_class, inner_inputs, reads):
-    layer = of_words(layer_class, inner_inputs=inner_inputs)
+def test_a_word_at_an_inner_node_is_left_out_or_read(layer_class, read_inner_inputs, reads):
+    layer = of_words(layer_class, read_inner_inputs=read_inner_inputs)
     without, root, leaf = (
         layer(words, CHILDREN).numpy() for words in (WORDS, with_word(0), with_word(1))
     )
@@ -94,7 +94,7 @@ FIRST = {
 
 
 def refused(name="above"):
-    message = rf"`x` of {name} are the states of another tree layer.*inner_inputs=True.*False"
+    message = rf"`x` of {name} are the states of another tree layer.*read_inner_inputs=True.*False"
     return pytest.raises(ValueError, match=message)
 
 
@@ -106,8 +106,8 @@ def test_a_stack_says_when_it_is_built_what_to_choose(between):
     for layer_class in (TreeLSTM, TreeGRU):
         with refused():
             layer_class(3, name="above")(states, children)
-        for inner_inputs in (False, True):
-            layer_class(3, inner_inputs=inner_inputs)(states, children)
+        for read_inner_inputs in (False, True):
+            layer_class(3, read_inner_inputs=read_inner_inputs)(states, children)
 
 
 @pytest.mark.parametrize("first", FIRST)
@@ -171,18 +171,20 @@ def test_a_stack_computes_what_the_equations_say():
     below = TreeRNN(3, arity=2, return_sequences=True, dtype="float64")
     of_below = below(x, children)
     states = expected(below, x, children).sequence
-    for inner_inputs in (False, True):
-        above = TreeRNN(3, return_sequences=True, inner_inputs=inner_inputs, dtype="float64")
+    for read_inner_inputs in (False, True):
+        above = TreeRNN(
+            3, return_sequences=True, read_inner_inputs=read_inner_inputs, dtype="float64"
+        )
         found = above(of_below, children)
         np.testing.assert_allclose(found, expected(above, states, children).sequence, atol=1e-12)
 
 
 @pytest.mark.many
-@pytest.mark.parametrize("inner_inputs", [None, False, True])
-def test_the_choice_is_kept(inner_inputs):
-    layers = [layer_class(3, inner_inputs=inner_inputs) for layer_class in LAYERS]
-    layers += [ChildSumTreeLSTM(3, inner_inputs=inner_inputs)]
-    layers += [Recursive(GatedMaxCell(3, inner_inputs=inner_inputs))]
+@pytest.mark.parametrize("read_inner_inputs", [None, False, True])
+def test_the_choice_is_kept(read_inner_inputs):
+    layers = [layer_class(3, read_inner_inputs=read_inner_inputs) for layer_class in LAYERS]
+    layers += [ChildSumTreeLSTM(3, read_inner_inputs=read_inner_inputs)]
+    layers += [Recursive(GatedMaxCell(3, read_inner_inputs=read_inner_inputs))]
     for layer in layers:
         again = type(layer).from_config(layer.get_config())
-        assert again.cell.inner_inputs is inner_inputs
+        assert again.cell.read_inner_inputs is read_inner_inputs

@@ -1,4 +1,4 @@
-"""The pass that `instances=` asks for."""
+"""The pass that `devices=` asks for."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from kerasrec._src.schedule.schedule import Schedule
 from kerasrec._src.schedule.sections import Segment
 
 
-def among_instances(schedule: Schedule, devices: Sequence[str]) -> Schedule:
-    """Divides the tokens of every body among instances of it, each on a separate device.
+def among_devices(schedule: Schedule, devices: Sequence[str]) -> Schedule:
+    """Divides the tokens of every body among devices.
 
     Vasilakopoulos (2024, section 7.1) proposes several instances of a body, so that calls from many
     places need not all pass through one. Here calls that are ready come together as a wave, so a
-    wave is what is divided: each instance takes an even part of its tokens, and what they compute
+    wave is what is divided: each device takes an even part of its tokens, and what they compute
     is joined again. Which tokens take which branch, and what waves pass to each other, stays whole.
 
     Divided are ops that compute floats of a known shape for each token, and products that sum over
@@ -34,7 +34,7 @@ def among_instances(schedule: Schedule, devices: Sequence[str]) -> Schedule:
 
     Args:
         schedule: to be changed.
-        devices: one for each instance.
+        devices: on which parts run.
     """
     fires_once = dict.fromkeys(fire for _, _, fire in schedule.of(Fire))
     times_written = Counter(value for fire in fires_once for value in fire.outputs)
@@ -52,7 +52,7 @@ def among_instances(schedule: Schedule, devices: Sequence[str]) -> Schedule:
             for group in _groups(segment, candidates):
                 edits.update({fire: [] for fire in group})
                 edits[group[0]] = list(_Group(group, devices, readers).instructions())
-    return edited(schedule, among_instances, edits)
+    return edited(schedule, among_devices, edits)
 
 
 def can_divide(fire: Fire) -> bool:
@@ -125,11 +125,11 @@ def _tokens_of(instruction: Instruction) -> tuple[object, ...]:
 
 @dataclass
 class _Group:
-    """Ops that run once for each instance.
+    """Ops that run once on each device.
 
     Args:
         fires: in order.
-        devices: of the instances.
+        devices: on which they run.
         readers: the instructions of the schedule that read each item.
     """
 
