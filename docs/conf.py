@@ -57,7 +57,7 @@ autodoc_default_options = {
     # What Keras or kerasrec calls, and no user of a class does.
     "exclude-members": "bind, build, call, call_leaf, cell_class, check, check_inputs, "
     "compute_mask, compute_output_shape, compute_output_spec, from_config, get_config, "
-    "has_own_output, initial_states, returns_all_states, run_python",
+    "has_separate_output, initial_states, returns_all_states, run_python",
 }
 autosummary_generate = False  # The extension names writes the pages.
 default_role = "literal"  # of the first sentences of docstrings in tables of names

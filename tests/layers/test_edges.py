@@ -63,7 +63,7 @@ def upward(layer, x, children, edges):
         below = [(k, child) for k, child in enumerate(children[tree, node]) if child >= 0]
         read = [(k, visit(tree, child), edges[tree, node, k][None]) for k, child in below]
         if cell.reads_in_order:
-            states = cell.begin(own)
+            states = cell.states_before_children(own)
             for _, hidden, edge in read:
                 states = cell.call_child([hidden], states, edge)
             return cell.call(own, states)[0]

@@ -124,7 +124,7 @@ class CountedCell(RecursiveCell):
         self.own.build(input_shape)
         self.first.build(input_shape)
 
-    def begin(self, inputs):
+    def states_before_children(self, inputs):
         return [self.first(inputs)]
 
     def call_child(self, child, states):

@@ -26,7 +26,7 @@ def test_padded_and_ragged_trees():
     nodes = is_node(CHILDREN)
     x = features(CHILDREN)
     x[~nodes] = np.nan
-    layer = AttentionPooling(3, return_weights=True, dtype="float64")
+    layer = AttentionPooling(3, return_attention_scores=True, dtype="float64")
     found = layer(tf.constant(x), mask=nodes)
     wanted = expected(layer, x, nodes)
     for mine, theirs in zip(found, wanted, strict=True):
@@ -45,7 +45,9 @@ def test_on_a_tree_layer_saved_and_exported(is_ragged, tmp_path):
         keras.Input([None, None if is_ragged else 2], dtype="int32", ragged=is_ragged),
     )
     states = TreeRNN(3, return_sequences=True, read_inner_inputs=True)(*inputs)
-    model = keras.Model(inputs, [states, *AttentionPooling(3, return_weights=True)(states)])
+    model = keras.Model(
+        inputs, [states, *AttentionPooling(3, return_attention_scores=True)(states)]
+    )
     x, children = features(CHILDREN).astype("float32"), CHILDREN
     if is_ragged:
         nodes = is_node(CHILDREN)

@@ -42,7 +42,7 @@ ACTIVATIONS = {
 
 def encoder(**options):
     """With random weights, biases and those of missing values among them."""
-    made = SchemaEncoder(SCHEMA, 3, hash_bins=16, **{"dtype": "float64", **options})
+    made = SchemaEncoder(SCHEMA, 3, num_hash_bins=16, **{"dtype": "float64", **options})
     random = np.random.default_rng(0)
     made.set_weights([np.abs(random.normal(size=item.shape)) + 0.1 for item in made.get_weights()])
     return made
@@ -185,7 +185,7 @@ def test_attention_weighs_the_values_of_a_list(tags):
     schema = kerasrec.Schema.infer([{"tags": ["x", "y", "z"]}], max_choices=0)
     documents = [{"tags": tags}, {"tags": []}, {"tags": ["y"]}]
     layers = [
-        SchemaEncoder(schema, 3, pooling=way, seed=1, dtype="float64", hash_bins=64)
+        SchemaEncoder(schema, 3, pooling=way, seed=1, dtype="float64", num_hash_bins=64)
         for way in ("mean", "attention")
     ]
     of_mean = iter(layers[0].get_weights())
@@ -483,7 +483,7 @@ def test_configuration():
         activation="tanh",
         pooling="sum",
         dropout=0.5,
-        hash_bins=7,
+        num_hash_bins=7,
         seed=2,
         cell="child-sum-lstm",
         engine="waves",
@@ -580,7 +580,7 @@ def test_a_model_of_ones_own_that_casts_is_told_so(little):
         ({"pooling": "median"}, "`pooling` must be one or several of mean, max, sum, attention"),
         ({"pooling": []}, "`pooling` must be one or several"),
         ({"dropout": 1.0}, r"`dropout` must be in \[0, 1\), received 1.0."),
-        ({"hash_bins": 1.5}, "`hash_bins` must be a positive int, received 1.5."),
+        ({"num_hash_bins": 1.5}, "`num_hash_bins` must be a positive int, received 1.5."),
         ({"engine": "scalar"}, "`engine` of SchemaEncoder must be one of 'auto', 'waves', "),
     ],
 )

@@ -87,7 +87,7 @@ def _agrees(labels, structure, mask):
 
 def _sequences(layer, scores, mask):
     """All sequences of tags."""
-    first, last = layer.ends
+    first, last = layer.boundary_scores
     found = []
     places = np.flatnonzero(mask)
     for tags in itertools.product(range(_TAGS), repeat=len(places)):
@@ -95,7 +95,7 @@ def _sequences(layer, scores, mask):
         score += sum(scores[place, tag] for place, tag in zip(places, tags, strict=True))
         if tags:
             score += first[tags[0]] + last[tags[-1]]
-        score += sum(layer.moves[pair] for pair in itertools.pairwise(tags))
+        score += sum(layer.transition_scores[pair] for pair in itertools.pairwise(tags))
         structure = np.full(mask.shape, -1)
         structure[places] = tags
         found.append((structure, score))
@@ -254,7 +254,7 @@ def test_the_best(case):
     k = 10
     best = case.layer.best(case.scores, case.mask)
     several = case.layer.k_best(case.scores, k, case.mask).numpy()
-    values = case.layer.total(case.scores, Semiring.of_k_best(k), case.mask).numpy()
+    values = case.layer.total(case.scores, Semiring.k_max(k), case.mask).numpy()
     for row, (keys, plain) in enumerate(case.structures()):
         ranked = np.argsort(-plain.numpy())[:k]
         number = len(ranked)
@@ -445,9 +445,9 @@ def test_the_edit_distance(tmp_path):
     assert layer(x, y, output="best").dtype == "int32"
     strings = [np.array([[1, 2, 3, 1, 2], [3, 3, 0, 0, 0]]), np.array([[2, 3, 3, 2], [1, 3, 3, 0]])]
     scores = model(strings)
-    assert layer.total(scores, Semiring.of_best()).numpy().tolist() == [-2, -1]
+    assert layer.total(scores, Semiring.max()).numpy().tolist() == [-2, -1]
     # Without the mask of Keras.
-    found = Alignment().total(scores.numpy(), Semiring.of_best(), scores._keras_mask)
+    found = Alignment().total(scores.numpy(), Semiring.max(), scores._keras_mask)
     assert found.numpy().tolist() == [-2, -1]
     model.compile("sgd", StructuredLoss())
     best = layer.best(scores)

@@ -101,7 +101,7 @@ def recursive_function():
 
 
 def schema_encoder():
-    outputs = keras.layers.Dense(2)(SchemaEncoder(SCHEMA, 3, hash_bins=4)(INPUTS))
+    outputs = keras.layers.Dense(2)(SchemaEncoder(SCHEMA, 3, num_hash_bins=4)(INPUTS))
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     return (INPUTS, outputs, loss), (SCHEMA.encode(DOCUMENTS), np.arange(8) % 2)
 

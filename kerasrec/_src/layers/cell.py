@@ -183,14 +183,14 @@ class RecursiveCell(SavedByArguments):
         Args:
             child: The list of the child's states, `[nodes, units]` each.
             states: The states that the child before it left, `[nodes, units]` each; those of
-                `begin` at the first child.
+                `states_before_children` at the first child.
 
         Returns:
             A list of the states that this child leaves, of the sizes in `state_size`.
         """
         raise NotImplementedError(f"{type(self).__name__} must implement `call_child`.")
 
-    def begin(self, inputs: Any) -> list[tf.Tensor]:
+    def states_before_children(self, inputs: Any) -> list[tf.Tensor]:
         """Returns the states before the first child, which `call_child` reads.
 
         They are those of `get_initial_state`, unless a subclass computes them from the node's own
@@ -204,7 +204,7 @@ class RecursiveCell(SavedByArguments):
     def call_leaf(self, inputs: Any, **kwargs: Any) -> tuple[tf.Tensor, list[tf.Tensor]]:
         """Computes leaves; by default as nodes whose children have initial states, or empty rows.
 
-        A cell with `call_child` gets what `begin` returns.
+        A cell with `call_child` gets what `states_before_children` returns.
 
         Args:
             inputs: The inputs, `[nodes, features]`.
@@ -214,7 +214,7 @@ class RecursiveCell(SavedByArguments):
             The same as `call`.
         """
         if self.reads_in_order:
-            return self.call(inputs, self.begin(inputs), **kwargs)
+            return self.call(inputs, self.states_before_children(inputs), **kwargs)
         if self.arity is None:
             # Looked up, so that `engine="compiled"` knows where the rows come from.
             empty = tf.RaggedTensor.from_row_splits(tf.zeros([0], tf.int32), [0, 0], validate=False)
@@ -258,7 +258,7 @@ class RecursiveCell(SavedByArguments):
         super().__setattr__("_output_size" if name == "output_size" else name, value)
 
     @property
-    def has_own_output(self) -> bool:
+    def has_separate_output(self) -> bool:
         """Whether the output is not the first state."""
         overridden = type(self).output_size is not RecursiveCell.output_size
         return overridden or self._output_size is not None
@@ -345,7 +345,7 @@ def call_cell(
         with _explaining_none(cell, args):
             result = method(*args, **options)
         output, states = _output_and_states(cell, result)
-    results = [output, *states] if cell.has_own_output else states
+    results = [output, *states] if cell.has_separate_output else states
     _check_types(cell, cell.call if method is cell else method, results)
     return results
 
@@ -357,7 +357,7 @@ def call_in_order(
 
     Args:
         cell: Any cell.
-        method: `cell.begin` or `cell.call_child`.
+        method: `cell.states_before_children` or `cell.call_child`.
         *args: The arguments of the method.
         training: Passed to a method that takes it.
         **options: Further arguments of the method.
@@ -474,7 +474,7 @@ def _output_and_states(cell: RecursiveCell, result: Any) -> tuple[Any, list[Any]
             f"and a list of states of {sizes} units, as its `output_size` and `state_size` say: "
             f"`return output, states`. Received {got}."
         )
-    if not cell.has_own_output and output is not states[0]:
+    if not cell.has_separate_output and output is not states[0]:
         raise TraceError(
             f"The output of {name} is not its first state. Compute it once, and return it as "
             f"both output and state: `hidden = ...; return {right}`. For another output, set "

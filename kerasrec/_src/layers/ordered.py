@@ -118,8 +118,8 @@ class OrderedTreeRNNCell(RecursiveCell):
             return states
         return [ops.zeros((batch_size, self.output_size), self.compute_dtype), *states]
 
-    def begin(self, inputs: Any) -> list[Any]:
-        """Reads the node's own inputs; see `RecursiveCell.begin`."""
+    def states_before_children(self, inputs: Any) -> list[Any]:
+        """Reads the node's own inputs; see `RecursiveCell.states_before_children`."""
         return self._read(self.own(inputs), self.get_initial_state(ops.shape(inputs)[0]))
 
     def call_child(

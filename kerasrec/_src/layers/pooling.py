@@ -27,7 +27,7 @@ class AttentionPooling(SavedByArguments):
 
     Args:
         units: The size of what is compared with the context, a positive int.
-        return_weights: Whether to return a_i in addition to the output.
+        return_attention_scores: Whether to return a_i in addition to the output.
         **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
 
     Call arguments:
@@ -36,26 +36,26 @@ class AttentionPooling(SavedByArguments):
         mask: The mask, bool `[batch, nodes]`, if `x` has none.
 
     Output shape:
-        The means, `[batch, features]`. With `return_weights` a list: these, then the weights of
-        tree nodes, `[batch, nodes]`, zero for padding; ragged if `x` is.
+        The means, `[batch, features]`. With `return_attention_scores` a list: these, then the
+        weights of tree nodes, `[batch, nodes]`, zero for padding; ragged if `x` is.
 
     Example:
 
     >>> x = keras.random.normal([1, 3, 8])  # one tree: a root and two leaves
     >>> children = np.array([[[1, 2], [-1, -1], [-1, -1]]])
     >>> states = kerasrec.layers.TreeLSTM(4, return_sequences=True)(x, children)
-    >>> pooled, weights = kerasrec.layers.AttentionPooling(4, return_weights=True)(states)
+    >>> pooled, weights = kerasrec.layers.AttentionPooling(4, return_attention_scores=True)(states)
     >>> pooled.shape, weights.shape
     (TensorShape([1, 4]), TensorShape([1, 3]))
     """
 
-    def __init__(self, units: int, *, return_weights: bool = False, **kwargs: Any):
+    def __init__(self, units: int, *, return_attention_scores: bool = False, **kwargs: Any):
         super().__init__(**kwargs)
         if not isinstance(units, int) or units < 1:
             raise ValueError(f"`units` must be a positive integer, received {units!r}.")
         self.supports_masking = True
         self.units = units
-        self.return_weights = return_weights
+        self.return_attention_scores = return_attention_scores
         self.key = keras.layers.Dense(units, activation="tanh", dtype=self.dtype_policy)
         self.context = keras.layers.Dense(1, use_bias=False, dtype=self.dtype_policy)
         self.softmax = keras.layers.Softmax(dtype=self.dtype_policy)
@@ -71,12 +71,12 @@ class AttentionPooling(SavedByArguments):
             weights = tf.nn.softmax(x.with_flat_values(self._scores(x.flat_values)), axis=1)
             weighted = x.with_flat_values(x.flat_values * weights.flat_values[:, tf.newaxis])
             pooled = tf.reduce_sum(weighted, axis=1)
-            return [pooled, weights] if self.return_weights else pooled
+            return [pooled, weights] if self.return_attention_scores else pooled
         if mask is not None:  # What padding holds is not read.
             x = ops.where(mask[..., None], x, 0)
         weights = self.softmax(self._scores(x), mask=mask)
         pooled = ops.einsum("bn,bnf->bf", weights, x)
-        return [pooled, weights] if self.return_weights else pooled
+        return [pooled, weights] if self.return_attention_scores else pooled
 
     def _scores(self, x: Any) -> Any:
         """The logits of states `[..., features]`."""
@@ -84,15 +84,15 @@ class AttentionPooling(SavedByArguments):
 
     def compute_mask(self, x: Any, mask: Any = None) -> Any:
         """Returns no mask: the means have no axis of tree nodes."""
-        return [None, None] if self.return_weights else None
+        return [None, None] if self.return_attention_scores else None
 
     def compute_output_shape(self, input_shape: Any) -> Any:
         """Returns the shapes of what `call` returns."""
         pooled = (input_shape[0], input_shape[-1])
-        return [pooled, tuple(input_shape[:2])] if self.return_weights else pooled
+        return [pooled, tuple(input_shape[:2])] if self.return_attention_scores else pooled
 
     def compute_output_spec(self, x: Any, mask: Any = None) -> Any:
         """Returns symbolic outputs; the weights are ragged if `x` is."""
         pooled = keras.KerasTensor((x.shape[0], x.shape[-1]), self.compute_dtype)
         weights = keras.KerasTensor(x.shape[:2], self.compute_dtype, ragged=is_ragged(x))
-        return [pooled, weights] if self.return_weights else pooled
+        return [pooled, weights] if self.return_attention_scores else pooled

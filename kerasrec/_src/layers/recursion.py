@@ -348,7 +348,7 @@ def visitor(
 
     def arriving(child: tf.Tensor, results: list[tf.Tensor]) -> list[tf.Tensor]:
         """A child's states as its parent reads them."""
-        states = results[1:] if cell.has_own_output else results
+        states = results[1:] if cell.has_separate_output else results
         return states if drop is None else [states[0] * tf.gather(drop, child), *states[1:]]
 
     def of_children(node: tf.Tensor) -> tuple[list[Any], dict[str, Any]]:
@@ -381,7 +381,7 @@ def visitor(
         child = tf.gather(rows_of_children.values, entry)
         return child, visit(child)
 
-    sizes = [cell.output_size] * cell.has_own_output + cell.state_sizes
+    sizes = [cell.output_size] * cell.has_separate_output + cell.state_sizes
     returns = [tf.TensorSpec([size], cell.compute_dtype) for size in sizes]
 
     bounds = trees.bounds_in_xla(calls_missing=cell.arity is not None)
@@ -397,7 +397,7 @@ def visitor(
             return keep(node, call_cell(cell, cell.call, own, below, training=training, **options))
 
         def missing() -> list[tf.Tensor]:
-            output = [tf.zeros([cell.output_size], cell.compute_dtype)] * cell.has_own_output
+            output = [tf.zeros([cell.output_size], cell.compute_dtype)] * cell.has_separate_output
             # Without a token axis: all tokens share the states.
             return output + [state[0] for state in cell.get_initial_state(1)]
 
@@ -414,7 +414,9 @@ def visitor(
         def begin() -> list[tf.Tensor]:
             if not cell.read_inner_inputs:
                 return [state[0] for state in cell.get_initial_state(1)]
-            return call_in_order(cell, cell.begin, inputs.of(node), training=training)
+            return call_in_order(
+                cell, cell.states_before_children, inputs.of(node), training=training
+            )
 
         is_first = entry == tf.gather(rows_of_children.row_splits, node)
         before = cond(is_first, begin, lambda: read(node, entry - 1))

@@ -239,7 +239,7 @@ class Recursive(TreeLayer):
             return self._zeros(x, children)
         results, sequence = self._run(x, children, training, edges)
         outputs = results[0] if sequence is None else sequence
-        states = results[1:] if self.cell.has_own_output else results
+        states = results[1:] if self.cell.has_separate_output else results
         return [outputs, *states] if self.return_state else outputs
 
     def _run(

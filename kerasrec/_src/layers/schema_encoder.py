@@ -63,7 +63,7 @@ class SchemaEncoder(SchemaLayer):
             side. Attention uses a learned query, one for each field that is a list. The Tree-LSTM
             pools lists of numbers, choices and texts in this way, and has gates for tree nodes.
         dropout: The fraction of h to drop in training.
-        hash_bins: The number of vectors for words of texts.
+        num_hash_bins: The number of vectors for words of texts.
         return_sequences: Whether to return the vectors of all tree nodes.
         seed: The seed of the dropout, an int.
         cell: The way to compute h: "dense", the first of the two above, or "child-sum-lstm".
@@ -102,7 +102,7 @@ class SchemaEncoder(SchemaLayer):
         activation: Activation = "relu",
         pooling: str | Sequence[str] = ("mean", "max"),
         dropout: float = 0.0,
-        hash_bins: int = 2048,
+        num_hash_bins: int = 2048,
         return_sequences: bool = False,
         seed: int | None = None,
         cell: Literal["dense", "child-sum-lstm"] = "dense",
@@ -112,8 +112,8 @@ class SchemaEncoder(SchemaLayer):
         super().__init__(schema, **kwargs)
         if not isinstance(units, int) or units < 1:
             raise ValueError(f"`units` must be a positive int, received {units!r}.")
-        if not isinstance(hash_bins, int) or hash_bins < 1:
-            raise ValueError(f"`hash_bins` must be a positive int, received {hash_bins!r}.")
+        if not isinstance(num_hash_bins, int) or num_hash_bins < 1:
+            raise ValueError(f"`num_hash_bins` must be a positive int, received {num_hash_bins!r}.")
         if not 0 <= dropout < 1:
             raise ValueError(f"`dropout` must be in [0, 1), received {dropout!r}.")
         self.units = units
@@ -130,7 +130,7 @@ class SchemaEncoder(SchemaLayer):
         self.cell = cell
         self.engine = engine
         self.dropout = dropout
-        self.hash_bins = hash_bins
+        self.num_hash_bins = num_hash_bins
         self.return_sequences = return_sequences
         self.seed = seed
         self.seed_generator = keras.random.SeedGenerator(seed)
@@ -141,7 +141,7 @@ class SchemaEncoder(SchemaLayer):
                 units,
                 activation,
                 self.pooling,
-                hash_bins,
+                num_hash_bins,
                 dtype=policy,
                 name=f"fields_{kind.number}",
             )
@@ -313,7 +313,7 @@ class SchemaEncoder(SchemaLayer):
             "activation": keras.activations.serialize(self.activation),
             "pooling": plain(self.pooling),
             "dropout": self.dropout,
-            "hash_bins": self.hash_bins,
+            "num_hash_bins": self.num_hash_bins,
             "return_sequences": self.return_sequences,
             "seed": self.seed,
             "cell": self.cell,

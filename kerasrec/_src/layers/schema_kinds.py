@@ -28,10 +28,10 @@ class FieldEmbedding(keras.layers.Layer):
     Args:
         content: The type of the field's content.
         units: The size of the vector.
-        hash_bins: The number of hash bins.
+        num_hash_bins: The number of hash bins.
     """
 
-    def __init__(self, content: Content, units: int, hash_bins: int, **kwargs: Any):
+    def __init__(self, content: Content, units: int, num_hash_bins: int, **kwargs: Any):
         super().__init__(autocast=False, **kwargs)
         policy = self.dtype_policy
         self.statistics: list[keras.Variable] = []
@@ -40,9 +40,9 @@ class FieldEmbedding(keras.layers.Layer):
         for dim in content.shape:
             size *= dim
         if self.is_text:
-            self._hashing = keras.layers.Hashing(hash_bins)
+            self._hashing = keras.layers.Hashing(num_hash_bins)
         if self.is_text or isinstance(content, Choice):
-            rows = content.size if isinstance(content, Choice) else hash_bins
+            rows = content.size if isinstance(content, Choice) else num_hash_bins
             self._layer: keras.layers.Layer = DenseGradientEmbedding(rows, units, dtype=policy)
             self._layer.build(())
         else:
@@ -84,7 +84,7 @@ class KindFeatures(keras.layers.Layer):
         units: The size of each vector.
         activation: The activation between the dense layers.
         pooling: The ways to pool lists.
-        hash_bins: The number of hash bins of texts.
+        num_hash_bins: The number of hash bins of texts.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class KindFeatures(keras.layers.Layer):
         units: int,
         activation: Any,
         pooling: Sequence[str],
-        hash_bins: int,
+        num_hash_bins: int,
         **kwargs: Any,
     ):
         super().__init__(autocast=False, **kwargs)
@@ -102,7 +102,8 @@ class KindFeatures(keras.layers.Layer):
         self.fields = [field for field in kind.fields if not field.is_reference]
         policy = self.dtype_policy
         self.embeddings = [
-            FieldEmbedding(field.content, units, hash_bins, dtype=policy) for field in self.fields
+            FieldEmbedding(field.content, units, num_hash_bins, dtype=policy)
+            for field in self.fields
         ]
         self._missing = [
             self.add_weight(shape=(units,), initializer="zeros", name=f"missing_{place}")

@@ -189,7 +189,7 @@ class TopDown(Recursive):
     ):
         refuse_options_of_going_up(self, kwargs)
         super().__init__(**arguments(locals()))
-        if cell.has_own_output:
+        if cell.has_separate_output:
             raise ValueError(
                 f"{type(cell).__name__} sets `output_size`, but the output of a TopDownCell is its "
                 "first state: roots have no other, since their states are given."

@@ -31,13 +31,13 @@ def rest(
     Returns:
         The values, `[tokens]`, or with several numbers `[tokens, numbers]`.
     """
-    none = semiring.of(tf.constant([NEVER], steps.dtype))[0]
-    one = semiring.of(tf.zeros([1], steps.dtype))[0]
+    none = semiring.from_scores(tf.constant([NEVER], steps.dtype))[0]
+    one = semiring.from_scores(tf.zeros([1], steps.dtype))[0]
 
     def ways() -> tf.Tensor:
         pairs = [(i + 1, j + 1), (i + 1, j), (i, j + 1)]
         below = [rest(semiring, steps, sizes, *pair) for pair in pairs]
-        here = semiring.of(tf.gather(tf.gather(steps, i, batch_dims=1), j, batch_dims=1))
+        here = semiring.from_scores(tf.gather(tf.gather(steps, i, batch_dims=1), j, batch_dims=1))
         return semiring.plus(
             semiring.times(here, tf.stack([*below, tf.zeros_like(below[0]) + one], -1)), -1
         )
@@ -107,14 +107,14 @@ class EditDistance(Alignment):
     """A soft edit distance of strings, with learned scores (Ristad and Yianilos 1998).
 
     The negative of `log_partition` is the soft edit distance: all ways to write one string for the
-    other add up. The score of the best way, `total(scores, Semiring.of_best())`, is the negative of
+    other add up. The score of the best way, `total(scores, Semiring.max())`, is the negative of
     the edit distance itself, if scores are negative costs.
 
     Args:
-        num_letters: The number of letters, which are numbered from 1; 0 is padding.
-        initializer: The initializer of the scores, `[letters + 1, letters + 1]`: of writing a
-            letter (column) for another (row), where 0 is nothing. By default, equal letters cost
-            nothing and other edits cost 1.
+        num_symbols: The number of symbols, such as letters. They are numbered from 1; 0 is padding.
+        initializer: The initializer of the scores, `[num_symbols + 1, num_symbols + 1]`, for
+            replacing the symbol of the row with that of the column, where 0 is no symbol. By
+            default, equal symbols cost nothing and other edits cost 1.
         **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`. By default,
             `dtype` is Keras' default float, whatever the policy for other layers.
 
@@ -131,21 +131,21 @@ class EditDistance(Alignment):
 
     >>> layer = kerasrec.layers.EditDistance(3)
     >>> scores = layer(np.array([[1, 2, 2, 3]]), np.array([[1, 2, 3, 0]]))
-    >>> print(layer.total(scores, kerasrec.layers.Semiring.of_best()).numpy())
+    >>> print(layer.total(scores, kerasrec.layers.Semiring.max()).numpy())
     [-1.]
     >>> print(layer.log_partition(scores).numpy().round(2))
     [0.8]
     """
 
-    def __init__(self, num_letters: int, *, initializer: Any = None, **kwargs: Any):
+    def __init__(self, num_symbols: int, *, initializer: Any = None, **kwargs: Any):
         super().__init__(**kwargs)
-        self.num_letters = num_letters
+        self.num_symbols = num_symbols
         self.initializer = keras.initializers.get(initializer)
 
     def build(self, x_shape: Any, y_shape: Any = None) -> None:
         """Creates the weights."""
         self.edits = self.add_weight(
-            shape=[self.num_letters + 1] * 2,
+            shape=[self.num_symbols + 1] * 2,
             initializer=self.initializer or _unit_costs,
             name="edits",
         )

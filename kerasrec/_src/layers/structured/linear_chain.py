@@ -20,7 +20,8 @@ from kerasrec._src.public import cond, recursive
 class LinearChain(StructuredLayer):
     """Sequences of tags, scored by each tag and by each pair of neighbors.
 
-    A subclass implements `moves` and `ends`. Further arguments are those of `StructuredLayer`.
+    A subclass implements `transition_scores` and `boundary_scores`. Further arguments are those of
+    `StructuredLayer`.
 
     Args:
         num_tags: The number of tags.
@@ -31,12 +32,12 @@ class LinearChain(StructuredLayer):
         self.num_tags = num_tags
 
     @property
-    def moves(self) -> tf.Tensor:
+    def transition_scores(self) -> tf.Tensor:
         """The scores of pairs of tags, `[tags, tags]`."""
         raise NotImplementedError
 
     @property
-    def ends(self) -> tuple[tf.Tensor, tf.Tensor]:
+    def boundary_scores(self) -> tuple[tf.Tensor, tf.Tensor]:
         """The scores of the first and of the last tag, `[tags]` each."""
         raise NotImplementedError
 
@@ -52,14 +53,14 @@ class LinearChain(StructuredLayer):
         Returns:
             The values, `[tokens, tags]`, or with several numbers `[tokens, numbers, tags]`.
         """
-        here = semiring.of(tf.gather(scores, place, batch_dims=1))
+        here = semiring.from_scores(tf.gather(scores, place, batch_dims=1))
 
         def first() -> tf.Tensor:
-            return semiring.times(here, semiring.of(self.ends[0][tf.newaxis]))
+            return semiring.times(here, semiring.from_scores(self.boundary_scores[0][tf.newaxis]))
 
         def step() -> tf.Tensor:
             before = self.forward(semiring, scores, place - 1)
-            moves = semiring.of(self.moves[tf.newaxis])
+            moves = semiring.from_scores(self.transition_scores[tf.newaxis])
             ways = semiring.times(before[..., tf.newaxis], moves)
             return semiring.times(semiring.plus(ways, -2), here)
 
@@ -71,7 +72,7 @@ class LinearChain(StructuredLayer):
         if order is not None:
             scores = tf.gather(scores, order, batch_dims=1)
         values = self.forward(semiring, scores, tf.maximum(lengths - 1, 0))
-        last = semiring.of(self.ends[1][tf.newaxis])
+        last = semiring.from_scores(self.boundary_scores[1][tf.newaxis])
         found = semiring.plus(semiring.times(values, last), -1)
         return unless_empty(found, lengths, semiring)
 
@@ -86,19 +87,19 @@ class LinearChain(StructuredLayer):
 
         def of_known() -> tf.Tensor:
             own = tf.gather(scores, tags, batch_dims=2)
-            pairs = tf.gather_nd(self.moves, tf.stack([tags[:, :-1], tags[:, 1:]], 2))
+            pairs = tf.gather_nd(self.transition_scores, tf.stack([tags[:, :-1], tags[:, 1:]], 2))
             zeros = tf.zeros_like(own)
             found = tf.reduce_sum(tf.where(is_word, own, zeros), 1)
             found += tf.reduce_sum(tf.where(is_word[:, 1:], pairs, zeros[:, 1:]), 1)
             final = tf.gather(tags, tf.maximum(lengths - 1, 0), batch_dims=1)
-            first, last = self.ends
+            first, last = self.boundary_scores
             outer = tf.gather(first, tags[:, 0]) + tf.gather(last, final)
             return found + tf.where(lengths > 0, outer, zeros[:, 0])
 
         def of_unknown() -> tf.Tensor:
             is_allowed = tf.one_hot(tags, self.num_tags, True, False) | (tags < 0)[..., tf.newaxis]
             allowed = tf.where(is_allowed, scores, tf.constant(NEVER, scores.dtype))
-            return self.total(allowed, Semiring.of_sums(), is_word)
+            return self.total(allowed, Semiring.log(), is_word)
 
         is_known = tf.reduce_all((tags >= 0) | ~is_word)
         tags = tf.where(is_word, tags, tf.zeros_like(tags))
@@ -175,12 +176,12 @@ class LinearChainCRF(LinearChain):
             self.last = self.add_weight(shape=[self.num_tags], initializer="zeros", name="last")
 
     @property
-    def moves(self) -> tf.Tensor:
+    def transition_scores(self) -> tf.Tensor:
         """The scores of pairs of neighboring tags, `[tags, tags]`."""
         return tf.convert_to_tensor(self.transitions)
 
     @property
-    def ends(self) -> tuple[tf.Tensor, tf.Tensor]:
+    def boundary_scores(self) -> tuple[tf.Tensor, tf.Tensor]:
         """The scores of the first and of the last tag, `[tags]` each."""
         if self.use_boundary:
             return tf.convert_to_tensor(self.first), tf.convert_to_tensor(self.last)
@@ -255,11 +256,11 @@ class HMM(LinearChain):
         return self.log_weight(structures, scores, mask)
 
     @property
-    def moves(self) -> tf.Tensor:
+    def transition_scores(self) -> tf.Tensor:
         """The log-probabilities of the next state, `[states, states]`."""
         return tf.nn.log_softmax(self.transitions, 1)
 
     @property
-    def ends(self) -> tuple[tf.Tensor, tf.Tensor]:
+    def boundary_scores(self) -> tuple[tf.Tensor, tf.Tensor]:
         """The log-probabilities of the first state, and zeros, `[states]` each."""
         return tf.nn.log_softmax(self.first), tf.zeros([self.num_tags], self.compute_dtype)

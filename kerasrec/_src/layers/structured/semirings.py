@@ -18,10 +18,10 @@ class Semiring(NamedTuple):
     A program adds up alternatives with `plus` and combines parts that belong together with `times`
     (Goodman 1999, "Semiring parsing"). Its argument `semiring` decides what that means. A value is
     one number, or several along axis 1, behind the axis of tokens; so programs count all other axes
-    from the last. Each of the methods that begin with `of_` returns a semiring.
+    from the last. The static methods of this class return the usual semirings.
 
     Args:
-        of: Returns the values of scores `[tokens, ...]`, which are logarithms of weights.
+        from_scores: Returns the values of scores `[tokens, ...]`, which are logarithms of weights.
         times: Returns the value of two parts together; shapes broadcast.
         plus: Returns the value of all alternatives along an axis, a negative number.
 
@@ -30,36 +30,36 @@ class Semiring(NamedTuple):
     >>> @kerasrec.recursive(memo=True)
     ... def paths(semiring, costs, n):  # costs [tokens, n, 2]: of two ways for each step
     ...     def step():
-    ...         ways = semiring.of(-tf.gather(costs, n - 1, batch_dims=1))
+    ...         ways = semiring.from_scores(-tf.gather(costs, n - 1, batch_dims=1))
     ...         return semiring.times(paths(semiring, costs, n - 1), semiring.plus(ways, -1))
-    ...     return kerasrec.cond(n < 1, lambda: semiring.of(tf.zeros([1]))[0], step)
+    ...     return kerasrec.cond(n < 1, lambda: semiring.from_scores(tf.zeros([1]))[0], step)
     >>> costs = tf.constant([[[1.0, 2.0], [3.0, 1.5]]])
-    >>> print(paths(kerasrec.layers.Semiring.of_best(), costs, [2]).numpy())
+    >>> print(paths(kerasrec.layers.Semiring.max(), costs, [2]).numpy())
     [-2.5]
-    >>> print(paths(kerasrec.layers.Semiring.of_k_best(3), costs, [2]).numpy())
+    >>> print(paths(kerasrec.layers.Semiring.k_max(3), costs, [2]).numpy())
     [[-2.5 -3.5 -4. ]]
     """
 
-    of: Callable[[tf.Tensor], tf.Tensor]
+    from_scores: Callable[[tf.Tensor], tf.Tensor]
     times: Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
     plus: Callable[[tf.Tensor, int], tf.Tensor]
 
     @staticmethod
-    def of_sums() -> Semiring:
+    def log() -> Semiring:
         """Logarithms of sums of weights. The gradient is the probability of each part."""
         return Semiring(tf.identity, tf.add, _log_sum)
 
     @staticmethod
-    def of_best() -> Semiring:
+    def max() -> Semiring:
         """The score of the best structure. The gradient is 1 for each of its parts."""
         return Semiring(tf.identity, tf.add, _largest)
 
     @staticmethod
     @functools.cache
-    def of_k_best(k: int) -> Semiring:
+    def k_max(k: int) -> Semiring:
         """The scores of the best `k` structures, best first, along axis 1; -1e6 for none."""
 
-        def of(scores: tf.Tensor) -> tf.Tensor:
+        def from_scores(scores: tf.Tensor) -> tf.Tensor:
             none = tf.fill(tf.shape(scores), tf.constant(NEVER, scores.dtype))
             return tf.stack([scores, *[none] * (k - 1)], 1)
 
@@ -76,15 +76,15 @@ class Semiring(NamedTuple):
             rank = found.shape.rank
             return tf.transpose(found, [0, rank - 1, *range(1, rank - 1)])
 
-        return Semiring(of, times, plus)
+        return Semiring(from_scores, times, plus)
 
     @staticmethod
-    def of_samples() -> Semiring:
+    def sampling() -> Semiring:
         """Logarithms of sums of weights. The gradient is 1 for each part of a random structure."""
         return Semiring(tf.identity, tf.add, _log_sum_with_drawn)
 
     @staticmethod
-    def of_entropy() -> Semiring:
+    def entropy() -> Semiring:
         """The logarithm of a sum of weights, then the entropy of the structures, along axis 1.
 
         Source: Li and Eisner 2009, "First- and second-order expectation semirings".
@@ -92,7 +92,7 @@ class Semiring(NamedTuple):
         return Semiring(_with_zero, tf.add, _log_sum_and_entropy)
 
     @staticmethod
-    def of_counts() -> Semiring:
+    def counting() -> Semiring:
         """The number of structures of which every part scores more than -5e5, float64."""
         return Semiring(_is_possible, tf.multiply, tf.reduce_sum)
 

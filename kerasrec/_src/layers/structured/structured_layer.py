@@ -79,7 +79,7 @@ class StructuredLayer(SavedByArguments):
 
     def log_partition(self, scores: Any, mask: Any = None) -> tf.Tensor:
         """Returns the logarithm of the sum of the weights of all structures, `[batch]`."""
-        return self.total(scores, Semiring.of_sums(), mask)
+        return self.total(scores, Semiring.log(), mask)
 
     def log_prob(self, structures: Any, scores: Any, mask: Any = None) -> tf.Tensor:
         """Returns the log-probability of a structure of each example, `[batch]`."""
@@ -91,34 +91,34 @@ class StructuredLayer(SavedByArguments):
 
     def marginals(self, scores: Any, mask: Any = None) -> tf.Tensor:
         """Returns the probability of each part, in the shape of `scores`."""
-        return self._parts(scores, Semiring.of_sums(), mask)
+        return self._parts(scores, Semiring.log(), mask)
 
     def best(self, scores: Any, mask: Any = None) -> tf.Tensor:
         """Returns the best structure of each example, int32 `[batch, ...]`."""
-        return structures_of(self._parts(scores, Semiring.of_best(), mask))
+        return structures_of(self._parts(scores, Semiring.max(), mask))
 
     def k_best(self, scores: Any, k: int, mask: Any = None) -> tf.Tensor:
         """Returns the best `k` structures of each example, best first, int32 `[batch, k, ...]`.
 
-        If there are fewer, the others have no parts. `total(scores, Semiring.of_k_best(k))` gives
+        If there are fewer, the others have no parts. `total(scores, Semiring.k_max(k))` gives
         the scores.
         """
-        return self._several(scores, Semiring.of_k_best(k), mask, k)
+        return self._several(scores, Semiring.k_max(k), mask, k)
 
     def sample(self, scores: Any, num_samples: int = 1, mask: Any = None) -> tf.Tensor:
         """Returns random structures, int32 `[batch, num_samples, ...]`.
 
         Each is drawn with its probability, by the random numbers of `keras.utils.set_random_seed`.
         """
-        return self._several(scores, Semiring.of_samples(), mask, num_samples)
+        return self._several(scores, Semiring.sampling(), mask, num_samples)
 
     def entropy(self, scores: Any, mask: Any = None) -> tf.Tensor:
         """Returns the entropy of the structures, in nats, `[batch]`."""
-        return self.total(scores, Semiring.of_entropy(), mask)[:, 1]
+        return self.total(scores, Semiring.entropy(), mask)[:, 1]
 
     def count(self, scores: Any, mask: Any = None) -> tf.Tensor:
         """Returns the number of structures without a part that scores -5e5 or less, float64."""
-        return self.total(scores, Semiring.of_counts(), mask)
+        return self.total(scores, Semiring.counting(), mask)
 
     def _several(self, scores: Any, semiring: Semiring, mask: Any, number: int) -> tf.Tensor:
         """Several structures of each example, int32 `[batch, number, ...]`."""
@@ -184,7 +184,7 @@ def present_first(scores: tf.Tensor, mask: Any) -> tuple[tf.Tensor | None, tf.Te
 
 def unless_empty(found: tf.Tensor, lengths: tf.Tensor, semiring: Semiring) -> tf.Tensor:
     """The values of all structures `[batch, ...]`; where there are no words, that of nothing."""
-    nothing = tf.cast(semiring.of(tf.zeros(tf.shape(lengths))), found.dtype)
+    nothing = tf.cast(semiring.from_scores(tf.zeros(tf.shape(lengths))), found.dtype)
     is_empty = tf.reshape(lengths < 1, [-1, *[1] * (found.shape.rank - 1)])
     return tf.where(is_empty, nothing, found)
 

@@ -30,7 +30,7 @@ def inside(semiring: Semiring, spans: tf.Tensor, i: tf.Tensor, j: tf.Tensor) -> 
     Returns:
         The values, `[tokens]`, or with several numbers `[tokens, numbers]`.
     """
-    none = semiring.of(tf.constant([NEVER], spans.dtype))[0]
+    none = semiring.from_scores(tf.constant([NEVER], spans.dtype))[0]
 
     def both(k: tf.Tensor) -> tf.Tensor:
         return semiring.times(inside(semiring, spans, i, k), inside(semiring, spans, k, j))
@@ -40,9 +40,9 @@ def inside(semiring: Semiring, spans: tf.Tensor, i: tf.Tensor, j: tf.Tensor) -> 
         last = tf.transpose(rows, [0, *range(2, rows.shape.rank), 1])
         return semiring.plus(last, -1)
 
-    one = semiring.of(tf.zeros([1], spans.dtype))[0]
+    one = semiring.from_scores(tf.zeros([1], spans.dtype))[0]
     here = tf.gather(tf.gather(spans, i, batch_dims=1), j - 1, batch_dims=1)
-    labels = semiring.plus(semiring.of(here), -1)
+    labels = semiring.plus(semiring.from_scores(here), -1)
     return semiring.times(cond(j - i < 2, lambda: one, split), labels)
 
 
@@ -114,7 +114,7 @@ class TreeCRF(StructuredLayer):
         fits = tf.one_hot(labels, self.num_labels, True, False) | (labels < 0)[..., tf.newaxis]
         fits &= ~_crosses(labels >= 0)[..., tf.newaxis]
         scores = tf.where(fits, scores, tf.constant(NEVER, scores.dtype))
-        return self.total(scores, Semiring.of_sums(), mask)
+        return self.total(scores, Semiring.log(), mask)
 
 
 def _crosses(is_given: tf.Tensor) -> tf.Tensor:
