@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.batch import NUM_CLASSES, Batch
-from kerasrec.datasets import EncodedTree, Vocabulary, encode_tree, read_treebank, tree_batches
+from kerasrec.datasets import EncodedTree, Vocabulary, encode_tree, read_sst, tree_batches
 
 NUM_WORDS = 18_000
 MAX_WORDS = 56

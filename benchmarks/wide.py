@@ -115,13 +115,13 @@ def of_trees(ragged=True):
     """A model of trees, its layer, and a function that makes a batch of nested lists."""
     import keras
 
-    from kerasrec.datasets import encode, tree_batches
+    from kerasrec.datasets import encode_objects, tree_batches
     from kerasrec.layers import ChildSumTreeLSTM
 
     def batch_of(trees):
         rng = np.random.default_rng(0)
         encoded = [
-            encode(
+            encode_objects(
                 tree,
                 children_of=list,
                 token_of=lambda _: int(rng.integers(WORDS)),

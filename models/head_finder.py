@@ -23,8 +23,8 @@ from arc_scorer import WordFeatures, train_arc_scorer, written
 from dependency_treebank import read_split
 from kerasrec.datasets import (
     DependencyTree,
-    dependencies_from_heads,
-    read_treebank,
+    dependencies_from_constituents,
+    read_sst,
     read_vectors,
 )
 
@@ -143,7 +143,7 @@ def accuracy(trees: Sequence[DependencyTree], arcs: Sequence[np.ndarray]) -> dic
             continue
         rules = (lambda _: True, lambda _: False, most_likely_heads(made[0], scores))
         for name, rule in zip(correct, rules, strict=True):
-            found, _ = dependencies_from_heads(made[0], rule)
+            found, _ = dependencies_from_constituents(made[0], rule)
             correct[name] += np.sum(np.equal(found.heads, tree.heads))
         words += len(tree.words)
         below = [word for word, head in enumerate(tree.heads) if head >= 0]
@@ -202,7 +202,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
     keras.utils.set_random_seed(options.seed)
 
     train, dev = (read_split(options.dependencies, split) for split in ("train", "dev"))
-    treebank = {split: read_treebank(options.treebank / f"{split}.txt") for split in SPLITS}
+    treebank = {split: read_sst(options.treebank / f"{split}.txt") for split in SPLITS}
     words = {word for tree in train + dev for word in tree.words}
     words.update(word for trees in treebank.values() for tree in trees for word in tree.leaves())
     features = WordFeatures(train, read_vectors(options.vectors, written(words)))
@@ -217,7 +217,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
         with (options.output / f"{split}.conllu").open("w", encoding="utf-8") as file:
             for tree, scores in zip(trees, arcs, strict=True):
                 heads = most_likely_heads(tree, scores)
-                file.write(conllu(*dependencies_from_heads(tree, heads)))
+                file.write(conllu(*dependencies_from_constituents(tree, heads)))
     print(f"dependency trees are in {options.output}; their relations are the sentiments")
     return figures
 

@@ -24,8 +24,8 @@ from kerasrec.datasets import (
     DependencyTree,
     EncodedTree,
     Vocabulary,
-    dependencies_from_heads,
-    read_treebank,
+    dependencies_from_constituents,
+    read_sst,
     tree_batches,
 )
 from kerasrec.training import TreeNegativeLogLikelihood, TreePerplexity
@@ -119,8 +119,8 @@ def read_sentences(directory: Path | None) -> dict[str, list[DependencyTree]]:
         return {split: read_split(directory, split) for split in SPLITS}
     sentences = {}
     for split in SPLITS:
-        trees = read_treebank(EMBEDDED / f"{split}.txt")
-        sentences[split] = [dependencies_from_heads(tree, is_left_head)[0] for tree in trees]
+        trees = read_sst(EMBEDDED / f"{split}.txt")
+        sentences[split] = [dependencies_from_constituents(tree, is_left_head)[0] for tree in trees]
     return sentences
 
 

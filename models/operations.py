@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from kerasrec.datasets import encode, tree_batches
+from kerasrec.datasets import encode_objects, tree_batches
 
 OPERATORS: dict[str, Callable[[list[int]], int]] = {
     "MAX": max,
@@ -71,6 +71,6 @@ def batches(expressions: Sequence[Any], size: int, seed: int | None = None) -> t
         return SYMBOLS.index(node[0] if isinstance(node, list) else node)
 
     of = {"children_of": arguments, "token_of": token, "label_of": value}
-    trees = [encode(expression, **of, labels="root") for expression in expressions]
+    trees = [encode_objects(expression, **of, labels="root") for expression in expressions]
     order = {"shuffle": True, "bucket_by_size": True} if seed is not None else {}
     return tree_batches(trees, size, seed=seed, ragged=True, **order)

@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from nltk import Tree
 
-from kerasrec.datasets import nodes_of, plot_tree
+from kerasrec.datasets import plot_tree, walk_tree
 from operations import arguments, batches, length, value
 
 
@@ -28,7 +28,7 @@ def draw_picture(model: keras.Model, expressions: Sequence[Any], file: Path) -> 
     shown = next((of for of in expressions if length(of) >= 25), expressions[0])
     inputs, _ = next(iter(batches([shown], 1)))
     predicted = model(list(inputs))[0].numpy().argmax(-1)
-    nodes = list(nodes_of(shown, arguments))
+    nodes = list(walk_tree(shown, arguments))
     axes = plot_tree(
         as_tree(shown),
         predicted,

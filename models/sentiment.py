@@ -25,8 +25,8 @@ from kerasrec.datasets import (
     WordVectors,
     coverage,
     load_treebank,
+    make_embedding,
     read_vectors,
-    word_embedding,
 )
 from kerasrec.layers import Recursive
 from kerasrec.training import (
@@ -147,14 +147,14 @@ def read_data(directory: Path, vectors_file: Path | None) -> tuple[Treebank, Wor
     return treebank, vectors
 
 
-def make_embedding(
+def embedding_layer(
     vocabulary: Vocabulary, vectors: WordVectors | None, options: argparse.Namespace, seed: int
 ) -> keras.layers.Embedding:
     """Makes the embedding layer: from word vectors, or of as many random numbers as a state has."""
     how = {"name": "embedding", "trainable": options.embedding_rate > 0}
     if vectors is None:
         return keras.layers.Embedding(len(vocabulary), options.units, **how)
-    return word_embedding(vocabulary, vectors, seed, **how)
+    return make_embedding(vocabulary, vectors, seed, **how)
 
 
 def make_optimizer(options: argparse.Namespace) -> OptimizerPerLayer:
@@ -314,7 +314,7 @@ def run(
     for seed in options.seeds:
         # 2. A Keras model, with a tree layer where a sequence model would have an LSTM.
         keras.utils.set_random_seed(seed)
-        embedding = make_embedding(treebank.vocabulary, vectors, options, seed)
+        embedding = embedding_layer(treebank.vocabulary, vectors, options, seed)
         model = build_model(embedding, options)
 
         # 3. Inside the layer: its recursive function as one static tagged dataflow graph.

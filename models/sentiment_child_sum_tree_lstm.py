@@ -24,7 +24,7 @@ from dependency_treebank import is_left_head
 from kerasrec.datasets import (
     DependencyTree,
     Treebank,
-    dependencies_from_heads,
+    dependencies_from_constituents,
     read_conllu,
 )
 from kerasrec.layers import ChildSumTreeLSTM
@@ -69,7 +69,7 @@ def read_dependencies(
     """
     trees = getattr(treebank, split)
     if directory is None:
-        return [dependencies_from_heads(tree, is_left_head) for tree in trees]
+        return [dependencies_from_constituents(tree, is_left_head) for tree in trees]
     file = directory / f"{split}.conllu"
     found = read_conllu(file)
     if [list(tree.words) for tree in found] != [tree.leaves() for tree in trees]:

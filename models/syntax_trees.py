@@ -10,7 +10,7 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import CenteredNorm
 from matplotlib.figure import Figure
 
-from kerasrec.datasets import EncodedTree, encode, tree_batches
+from kerasrec.datasets import EncodedTree, encode_objects, tree_batches
 
 KINDS = sorted(name for name, kind in vars(ast).items() if isinstance(kind, type))
 
@@ -22,7 +22,7 @@ def children_of(node: ast.AST) -> list[ast.AST]:
 
 def encoded(tree: ast.AST, label: bool = False) -> EncodedTree:
     """A syntax tree as arrays: the names of the classes of its nodes."""
-    return encode(
+    return encode_objects(
         tree,
         children_of=children_of,
         token_of=lambda node: KINDS.index(type(node).__name__) + 1,

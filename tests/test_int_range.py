@@ -7,9 +7,9 @@ import tensorflow as tf
 from kerasrec._src.int_range import cast_integers
 from kerasrec.datasets import (
     Vocabulary,
-    batch_word_trees,
     tree_batches,
     tree_file_batches,
+    word_tree_batches,
     write_tree_files,
 )
 
@@ -89,8 +89,8 @@ def test_datasets_of_words(key, place, number):
     arrays = with_number(key, place, number) | {"tokens": ["", "a", "b"]}
     dataset = tf.data.Dataset.from_tensors(arrays)
     with pytest.raises(tf.errors.InvalidArgumentError, match=f"{key} of the examples") as error:
-        list(batch_word_trees(dataset, Vocabulary(["a"]), 1))
+        list(word_tree_batches(dataset, Vocabulary(["a"]), 1))
     assert str(number) in str(error.value)
     no_integers = dataset.map(lambda example: {**example, key: tf.cast(example[key], tf.float32)})
     with pytest.raises(ValueError, match=f"{key} of the examples are float32"):
-        batch_word_trees(no_integers, Vocabulary(["a"]), 1)
+        word_tree_batches(no_integers, Vocabulary(["a"]), 1)

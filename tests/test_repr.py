@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from kerasrec._src.datasets.trees.constituency import text_tree
+from kerasrec._src.datasets.trees.constituency import make_tree
 from kerasrec.datasets import (
     ChildRows,
     DependencyTree,
@@ -30,7 +30,7 @@ def graph():
 
 @pytest.mark.many
 def test_a_line_for_each(graph):
-    treebank = make_treebank([text_tree(f"word {number}", label=1) for number in range(300)])
+    treebank = make_treebank([make_tree(f"word {number}", label=1) for number in range(300)])
     assert repr(fib) == "<RecursiveFunction fib(n)>"
     assert repr(fib.function_graphs(3)) == "<FunctionGraphs of fib; print() shows them>"
     assert repr(graph) == "<TaggedGraph of fib: 18 nodes, 3 call sites; print() shows them>"

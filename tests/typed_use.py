@@ -145,7 +145,7 @@ def data() -> None:
     kerasrec.datasets.tree_batches(own, 2, arity=2).take(1)
     _, order = kerasrec.datasets.tree_batches(treebank.encoded("dev"), 2, return_order=True)
     assert_type(order, TreeOrder)
-    tree = kerasrec.datasets.text_tree("not bad", shape="left")
+    tree = kerasrec.datasets.make_tree("not bad", shape="left")
     encoded = kerasrec.datasets.encode_tree(tree, treebank.vocabulary)
     assert_type(encoded, EncodedTree)
     assert_type(kerasrec.datasets.decode_tree(encoded, treebank.vocabulary), Tree)
@@ -158,14 +158,14 @@ def data() -> None:
     kerasrec.datasets.write_value_files(3, [{"a": 1}], "values")  # type: ignore[arg-type]
     treebank.encoded("validation")  # type: ignore[arg-type]
     treebank.batches("valid", 32)  # type: ignore[call-overload]
-    kerasrec.datasets.text_tree("not bad", shape="up")  # type: ignore[arg-type]
+    kerasrec.datasets.make_tree("not bad", shape="up")  # type: ignore[arg-type]
     kerasrec.datasets.binarize(tree, "middle")  # type: ignore[arg-type]
 
 
 def training(treebank: Treebank) -> None:
     x = keras.Input([None], dtype="int32")
     children = keras.Input([None, 2], dtype="int32")
-    embedding = kerasrec.datasets.word_embedding(
+    embedding = kerasrec.datasets.make_embedding(
         treebank.vocabulary, kerasrec.datasets.read_vectors("vectors.txt"), unknown="mean"
     )
     states = kerasrec.layers.TreeLSTM(4, read_inner_inputs=False, embedding=embedding)(x, children)

@@ -3,15 +3,16 @@
 import pytest
 
 from benchmarks import wide
-from kerasrec.datasets import encode
+from kerasrec.datasets import encode_objects
 
 
 def test_trees_are_of_the_sizes_that_are_said():
     trees = [
-        encode(tree, children_of=list, token_of=lambda _: 1) for tree in wide.make_trees(40, 3)
+        encode_objects(tree, children_of=list, token_of=lambda _: 1)
+        for tree in wide.make_trees(40, 3)
     ]
     assert [len(tree.tokens) for tree in trees] == [41, *[wide.NODES] * 3]
-    assert trees[0].children.most == 40
+    assert trees[0].children.arity == 40
 
 
 def test_a_line_has_the_size_of_the_padded_table():

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from kerasrec.datasets import read_treebank
+from kerasrec.datasets import read_sst
 from tests.datasets.helpers import TREEBANK
 
 pytestmark = pytest.mark.many
@@ -14,7 +14,7 @@ SPLITS = {"train": 4000, "dev": 500, "test": 1000}
 
 @pytest.fixture(scope="module")
 def treebank():
-    return {split: read_treebank(TREEBANK / f"{split}.txt") for split in SPLITS}
+    return {split: read_sst(TREEBANK / f"{split}.txt") for split in SPLITS}
 
 
 @pytest.mark.slow

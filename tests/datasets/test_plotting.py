@@ -5,9 +5,9 @@ import pytest
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 
-from kerasrec.datasets import DependencyTree, Vocabulary, encode_tree, plot_tree, read_tree
+from kerasrec.datasets import DependencyTree, Vocabulary, encode_tree, parse_sst, plot_tree
 
-TREE = read_tree("(3 (2 the) (4 (1 very) (4 good)))")
+TREE = parse_sst("(3 (2 the) (4 (1 very) (4 good)))")
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import tensorflow as tf
 from kerasrec.datasets import (
     ChildRows,
     check_tree,
-    encode,
+    encode_objects,
     tree_batches,
     tree_file_batches,
     tree_pair_batches,
@@ -41,7 +41,7 @@ def drawn(seed, size=8):
 
 
 def encoded(root, **options):
-    return encode(
+    return encode_objects(
         root,
         children_of=lambda node: node.children,
         token_of=lambda node: node.number,
@@ -76,7 +76,7 @@ def test_arrays_hold_the_graph(seed, options):
     assert graph_of(graph.tokens, graph.children) == graph_of_nodes(root)
     assert sorted(graph.tokens) == list(range(1, 9))
     assert (graph.labels == graph.tokens % 3).all()
-    rows = ChildRows.of(graph.children)
+    rows = ChildRows.from_children(graph.children)
     assert (rows.values > rows.parents)[rows.values >= 0].all()
 
 
@@ -86,7 +86,7 @@ def test_a_tree_is_numbered_as_without_the_option():
 
 
 def test_nodes_of_ast_without_fields_may_be_repeated():
-    tree = encode(
+    tree = encode_objects(
         ast.parse("x = y + y"),
         children_of=ast.iter_child_nodes,
         token_of=lambda node: isinstance(node, ast.Load) + 1,
@@ -192,7 +192,7 @@ def test_shared_nodes_are_asked_for():
     with pytest.raises(
         ValueError, match=r"child 1 is the same node as root/child 0.*shared_nodes="
     ):
-        encode(root, children_of=lambda node: node.children, token_of=lambda node: 1)
+        encode_objects(root, children_of=lambda node: node.children, token_of=lambda node: 1)
     with pytest.raises(ValueError, match=r"Tree node 1 is a child of tree nodes 0 and 0.*shared_n"):
         check_tree(*encoded(root))
     leaf.children.append(root)
@@ -213,7 +213,7 @@ def test_files_of_graphs_are_checked_as_they_are_read(tmp_path, monkeypatch):
     for number, (children, reason) in enumerate(
         [(CYCLE, "a child that comes before it"), ([[2], [2], []], "cannot be reached from")]
     ):
-        graph = np.ones(len(children), np.int32), ChildRows.of(children), np.int32(0)
+        graph = np.ones(len(children), np.int32), ChildRows.from_children(children), np.int32(0)
         write_tree_files([graph], tmp_path / str(number), 1, shared_nodes=True)
         with pytest.raises(tf.errors.InvalidArgumentError, match=reason):
             list(tree_file_batches(tmp_path / str(number), 1))

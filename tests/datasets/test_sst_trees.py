@@ -10,12 +10,12 @@ import tensorflow as tf
 from kerasrec.datasets import (
     MalformedFileError,
     Vocabulary,
-    batch_word_trees,
     encode_tree,
-    read_tree,
-    read_treebank,
+    parse_sst,
+    read_sst,
     tree_batches,
     tree_file_batches,
+    word_tree_batches,
     write_tree_files,
 )
 from tests.datasets.helpers import TREEBANK
@@ -56,10 +56,10 @@ def builder(directory, tmp_path_factory):
 @pytest.mark.many
 @pytest.mark.parametrize("split", FILES)
 def test_has_what_the_files_have(builder, directory, split):
-    trees = read_treebank(directory / FILES[split])
+    trees = read_sst(directory / FILES[split])
     assert builder.info.splits[split].num_examples == len(trees) == SIZES[split]
     examples = list(tfds.as_numpy(builder.as_dataset(split)))
-    assert [read_tree(example["tree"].decode()) for example in examples] == trees
+    assert [parse_sst(example["tree"].decode()) for example in examples] == trees
     for example, tree in zip(examples, trees, strict=True):
         vocabulary = Vocabulary.from_trees([tree], lowercase=False)
         tokens, children, labels = encode_tree(tree, vocabulary)
@@ -85,27 +85,27 @@ def test_says_what_it_holds(builder):
 @pytest.mark.many
 def test_batches_are_those_of_trees_in_memory(builder):
     train = builder.as_dataset("train")
-    trees = [read_tree(example["tree"].decode()) for example in tfds.as_numpy(train)]
+    trees = [parse_sst(example["tree"].decode()) for example in tfds.as_numpy(train)]
     for lowercase in (True, False):
         vocabulary = Vocabulary.from_trees(trees, lowercase, min_count=2)
-        batches = batch_word_trees(train, vocabulary, 16)
+        batches = word_tree_batches(train, vocabulary, 16)
         encoded = [encode_tree(tree, vocabulary) for tree in trees]
         expected = tree_batches(encoded, 16)
         assert len(batches) == len(expected) == 3
         for batch, other in zip(batches, expected, strict=True):
             tf.nest.map_structure(np.testing.assert_array_equal, batch, other)
         assert batches.element_spec == expected.element_spec
-    assert len(batch_word_trees(train, vocabulary, 16, drop_remainder=True)) == 2
+    assert len(word_tree_batches(train, vocabulary, 16, drop_remainder=True)) == 2
     with pytest.raises(ValueError, match="no children, tokens; expected dictionaries"):
-        batch_word_trees(train.map(lambda example: {"labels": 0}), vocabulary, 2)
+        word_tree_batches(train.map(lambda example: {"labels": 0}), vocabulary, 2)
     with pytest.raises(ValueError, match=r"no children, labels, tokens; .*found TensorSpec"):
-        batch_word_trees(tf.data.Dataset.range(3), vocabulary, 2)
+        word_tree_batches(tf.data.Dataset.range(3), vocabulary, 2)
 
 
 @pytest.mark.slow
 def test_examples_are_written_to_files(builder, tmp_path):
     examples = list(tfds.as_numpy(builder.as_dataset("train")))
-    trees = [read_tree(example["tree"].decode()) for example in examples]
+    trees = [parse_sst(example["tree"].decode()) for example in examples]
     vocabulary = Vocabulary.from_trees(trees)
     write_tree_files((encode_tree(tree, vocabulary) for tree in trees), tmp_path / "trees", 2)
     found, expected = (

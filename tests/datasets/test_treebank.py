@@ -1,12 +1,12 @@
 import pytest
 from nltk import Tree
 
-from kerasrec.datasets import DependencyTree, make_treebank, read_tree, text_tree
+from kerasrec.datasets import DependencyTree, make_tree, make_treebank, parse_sst
 
 
 def test_trees_in_memory_become_batches():
     treebank = make_treebank(
-        [text_tree("A fine film", label=1)], dev=[text_tree("dull", label=0)], num_classes=2
+        [make_tree("A fine film", label=1)], dev=[make_tree("dull", label=0)], num_classes=2
     )
     assert treebank.vocabulary.words[2:] == ["a", "film", "fine"]
     ((tokens, children), labels) = next(iter(treebank.batches("train", 1)))
@@ -62,7 +62,7 @@ def test_names_the_tree_that_cannot_be_encoded():
 
 
 def test_rejects_unknown_splits():
-    trees = [read_tree("(3 (2 It) (4 works))")] * 100
+    trees = [parse_sst("(3 (2 It) (4 works))")] * 100
     with pytest.raises(ValueError, match=r"No split \[.*\]; expected one of") as error:
         make_treebank(trees).batches(trees, 2)
     assert len(str(error.value)) < 400

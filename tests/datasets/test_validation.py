@@ -11,13 +11,13 @@ from kerasrec.datasets import (
     binarize,
     collapse_unary,
     coverage,
-    dependencies_from_heads,
+    dependencies_from_constituents,
     embedding_matrix,
     encode_dependencies,
     encode_left_right,
     encode_tree,
+    make_tree,
     make_treebank,
-    text_tree,
 )
 
 TREE, SENTENCE = Tree(1, ["a"]), DependencyTree(["a"], [-1])
@@ -28,13 +28,13 @@ VECTORS = WordVectors(["a"], np.zeros([1, 2], np.float32))
 @pytest.mark.parametrize(
     ("call", "reason"),
     [
-        (lambda: make_treebank(["(1 a)"]), r"tree is '\(1 a\)' \(type str\); .* Tree.* read_tree"),
+        (lambda: make_treebank(["(1 a)"]), r"tree is '\(1 a\)' \(type str\); .* Tree.* parse_sst"),
         (
-            lambda: make_treebank(text_tree("a b c d")),
+            lambda: make_treebank(make_tree("a b c d")),
             r"train is one nltk\.Tree; expected a list of trees\. Pass \[tree\]\.",
         ),
-        (lambda: make_treebank([TREE], test=text_tree("a b")), r"test is one nltk\.Tree"),
-        (lambda: Vocabulary.from_trees(text_tree("a b")), r"trees is one nltk\.Tree"),
+        (lambda: make_treebank([TREE], test=make_tree("a b")), r"test is one nltk\.Tree"),
+        (lambda: Vocabulary.from_trees(make_tree("a b")), r"trees is one nltk\.Tree"),
         (lambda: make_treebank([(TREE, [1])]), r"\(type tuple\); expected the type Tree\."),
         (
             lambda: encode_tree(TREE, ["a"]),
@@ -48,7 +48,10 @@ VECTORS = WordVectors(["a"], np.zeros([1, 2], np.float32))
             r"tree is '\(S a\)' \(type str\); expected the type Tree",
         ),
         (lambda: binarize("(S a)", "left"), r"tree is '\(S a\)' \(type str\); expected"),
-        (lambda: dependencies_from_heads(None, bool), r"tree is None \(type NoneType\); expected"),
+        (
+            lambda: dependencies_from_constituents(None, bool),
+            r"tree is None \(type NoneType\); expected",
+        ),
         (lambda: encode_dependencies(TREE, VOCABULARY), "type Tree.*DependencyTree.* encode_tree"),
         (lambda: encode_left_right(TREE, VOCABULARY), "type Tree.*DependencyTree.* encode_tree"),
         (lambda: embedding_matrix(VOCABULARY, Path("a.txt")), "vectors is .* read_vectors reads"),

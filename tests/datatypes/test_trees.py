@@ -149,7 +149,7 @@ def test_a_layer_reads_what_was_made_and_gradients_reach_its_numbers():
 
     kinds = {Var: 0.0, Const: 1.0, Add: 2.0, Mul: 3.0}
     trees = [
-        kerasrec.datasets.encode(
+        kerasrec.datasets.encode_objects(
             formula,
             children_of=lambda item: [item.left, item.right] if hasattr(item, "left") else [],
             features_of=lambda item: [getattr(item, "value", 0.0), kinds[type(item)]],

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from kerasrec.datasets import Vocabulary, encode_tree, read_treebank, tree_batches
+from kerasrec.datasets import Vocabulary, encode_tree, read_sst, tree_batches
 from kerasrec.layers import (
     RNTN,
     Bidirectional,
@@ -138,7 +138,7 @@ def treebank_batch(num_trees: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
     They are the first of at most 31 nodes, since eager recursion takes its time.
     """
-    trees = read_treebank(DEV)
+    trees = read_sst(DEV)
     vocabulary = Vocabulary.from_trees(trees)
     encoded = [encode_tree(tree, vocabulary) for tree in trees]
     small = [tree for tree in encoded if len(tree.tokens) <= 31][:num_trees]

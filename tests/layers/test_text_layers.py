@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 from hypothesis import given, strategies
 
-from kerasrec.datasets import Vocabulary, encode_tree, read_tree, text_tree
+from kerasrec.datasets import Vocabulary, encode_tree, make_tree, parse_sst
 from kerasrec.layers import BracketedText, ChildSumTreeLSTM, TextTree, TreeLSTM
 from tests.datasets.helpers import few
 from tests.layers.helpers import loaded_from_file
@@ -30,11 +30,11 @@ def reader(shape):
 @pytest.mark.slow
 @few
 @given(strategies.lists(sentences, min_size=1, max_size=4), strategies.sampled_from(SHAPES))
-def test_trees_are_those_of_text_tree(batch, shape):
+def test_trees_are_those_of_make_tree(batch, shape):
     texts = [" \t".join(words) + "\n" for words in batch]
     tokens, children = (array.numpy() for array in reader(shape)(texts))
     for row, below, text in zip(tokens, children, texts, strict=True):
-        expected = encode_tree(text_tree(text, shape), vocabulary)
+        expected = encode_tree(make_tree(text, shape), vocabulary)
         size = len(expected.tokens)
         np.testing.assert_array_equal(row[:size], expected.tokens)
         np.testing.assert_array_equal(below[:size], expected.children)
@@ -106,7 +106,7 @@ def test_a_loaded_model_of_ones_own_has_the_weights(tmp_path):
 def test_words_are_those_of_the_vocabulary():
     vocabulary = Vocabulary(["é", "ας", "a\u00a0b", "i\u0307s", "a/b"])
     text = "(0 (0 (0 É) (0 ΑΣ)) (0 (0 A\u00a0B) (0 (0 İS) (0 (0 a\\/b) (0 (0 <pad>) (0 z))))))"
-    expected = encode_tree(read_tree(text), vocabulary).tokens
+    expected = encode_tree(parse_sst(text), vocabulary).tokens
     np.testing.assert_array_equal(BracketedText(vocabulary=vocabulary)([text])[0][0], expected)
     assert sorted(expected) == [0] * 6 + [1, 1, 2, 3, 4, 5, 6]
     cased = Vocabulary(["A"], lowercase=False)

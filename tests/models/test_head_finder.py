@@ -11,7 +11,7 @@ from arc_scorer import WordFeatures
 from kerasrec.datasets import (
     DependencyTree,
     WordVectors,
-    dependencies_from_heads,
+    dependencies_from_constituents,
     read_conllu,
 )
 
@@ -38,9 +38,9 @@ def test_no_other_choice_of_heads_is_more_likely(seed):
     possible = []
     for choice in itertools.product([True, False], repeat=len(inner)):
         is_left = {id(node): bit for node, bit in zip(inner, choice, strict=True)}
-        other, _ = dependencies_from_heads(tree, lambda node, bits=is_left: bits[id(node)])
+        other, _ = dependencies_from_constituents(tree, lambda node, bits=is_left: bits[id(node)])
         possible.append((log_likelihood(other.heads, arcs), other.heads))
-    found, _ = dependencies_from_heads(tree, head_finder.most_likely_heads(tree, arcs))
+    found, _ = dependencies_from_constituents(tree, head_finder.most_likely_heads(tree, arcs))
     assert found.heads == max(possible)[1]
 
 
@@ -49,14 +49,14 @@ def test_likely_arcs_give_their_tree_and_words_the_labels_of_what_they_head():
     arcs = np.full([5, 5], -9.0)
     arcs[range(5), [1, 2, 2, 2, 2]] = 0.0
     tree = read(SENTENCE)
-    found, labels = dependencies_from_heads(tree, head_finder.most_likely_heads(tree, arcs))
+    found, labels = dependencies_from_constituents(tree, head_finder.most_likely_heads(tree, arcs))
     assert found.heads == heads
     assert labels == [2, 2, 3, 3, 2]
 
 
 def test_one_word_is_the_root():
     tree = read("(2 good)")
-    found, labels = dependencies_from_heads(
+    found, labels = dependencies_from_constituents(
         tree, head_finder.most_likely_heads(tree, np.zeros([1, 1]))
     )
     assert (found.heads, labels) == ((-1,), [2])
@@ -74,7 +74,7 @@ def test_brackets_of_a_dependency_tree_give_it_back(upos, brackets):
     tree = DependencyTree(["the", "film", "by", "him", "."], [1, -1, 3, 1, 1], upos)
     made, is_left_head = head_finder.bracketing(tree)
     assert shown(made) == brackets
-    found, _ = dependencies_from_heads(made, is_left_head)
+    found, _ = dependencies_from_constituents(made, is_left_head)
     assert found.heads == tree.heads
 
 

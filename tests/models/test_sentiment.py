@@ -148,7 +148,7 @@ def test_settings_are_defaults_of_the_options(recipe, capsys):
 def test_word_vectors_stay_as_they_are_where_their_rate_is_0(tmp_path, rate, moves):
     treebank, _ = sentiment.read_data(write_treebank(tmp_path / "data"), None)
     chosen = options(f"--units 3 --epochs 1 --embedding-rate {rate}")
-    embedding = sentiment.make_embedding(treebank.vocabulary, None, chosen, seed=0)
+    embedding = sentiment.embedding_layer(treebank.vocabulary, None, chosen, seed=0)
     model = sentiment_tree_rnn.build_model(embedding, chosen)
     before = model.get_weights()
     sentiment.train(model, treebank, chosen, seed=0)
@@ -194,7 +194,7 @@ def test_vectors_give_a_vector_to_words_of_every_split(tmp_path):
     )
     treebank, vectors = sentiment.read_data(data, tmp_path / "vectors.npz")
     tokens = treebank.vocabulary.encode(["charming", "film"])
-    embedding = sentiment.make_embedding(treebank.vocabulary, vectors, options("--units 3"), 0)
+    embedding = sentiment.embedding_layer(treebank.vocabulary, vectors, options("--units 3"), 0)
     np.testing.assert_array_equal(embedding(np.array(tokens)), [[1.0, 2.0], [3.0, 4.0]])
 
 

@@ -58,7 +58,7 @@ def plot_tree(
 
     Args:
         tree: An `nltk.Tree`, a `DependencyTree`, or an `EncodedTree` or tuple `(tokens, children,
-            labels)` like it, as `encode` makes one of any objects. Padding is left out.
+            labels)` like it, as `encode_objects` makes one of any objects. Padding is left out.
         values: A number or text for each tree node, in the order of `encode_tree` or
             `encode_dependencies` (preorder), so that a row of a model's predictions fits. Values
             after the last tree node, such as those of padding, are left out. By default the labels
@@ -82,7 +82,7 @@ def plot_tree(
 
     Example:
 
-    >>> tree = kerasrec.datasets.text_tree("not bad at all", shape="right")
+    >>> tree = kerasrec.datasets.make_tree("not bad at all", shape="right")
     >>> ax = kerasrec.datasets.plot_tree(tree, values=[4, 1, 4, 1, 2, 2, 2], limits=(0, 4))
     >>> [text.get_text() for text in ax.texts if not text.get_text().isdigit()]
     ['not', 'bad', 'at', 'all']

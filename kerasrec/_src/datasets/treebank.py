@@ -32,7 +32,7 @@ class Treebank:
 
     Attributes:
         train: Trees to train on: `nltk.Tree` objects; dependency trees; or pairs of a dependency
-            tree and a label for each of its words, as from `dependencies_from_heads`.
+            tree and a label for each of its words, as from `dependencies_from_constituents`.
         dev: Trees to choose settings by.
         test: Trees to report results on.
         vocabulary: The vocabulary that gives words their tokens.
@@ -211,7 +211,7 @@ def load_treebank(
     """Reads `train.txt`, `dev.txt` and `test.txt` of a directory and gathers their vocabulary.
 
     Args:
-        directory: The directory of the three files, which are in the format of `read_treebank`. In
+        directory: The directory of the three files, which are in the format of `read_sst`. In
             place of `train.txt` there may be a directory `train` of files, and so on. A pattern
             such as `"trees/{split}/*.txt"`, with `{split}` for the name of the split, finds them
             elsewhere. By default the treebank that comes with kerasrec: 5,500 made-up sentences of
@@ -230,7 +230,7 @@ def load_treebank(
 
     Raises:
         FileNotFoundError: If a file is missing.
-        MalformedFileError: If `strict`, and a file is malformed (see `read_treebank`); its
+        MalformedFileError: If `strict`, and a file is malformed (see `read_sst`); its
             `problems` are those of all three files.
         ValueError: If `vocabulary_splits` names no split.
     """
@@ -247,7 +247,7 @@ def load_treebank(
 
 
 def _places(directory: str | os.PathLike[str] | None) -> list[Path]:
-    """A path, as for `read_treebank`, for each split."""
+    """A path, as for `read_sst`, for each split."""
     if directory is not None and "{split}" in os.fspath(directory):
         return [Path(os.fspath(directory).replace("{split}", split)) for split in SPLITS]
     folder = embedded_treebank() if directory is None else Path(directory)
@@ -255,7 +255,7 @@ def _places(directory: str | os.PathLike[str] | None) -> list[Path]:
         split if not file.exists() and (folder / split).is_dir() else file.name
         for split, file in ((split, folder / f"{split}.txt") for split in SPLITS)
     ]
-    expect_files(folder, names, "load_treebank", "To read one file, call read_treebank.")
+    expect_files(folder, names, "load_treebank", "To read one file, call read_sst.")
     return [folder / name for name in names]
 
 
@@ -275,7 +275,7 @@ def make_treebank(
     Args:
         train: Trees to train on: `nltk.Tree` objects, as for `encode_tree`; dependency trees; or
             pairs of a dependency tree and a label for each of its words, as from
-            `dependencies_from_heads`.
+            `dependencies_from_constituents`.
         dev: Trees to choose settings by.
         test: Trees to report results on.
         lowercase: Whether words are lowercased.

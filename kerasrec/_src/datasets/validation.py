@@ -125,7 +125,7 @@ def expect_several(name: str, trees: Any) -> None:
         raise ValueError(
             f"{name} is {reprlib.repr(trees)}; expected a list of trees. Read a file of brackets "
             "with read_brackets, one of dependencies with read_conllu, and one tree in brackets "
-            "with read_tree."
+            "with parse_sst."
         )
     if isinstance(trees, Tree):
         raise ValueError(f"{name} is one nltk.Tree; expected a list of trees. Pass [tree].")

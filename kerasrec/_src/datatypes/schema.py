@@ -235,7 +235,7 @@ class Schema(Kinds):
         how functions are saved.
 
         `token_of`, `features_of` and `children_of` do for values what they do for Python objects in
-        `kerasrec.datasets.encode`. Each is a dict with a function for each kind, as for
+        `kerasrec.datasets.encode_objects`. Each is a dict with a function for each kind, as for
         `kerasrec.match`, or one function for all kinds. A function is called once for each kind and
         gets all values of that kind: a field is a tensor with a row for each value. Tokens and
         features may also be constants. A kind without an entry has token 0 (or an empty text),

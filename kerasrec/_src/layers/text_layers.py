@@ -192,7 +192,7 @@ class BracketedText(TextLayer):
 
     Words are separated only by the ASCII space, tab and line break, since some of SST's words
     contain U+00A0. `\/` and `\*` are escapes, and `-LRB-` and `-RRB-` are words, as in the files
-    that `kerasrec.datasets.read_treebank` and `read_brackets` read.
+    that `kerasrec.datasets.read_sst` and `read_brackets` read.
 
     Args:
         arity: The largest number of children of a tree node, an int: the arity of the tree layer.
@@ -357,7 +357,7 @@ class ConlluText(TextLayer):
 class TextTree(TextLayer):
     r"""Puts the words of a sentence into a binary tree, so that a model needs no parser.
 
-    The trees are those of `kerasrec.datasets.text_tree`, and their words and children those of
+    The trees are those of `kerasrec.datasets.make_tree`, and their words and children those of
     `kerasrec.datasets.encode_tree`. The layer uses stock TensorFlow ops and reads all texts of a
     batch at once. Words are separated only by the ASCII space, tab and line break.
 

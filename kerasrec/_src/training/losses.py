@@ -219,8 +219,8 @@ class TreeSquaredError(TreeLoss):
     nodes instead, which gives the mean squared error of the labeled nodes.
 
     A label is NaN where a tree node has none, as in the float labels that
-    `kerasrec.datasets.tree_batches` pads and `kerasrec.datasets.encode` returns. With a loss of
-    Keras such as `"mse"`, all weights would become NaN.
+    `kerasrec.datasets.tree_batches` pads and `kerasrec.datasets.encode_objects` returns. With a
+    loss of Keras such as `"mse"`, all weights would become NaN.
 
     Only nodes with a label count. A Keras mask on the predictions changes neither the terms
     nor the scale; but a label where it is False, such as 0 at padding, is an error. The sum is

@@ -15,7 +15,7 @@ from kerasrec._src.datasets.encode.sentences import encode_tree
 from kerasrec._src.datasets.encode.vocabulary import Vocabulary
 from kerasrec._src.datasets.readers.problems import numbered_lines, report, text_of
 from kerasrec._src.datasets.readers.reading import read_what_can_be_read
-from kerasrec._src.datasets.readers.sst import format_of, read_tree
+from kerasrec._src.datasets.readers.sst import format_of, parse_sst
 from kerasrec._src.datasets.trees.constituency import preorder
 
 # checksums.tsv has the values on which public loaders of this file agree: the size and sha256 in
@@ -39,7 +39,7 @@ class Builder(tfds.core.GeneratorBasedBuilder):
     - `tokens`: text `[nodes]`; the word at a leaf, `""` at inner tree nodes.
     - `children`: int32 `[nodes, 2]`; the tree nodes below each one, -1 = no child.
     - `labels`: classes `[nodes]`, int64 from 0, very negative, to 4, very positive.
-    - `tree`: text `[]`; the tree in brackets, for `read_tree`.
+    - `tree`: text `[]`; the tree in brackets, for `parse_sst`.
 
     With `as_supervised=True` it is `((tokens, children), labels)`. Examples come in the order of
     the files.
@@ -120,7 +120,7 @@ class Builder(tfds.core.GeneratorBasedBuilder):
             text = text_of(line).strip()
             if not text:
                 continue
-            tree = read_tree(text, len(CLASSES))
+            tree = parse_sst(text, len(CLASSES))
             words = [node[0] if isinstance(node[0], str) else "" for node, *_ in preorder(tree)]
             _, children, labels = encode_tree(tree, no_words)
             example = {"tokens": words, "children": children, "labels": labels, "tree": text}

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 import pytest
 
-from kerasrec.datasets import make_treebank, read_tree
+from kerasrec.datasets import make_treebank, parse_sst
 from kerasrec.training import NodeAccuracy, RootAccuracy, TreeCrossentropy
 from tests.datasets.helpers import TREEBANK
 
@@ -12,7 +12,7 @@ from tests.datasets.helpers import TREEBANK
 @pytest.mark.many
 def test_predictions_scored_by_hand_are_what_evaluate_says():
     lines = (TREEBANK / "dev.txt").read_text(encoding="utf-8").splitlines()[:150]
-    trees = [read_tree(line) for line in lines]
+    trees = [parse_sst(line) for line in lines]
     treebank = make_treebank(trees, trees)
     keras.utils.set_random_seed(0)
     tokens, children = keras.Input([None], dtype="int32"), keras.Input([None, 2], dtype="int32")

@@ -5,10 +5,10 @@ import pytest
 import tensorflow as tf
 
 from kerasrec.datasets import (
-    encode,
+    encode_objects,
     make_treebank,
     pad_to_power_of_two,
-    read_tree,
+    parse_sst,
     tree_batches,
     tree_file_batches,
     tree_pair_batches,
@@ -51,7 +51,8 @@ KINDS = {
 
 def encoded(kind, **options):
     return [
-        encode(root, children_of=lambda node: node[1:], **KINDS[kind], **options) for root in ROOTS
+        encode_objects(root, children_of=lambda node: node[1:], **KINDS[kind], **options)
+        for root in ROOTS
     ]
 
 
@@ -88,7 +89,7 @@ def test_a_ragged_batch_has_the_trees_and_nothing_else(kind):
 @pytest.mark.many
 def test_a_split_of_a_treebank():
     """Labels of its trees, in the order of their tree nodes; what is below a tree node."""
-    trees = [read_tree(line) for line in ("(1 good)", "(0 (2 not) (4 (3 very) (4 good)))")] * 2
+    trees = [parse_sst(line) for line in ("(1 good)", "(0 (2 not) (4 (3 very) (4 good)))")] * 2
     found = list(one_by_one(make_treebank(trees).batches("train", 3, ragged=True)))
     for (_, rows, labels), tree in zip(found, trees, strict=True):
         nodes = list(tree.subtrees())
@@ -152,7 +153,7 @@ def test_pairs_stay_pairs(ragged, bucket_by_size):
     roots = [[number + 1, *([[1]] * (number % 5))] for number in range(NUM_TREES)]
     left, right = (
         [
-            encode(
+            encode_objects(
                 [root[0] + more, *([1] for _ in root[1:])],
                 children_of=lambda node: node[1:],
                 token_of=lambda node: node[0],

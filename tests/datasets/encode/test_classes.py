@@ -5,8 +5,8 @@ from nltk import Tree
 from kerasrec.datasets import (
     DependencyTree,
     Vocabulary,
-    encode,
     encode_dependencies,
+    encode_objects,
     encode_tree,
     tree_pair_batches,
 )
@@ -26,11 +26,13 @@ def test_labels_that_are_classes(label, number):
 
 
 def general(label):
-    return encode("a", children_of=lambda _: [], token_of=lambda _: 1, label_of=lambda _: label)
+    return encode_objects(
+        "a", children_of=lambda _: [], token_of=lambda _: 1, label_of=lambda _: label
+    )
 
 
 NO_CLASSES = ["1.9", " 3", "1_0", "\u0663", b"3", "S", -2, "-2", 2**31, True, np.True_]
-FLOATS = [2.7, 2.0, np.float32(1), np.nan]  # `encode` takes the finite ones for numbers
+FLOATS = [2.7, 2.0, np.float32(1), np.nan]  # `encode_objects` takes the finite ones for numbers
 
 
 @pytest.mark.parametrize("label", [*NO_CLASSES, *FLOATS])

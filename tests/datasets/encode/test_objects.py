@@ -15,10 +15,10 @@ from kerasrec.datasets import (
     DependencyTree,
     Vocabulary,
     check_tree,
-    encode,
     encode_dependencies,
-    nodes_of,
+    encode_objects,
     tree_batches,
+    walk_tree,
 )
 from tests.datasets.helpers import any_heads, few
 
@@ -63,7 +63,7 @@ def test_arrays_hold_the_tree(drawn):
     root = copied(drawn)
     if root == [0]:
         root = [1]
-    tree = encode(root, children_of=below, token_of=lambda node: node[0])
+    tree = encode_objects(root, children_of=below, token_of=lambda node: node[0])
     check_tree(*tree)
     assert again(tree) == root
     assert tree.tokens.dtype == np.int32
@@ -75,7 +75,7 @@ def test_arrays_hold_the_tree(drawn):
 def test_words_as_encode_dependencies_has_them(heads):
     sentence = DependencyTree([f"w{word}" for word in range(len(heads))], heads)
     vocabulary = Vocabulary(sentence.words)
-    tree = encode(
+    tree = encode_objects(
         sentence.root,
         children_of=lambda word: sentence.dependents[word],
         token_of=lambda word: sentence.words[word],
@@ -99,7 +99,7 @@ def test_a_tree_of_any_height():
     deep = [1]
     for number in range(50_000):
         deep = [number % 7, deep]
-    tree = encode(deep, children_of=below, token_of=lambda node: node[0], arity=1)
+    tree = encode_objects(deep, children_of=below, token_of=lambda node: node[0], arity=1)
     assert len(tree.tokens) == 50_001
     assert tree.children[:3].tolist() == [[1], [2], [3]]
     check_tree(*tree)
@@ -107,7 +107,7 @@ def test_a_tree_of_any_height():
 
 def test_nodes_of_other_libraries():
     root = ast.parse("x * (y + 1)", mode="eval").body
-    tree = encode(
+    tree = encode_objects(
         root,
         children_of=lambda node: [
             of for of in ast.iter_child_nodes(node) if isinstance(of, ast.expr)
@@ -119,18 +119,20 @@ def test_nodes_of_other_libraries():
 
 
 def test_what_nodes_read():
-    ids = encode(FORMULA, children_of=arguments, token_of=lambda node: (symbol(node), 7))
+    ids = encode_objects(FORMULA, children_of=arguments, token_of=lambda node: (symbol(node), 7))
     assert ids.tokens.tolist() == [[1, 7], [3, 7], [2, 7], [3, 7], [4, 7]]
-    vectors = encode(
+    vectors = encode_objects(
         FORMULA,
         children_of=arguments,
         features_of=lambda node: [0.5, len(arguments(node))] if arguments(node) else None,
     )
     assert vectors.tokens.dtype == np.float32
     assert vectors.tokens.tolist() == [[0.5, 2], [0, 0], [0.5, 2], [0, 0], [0, 0]]
-    both = encode(FORMULA, children_of=arguments, token_of=symbol, features_of=lambda _: [1.0])
+    both = encode_objects(
+        FORMULA, children_of=arguments, token_of=symbol, features_of=lambda _: [1.0]
+    )
     assert [of.shape for of in both.tokens] == [(5,), (5, 1)]
-    none = encode(
+    none = encode_objects(
         FORMULA,
         children_of=arguments,
         token_of=lambda node: None if arguments(node) else symbol(node),
@@ -142,7 +144,9 @@ def test_what_nodes_read():
 
 def test_labels_of_nodes_and_of_the_tree():
     def labels(label_of, **options):
-        tree = encode(FORMULA, children_of=arguments, token_of=symbol, label_of=label_of, **options)
+        tree = encode_objects(
+            FORMULA, children_of=arguments, token_of=symbol, label_of=label_of, **options
+        )
         check_tree(*tree)
         return tree.labels
 
@@ -164,7 +168,7 @@ def test_empty_slots():
     def halves(node):
         return list(node[1]) if len(node) > 1 else []
 
-    tree = encode(
+    tree = encode_objects(
         ["a", (None, ["b"])], children_of=halves, token_of=lambda node: "ab".index(node[0]) + 1,
         arity=2,
     )  # fmt: skip
@@ -173,7 +177,7 @@ def test_empty_slots():
 
 def test_values_may_stand_in_several_places():
     same = "x"
-    tree = encode(
+    tree = encode_objects(
         ("+", same, same, ("+", same)),
         children_of=lambda node: node[1:] if isinstance(node, tuple) else [],
         token_of=lambda node: 1 if node == "x" else 2,
@@ -188,7 +192,7 @@ def test_children_may_be_made_as_they_are_asked_for():
     def children(node):
         return [[node[0] + 1, []] for _ in node[1]]
 
-    tree = encode(root, children_of=children, token_of=lambda node: node[0])
+    tree = encode_objects(root, children_of=children, token_of=lambda node: node[0])
     assert tree.tokens.tolist() == [0] + [1] * 50
 
 
@@ -256,7 +260,7 @@ cyclic["args"] = [{"op": "x"}, {"op": "*", "args": [cyclic]}]
 def test_errors_name_the_node(root, options, message):
     given = {"children_of": arguments, "token_of": symbol, **options}
     with pytest.raises(ValueError, match=message):
-        encode(root, **given)
+        encode_objects(root, **given)
 
 
 def failing(of_root):
@@ -281,7 +285,7 @@ def generating(node):
 )
 def test_what_a_function_raises_stays_and_names_the_node(options, note):
     with pytest.raises(KeyError) as error:
-        encode(FORMULA, **{"children_of": arguments, "token_of": symbol, **options})
+        encode_objects(FORMULA, **{"children_of": arguments, "token_of": symbol, **options})
     if sys.version_info >= (3, 11):
         assert error.value.args == ("none",) and error.value.__notes__ == [note]
     else:
@@ -291,7 +295,7 @@ def test_what_a_function_raises_stays_and_names_the_node(options, note):
 @pytest.mark.many
 def test_nodes_of_names_the_node_where_a_function_fails():
     with pytest.raises(KeyError) as error:
-        list(nodes_of(FORMULA, lambda node: node["args"]))
+        list(walk_tree(FORMULA, lambda node: node["args"]))
     assert "".join(traceback.format_exception(error.value)).endswith(
         "KeyError: 'args'\nchildren_of raised this at root/child 0.\n"
     )
@@ -312,13 +316,13 @@ def test_errors_without_notes():
 
 
 def test_nodes_of_visits_as_encode_numbers():
-    assert [node["op"] for node in nodes_of(FORMULA, arguments)] == ["+", "x", "*", "x", "y"]
-    endless = nodes_of(0, lambda number: [number + 1])
+    assert [node["op"] for node in walk_tree(FORMULA, arguments)] == ["+", "x", "*", "x", "y"]
+    endless = walk_tree(0, lambda number: [number + 1])
     assert list(itertools.islice(endless, 3)) == [0, 1, 2]
 
 
 def test_trees_of_different_kinds_are_no_batch():
-    one = encode(FORMULA, children_of=arguments, token_of=symbol, label_of=lambda _: 1)
+    one = encode_objects(FORMULA, children_of=arguments, token_of=symbol, label_of=lambda _: 1)
     for options, message in [
         (
             {"features_of": lambda _: [1.0]},
@@ -327,7 +331,7 @@ def test_trees_of_different_kinds_are_no_batch():
         ({"label_of": lambda _: 1.0}, r"\[1\] has labels of the kind float \[nodes\]"),
         ({"label_of": lambda _: 1, "labels": "root"}, r"\[1\] has labels of .*\(of the tree\)"),
     ]:
-        other = encode(FORMULA, children_of=arguments, token_of=symbol, **options)
+        other = encode_objects(FORMULA, children_of=arguments, token_of=symbol, **options)
         with pytest.raises(ValueError, match=message):
             tree_batches([one, other], 2)
 
@@ -341,14 +345,16 @@ def test_features_are_finite_numbers(features):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(ValueError, match=r"The vector of features of root is .*; expected"):
-            encode(0, children_of=lambda _: [], features_of=lambda _: features)
+            encode_objects(0, children_of=lambda _: [], features_of=lambda _: features)
         with pytest.raises(ValueError, match=r"The label of root is 1e\+39; expected a finite"):
-            encode(0, children_of=lambda _: [], token_of=lambda _: 1, label_of=lambda _: 1e39)
+            encode_objects(
+                0, children_of=lambda _: [], token_of=lambda _: 1, label_of=lambda _: 1e39
+            )
 
 
 @pytest.mark.parametrize(
     "features", [[1, 2.5], (np.int64(1), np.float64(2.5)), np.array([1, 2.5], object)]
 )
 def test_features_may_be_numbers_of_any_type(features):
-    found = encode(0, children_of=lambda _: [], features_of=lambda _: features)
+    found = encode_objects(0, children_of=lambda _: [], features_of=lambda _: features)
     np.testing.assert_array_equal(found.tokens, np.float32([[1, 2.5]]))

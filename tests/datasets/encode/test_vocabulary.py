@@ -8,11 +8,11 @@ from kerasrec.datasets import (
     MalformedFileError,
     Treebank,
     Vocabulary,
-    encode,
     encode_first_child,
+    encode_objects,
     encode_tree,
+    make_tree,
     make_treebank,
-    text_tree,
 )
 from kerasrec.layers import BracketedText
 from tests.datasets.helpers import chain, words
@@ -115,7 +115,7 @@ HALF = "smile\ud83d"  # the first half of a surrogate pair, as from JSON that wa
 
 def encoded(word, vocabulary):
     """A tree of one node of any Python object."""
-    return encode(word, children_of=lambda _: [], token_of=str, vocabulary=vocabulary)
+    return encode_objects(word, children_of=lambda _: [], token_of=str, vocabulary=vocabulary)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_a_word_that_no_file_can_hold_is_refused_before_training(word, reason):
         ("A word of tree 1", lambda: Vocabulary.from_trees([Tree(1, ["a"]), Tree(1, [word])])),
         ("A word of tree 1", lambda: make_treebank([Tree(1, ["a"]), tree], [tree], [tree])),
         ("Word 1", lambda: known.encode(["a", word])),
-        ("Word 1 of text", lambda: text_tree(["a", word])),
+        ("Word 1 of text", lambda: make_tree(["a", word])),
         ("Word 1 of a dependency tree", lambda: DependencyTree(["a", word], [-1, 0])),
         (r"The word of tree node 2 \(preorder\)", lambda: encode_tree(tree, known)),
         (r"dev\[1\]: The word of tree node 0", lambda: bank(known, word).batches("dev", 1)),

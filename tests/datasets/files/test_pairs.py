@@ -10,7 +10,7 @@ from kerasrec._src.datasets.files.tree_records import TreeIndex
 from kerasrec._src.datasets.files.trees import of_groups
 from kerasrec.datasets import (
     EncodedTree,
-    encode,
+    encode_objects,
     tree_file_batches,
     tree_pair_batches,
     write_tree_files,
@@ -23,8 +23,8 @@ def tree(size, mark, ragged=True):
     below = [[] for _ in range(size)]
     for node in range(1, size):
         below[random.integers(max(0, node - 3), node)].append(node)
-    found = encode(0, children_of=below.__getitem__, token_of=lambda _: mark)
-    return found if ragged else found._replace(children=found.children.table(3))
+    found = encode_objects(0, children_of=below.__getitem__, token_of=lambda _: mark)
+    return found if ragged else found._replace(children=found.children.to_table(3))
 
 
 def pairs(num, ragged=True):

@@ -27,7 +27,7 @@ from kerasrec.datasets import (
     read_conllu,
     read_listops,
     read_newick,
-    read_treebank,
+    read_sst,
     read_vectors,
     tree_file_batches,
 )
@@ -133,7 +133,7 @@ def _flat(tree: Tree) -> list:
 
 
 def _check_treebank(path: Path) -> bool:
-    trees, is_whole = _both(read_treebank, path)
+    trees, is_whole = _both(read_sst, path)
     vocabulary = Vocabulary([])
     for tree in trees:
         encoded = encode_tree(tree, vocabulary)
@@ -300,7 +300,7 @@ def _sum_of_tokens(record: bytes) -> int:
 
 READERS: dict[str, dict[str, Callable[[Path], bool]]] = {
     ".txt": {
-        "read_treebank": _check_treebank,
+        "read_sst": _check_treebank,
         "read_brackets": _check_brackets,
         "read_conllu": _check_conllu,
         "read_newick": _check_newick,

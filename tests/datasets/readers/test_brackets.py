@@ -12,7 +12,7 @@ from kerasrec.datasets import (
     collapse_unary,
     encode_tree,
     read_brackets,
-    read_treebank,
+    read_sst,
 )
 from tests.datasets.helpers import (
     MAY_BE_WORDS,
@@ -134,7 +134,7 @@ def test_brackets_without_labels(file):
 def test_words_are_never_labels_unless_the_call_says_so(file):
     """Not even those of a file whose other trees are left out: (I agree) is two words."""
     path = file("(2 films)\n(I agree)\n((a b) (c d))\n(a (b c))\n")
-    for read in (read_brackets, read_treebank):
+    for read in (read_brackets, read_sst):
         with pytest.warns(MalformedFileWarning, match=r"4 malformed[^$]*:1: '?2'? may be a word"):
             assert read(path, strict=False) == []
         with pytest.raises(MalformedFileError, match="4 malformed"):

@@ -8,7 +8,7 @@ from kerasrec.datasets import (
     MalformedFileWarning,
     read_brackets,
     read_conllu,
-    read_treebank,
+    read_sst,
 )
 
 
@@ -19,7 +19,7 @@ def test_problems_go_with_the_message_to_other_processes(kind):
     assert again.problems == ["a:1: x", "a:2: y"]
 
 
-READERS = [read_brackets, read_conllu, read_treebank]
+READERS = [read_brackets, read_conllu, read_sst]
 
 
 @pytest.mark.parametrize("read", READERS)

@@ -13,14 +13,14 @@ from kerasrec.datasets import (
     read_listops,
     read_newick,
     read_sick,
-    read_treebank,
+    read_sst,
 )
 from tests.datasets.helpers import TREEBANK
 
 WORD = "1\tw{}\t_\t_\t_\t_\t0\troot\t_\t_\n\n"
 # Reader, ending, a file, a malformed one, and what a tree shows of the number in its file.
 FORMATS = {
-    "read_treebank": (read_treebank, ".txt", "(3 w{})\n", "(3 a b)\n", lambda t: t.leaves()[0]),
+    "read_sst": (read_sst, ".txt", "(3 w{})\n", "(3 a b)\n", lambda t: t.leaves()[0]),
     "read_brackets": (read_brackets, ".mrg", "(S w{})\n", "(S a b)\n", lambda t: t.leaves()[0]),
     "read_conllu": (read_conllu, ".conllu", WORD, "1\tw\n\n", lambda t: t.words[0]),
     "read_newick": (read_newick, ".nwk", "w{};\n", "(a,);\n", lambda t: t.taxa[0]),
@@ -59,10 +59,10 @@ def test_a_directory_of_another_format_names_its_reader(tmp_path):
     (tmp_path / "b.mrg").write_text("( (S (NP (DT the) (NN film))))\n")
     message = r"ends in \.txt, \.ptb\. .*b\.mrg' looks like a file for read_brackets\."
     with pytest.raises(FileNotFoundError, match=message):
-        read_treebank(tmp_path)
+        read_sst(tmp_path)
     (tmp_path / "b.mrg").write_text("(3 (2 It) (3 works))\n")
-    with pytest.raises(FileNotFoundError, match=r"b\.mrg' looks like a file for read_treebank\."):
-        read_treebank(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"b\.mrg' looks like a file for read_sst\."):
+        read_sst(tmp_path)
 
 
 @formats
@@ -98,7 +98,7 @@ def test_problems_of_all_files_are_one_error(name, tmp_path):
 def test_a_file_may_be_called_like_a_pattern(tmp_path):
     path = tmp_path / "trees[1].txt"
     path.write_text("(3 a)\n")
-    assert len(read_treebank(path)) == 1
+    assert len(read_sst(path)) == 1
 
 
 def test_splits_may_be_directories_or_match_a_pattern(tmp_path):
@@ -145,7 +145,7 @@ def test_progress_of_splits_and_of_pairs(tmp_path, capsys):
 
 
 EXAMPLES = {
-    "read_treebank": "(3 (2 It) (4 works))\n",
+    "read_sst": "(3 (2 It) (4 works))\n",
     "read_brackets": "( (S\n  (NP (PRP It))\n  (VP (VBZ works))))\n",
     "read_conllu": "# sent_id = 1\n" + WORD.format(1),
     "read_newick": "((raccoon:19.2,bear:6.8):0.8,seal);\n",
@@ -161,7 +161,7 @@ def test_errors_name_the_right_reader(name, holds, tmp_path):
     path.write_text(EXAMPLES[holds])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        if name == holds or (name, holds) == ("read_brackets", "read_treebank"):
+        if name == holds or (name, holds) == ("read_brackets", "read_sst"):
             assert len(read(path)) == 1
             return
         with pytest.raises(MalformedFileError) as error:
@@ -174,7 +174,7 @@ def test_the_right_reader_is_named_after_very_many_problems(tmp_path, monkeypatc
     path = tmp_path / "trees.conllu"
     path.write_text(EXAMPLES["read_conllu"] * 30)
     with pytest.raises(MalformedFileError, match="more than 20 malformed lines") as error:
-        read_treebank(path)
+        read_sst(path)
     assert str(error.value).endswith(f"('{path}' looks like a file for read_conllu)")
     assert len(error.value.problems) == 20
 
@@ -186,7 +186,7 @@ def test_readers_of_several_files_say_what_a_directory_must_hold(tmp_path):
         (folder / f"{split}.txt").write_text("(3 a)\n")
     takes = "takes the directory that holds train.txt, dev.txt and test.txt"
     for place, reason in (
-        (file, rf"train\.txt' is a file; load_treebank {takes}\. .* call read_treebank\."),
+        (file, rf"train\.txt' is a file; load_treebank {takes}\. .* call read_sst\."),
         (tmp_path, rf"No train\.txt in the directory .* {takes}\. Try '{folder}'\."),
         (tmp_path / "absent", rf"No directory .*absent'; load_treebank {takes}\."),
     ):

@@ -8,33 +8,33 @@ from kerasrec.datasets import (
     MalformedFileWarning,
     Vocabulary,
     load_treebank,
-    read_tree,
-    read_treebank,
+    parse_sst,
+    read_sst,
 )
 from tests.datasets.helpers import check_cuts
 
 
 def test_reads_labels_and_words():
-    tree = read_tree("(3 (2 It) (4 (2 's) (4 (3 very) (4 good))))\n")
+    tree = parse_sst("(3 (2 It) (4 (2 's) (4 (3 very) (4 good))))\n")
     assert [node.label() for node in tree.subtrees()] == [3, 2, 4, 2, 4, 3, 4]
     assert tree.leaves() == ["It", "'s", "very", "good"]
 
 
 def test_keeps_no_break_space_and_brackets_and_unescapes():
-    tree = read_tree("(2 (2 8\u00a01\\/2) (2 (2 -LRB-) (2 \\*\\*)))")
+    tree = parse_sst("(2 (2 8\u00a01\\/2) (2 (2 -LRB-) (2 \\*\\*)))")
     assert tree.leaves() == ["8\u00a01/2", "-LRB-", "**"]
 
 
 def test_a_tree_may_follow_a_byte_order_mark():
-    assert read_tree("\ufeff(3 (2 It) (2 works))\r\n").label() == 3
+    assert parse_sst("\ufeff(3 (2 It) (2 works))\r\n").label() == 3
     with pytest.raises(ValueError, match="is not an integer"):
-        read_tree("(\ufeff3 film)")
+        parse_sst("(\ufeff3 film)")
 
 
 def test_skips_blank_lines(tmp_path):
     path = tmp_path / "trees.txt"
     path.write_text("\n(2 film)\n\n  \n(3 good)\n")
-    assert [tree.leaves() for tree in read_treebank(path)] == [["film"], ["good"]]
+    assert [tree.leaves() for tree in read_sst(path)] == [["film"], ["good"]]
 
 
 @pytest.mark.parametrize(
@@ -64,14 +64,14 @@ def test_names_line_and_reason(tmp_path, line, reason):
     path = tmp_path / "trees.txt"
     path.write_text(f"(2 film)\n{line}\n")
     with pytest.raises(ValueError, match=rf"trees\.txt:2: .*{reason}"):
-        read_treebank(path)
+        read_sst(path)
 
 
 def test_lists_the_first_ten_malformed_lines(tmp_path):
     path = tmp_path / "trees.txt"
     path.write_text("(9 film)\n" * 13)
     with pytest.raises(ValueError, match=r"13 malformed line\(s\)") as error:
-        read_treebank(path)
+        read_sst(path)
     assert str(error.value).count("trees.txt:") == 10
     assert "... and 3 more; the attribute problems has all" in str(error.value)
     assert [problem.split(":")[1] for problem in error.value.problems] == [
@@ -83,7 +83,7 @@ def test_skips_malformed_lines_with_a_warning(tmp_path):
     path = tmp_path / "trees.txt"
     path.write_bytes(b"(2 film)\n(9 film)\n(2 caf\xe9)\n(3 gem)\n(2 (2 cut")
     with pytest.warns(MalformedFileWarning, match=r"3 malformed line\(s\), left out") as seen:
-        trees = read_treebank(path, strict=False)
+        trees = read_sst(path, strict=False)
     assert trees == [Tree(2, ["film"]), Tree(3, ["gem"])]
     assert seen[0].filename == __file__
     assert [problem.removeprefix(f"{path}:")[:8] for problem in seen[0].message.problems] == [
@@ -95,30 +95,30 @@ def test_skips_malformed_lines_with_a_warning(tmp_path):
 
 def test_a_file_cut_off_is_not_half_read(tmp_path):
     text = "(3 (2 It) (3 works))\n(2 é)\n"
-    check_cuts(read_treebank, tmp_path / "trees.txt", text, [20, 27])
+    check_cuts(read_sst, tmp_path / "trees.txt", text, [20, 27])
 
 
 def test_an_empty_file_is_a_problem(tmp_path):
     path = tmp_path / "trees.txt"
     path.write_text("\n")
     with pytest.raises(ValueError, match=r"trees\.txt:1: the file holds no tree"):
-        read_treebank(path)
+        read_sst(path)
 
 
 def test_height_is_no_limit():
     line = "(2 (2 a) " * 10_000 + "(2 a)" + ")" * 10_000
-    assert len(Vocabulary.from_trees([read_tree(line)])) == 3
+    assert len(Vocabulary.from_trees([parse_sst(line)])) == 3
 
 
 def test_other_numbers_of_classes():
-    assert read_tree("(1 film)", num_classes=2).label() == 1
+    assert parse_sst("(1 film)", num_classes=2).label() == 1
     with pytest.raises(ValueError, match="expected 0 to 1"):
-        read_tree("(2 film)", num_classes=2)
+        parse_sst("(2 film)", num_classes=2)
 
 
 def test_missing_file_says_what_to_pass(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"No treebank file at .*absent"):
-        read_treebank(tmp_path / "absent.txt")
+        read_sst(tmp_path / "absent.txt")
 
 
 def test_loads_a_directory_with_the_words_asked_for(tmp_path):

@@ -14,8 +14,8 @@ from kerasrec.datasets import (
     WordVectors,
     coverage,
     embedding_matrix,
+    make_embedding,
     read_vectors,
-    word_embedding,
 )
 from tests.datasets.readers.mutated_files import npy, npz
 
@@ -368,10 +368,10 @@ def test_unknown_words():
         embedding_matrix(vocabulary, vectors, unknown="average")
 
 
-def test_word_embedding(tmp_path):
+def test_make_embedding(tmp_path):
     vectors = WordVectors(["the", "film"], VECTORS[:2])
     vocabulary = Vocabulary(["film", "the"])
-    frozen = word_embedding(vocabulary, vectors, unknown="mean", trainable=False, name="words")
+    frozen = make_embedding(vocabulary, vectors, unknown="mean", trainable=False, name="words")
     tokens = keras.Input([None], dtype="int32")
     model = keras.Model(tokens, frozen(tokens))
     expected = [[[0, 0], [2, 3], [0, 1], [1, 2]]]
@@ -381,6 +381,6 @@ def test_word_embedding(tmp_path):
     model.save(tmp_path / "model.keras")
     again = keras.models.load_model(tmp_path / "model.keras")
     assert np.array_equal(again(np.array([[0, 2, 3, 1]])), expected)
-    assert word_embedding(vocabulary, vectors).trainable_weights
+    assert make_embedding(vocabulary, vectors).trainable_weights
     with pytest.raises(ValueError, match="mask_zero=True would mask the inner tree nodes"):
-        word_embedding(vocabulary, vectors, mask_zero=True)
+        make_embedding(vocabulary, vectors, mask_zero=True)

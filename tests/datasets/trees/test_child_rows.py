@@ -17,5 +17,5 @@ from kerasrec.datasets import ChildRows
 def test_rows_from_parents_and_their_table(parents, rows, table):
     found = ChildRows.from_parents(np.int32(parents))
     assert found.tolist() == rows
-    assert found.table().tolist() == table
-    assert (found.values.dtype, found.splits.dtype, found.table().dtype) == ("i4", "i8", "i4")
+    assert found.to_table().tolist() == table
+    assert (found.values.dtype, found.splits.dtype, found.to_table().dtype) == ("i4", "i8", "i4")

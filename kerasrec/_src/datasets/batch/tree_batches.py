@@ -104,8 +104,8 @@ def tree_batches(
     by its own sizes.
 
     Args:
-        encoded_trees: Trees from `encode`, `encode_tree` and `encode_dependencies`; or other tuples
-            `(tokens, children, labels)`. See `check_tree`.
+        encoded_trees: Trees from `encode_objects`, `encode_tree` and `encode_dependencies`; or
+            other tuples `(tokens, children, labels)`. See `check_tree`.
         batch_size: The number of trees in a batch.
         shuffle: Whether trees come in a different order each epoch.
         seed: The seed of the shuffling, which makes it the same in each run (together with

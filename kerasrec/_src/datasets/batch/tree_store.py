@@ -34,7 +34,7 @@ class TreeStore:
             encoded_trees = [without_padding(tree) for tree in encoded_trees]
         tokens, children, labels = zip(*encoded_trees, strict=True)
         inputs = list(zip(*map(inputs_of, tokens), strict=True))
-        rows = [ChildRows.of(below) for below in children]
+        rows = [ChildRows.from_children(below) for below in children]
         self._labels_trees = np.ndim(labels[0]) == 0
         self.sizes = np.array([len(tree) for tree in rows], np.int64)
         self._is_ragged = ragged
@@ -93,7 +93,7 @@ def without_padding(tree: TreeArrays) -> EncodedTree:
     Returns:
         The tree; its tokens are a tuple of arrays, and its children `ChildRows`.
     """
-    rows, labels = ChildRows.of(tree[1]), np.asarray(tree[2])
+    rows, labels = ChildRows.from_children(tree[1]), np.asarray(tree[2])
     size = 1 + max(0, rows.values.max(initial=0))
     splits = rows.splits[: size + 1]
     return EncodedTree(
@@ -117,10 +117,10 @@ def _ragged(rows: Sequence[ChildRows]) -> tf.RaggedTensor:
 
 
 def _table(rows: Sequence[ChildRows], arity: int | None) -> np.ndarray:
-    arity = max(tree.most for tree in rows) if arity is None else arity
+    arity = max(tree.arity for tree in rows) if arity is None else arity
     table = np.full((sum(map(len, rows)) + 1, arity), -1, np.int32)
     start = 0
     for tree in rows:
-        table[start : start + len(tree)] = tree.table(arity)
+        table[start : start + len(tree)] = tree.to_table(arity)
         start += len(tree)
     return table

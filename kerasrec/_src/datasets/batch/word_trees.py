@@ -10,7 +10,7 @@ from kerasrec._src.int_range import cast_integers
 from kerasrec._src.text import lower_case
 
 
-def batch_word_trees(
+def word_tree_batches(
     dataset: tf.data.Dataset,
     vocabulary: Vocabulary,
     batch_size: int,
@@ -43,8 +43,8 @@ def batch_word_trees(
 
     >>> train = tfds.load("sst_trees/download", split="train")
     >>> texts = tfds.as_numpy(train.map(lambda example: example["tree"]))
-    >>> vocabulary = Vocabulary.from_trees(read_tree(text.decode()) for text in texts)
-    >>> model.fit(batch_word_trees(train.shuffle(len(train)), vocabulary, 25))
+    >>> vocabulary = Vocabulary.from_trees(parse_sst(text.decode()) for text in texts)
+    >>> model.fit(word_tree_batches(train.shuffle(len(train)), vocabulary, 25))
     """
     spec = dataset.element_spec
     missing = {"tokens", "children", "labels"} - set(spec if isinstance(spec, Mapping) else ())

@@ -28,7 +28,7 @@ def check_tree(
         tokens: Integers `[nodes]` or `[nodes, ids]`, from 0 to the largest int32; floats
             `[nodes, features]`; or a tuple of such arrays.
         children: Integers `[nodes, arity]`, -1 = no child; or a row of integers for each tree node,
-            as from `encode`.
+            as from `encode_objects`.
         labels: Integers `[nodes]`, up to the largest int32; -1 = none. Or floats `[nodes]`, NaN =
             none; or one number, the label of the tree.
         num_classes: The number of classes. If it is given, labels must be less.
@@ -42,7 +42,7 @@ def check_tree(
             tree node 0. The message names the tree node.
     """
     arrays = inputs_of(tokens)
-    rows = ChildRows.of(children)
+    rows = ChildRows.from_children(children)
     for array in arrays:
         _check_inputs(array, len(rows))
     has_child = np.zeros(len(rows), bool)
@@ -246,15 +246,15 @@ def check_nth_tree(
     if isinstance(tree, Tree | Mapping | str) or not hasattr(tree, "__len__") or len(tree) != 3:
         raise ValueError(
             f"encoded_trees[{index}] is {reprlib.repr(tree)} (type {type(tree).__name__}); "
-            "expected (tokens, children, labels), as encode_tree, encode_dependencies and encode "
-            "make it of a tree."
+            "expected (tokens, children, labels), as encode_tree, encode_dependencies and "
+            "encode_objects make it of a tree."
         )
     tokens, children, labels = tree
     try:
         check_tree(tokens, children, labels, shared_nodes=shared_nodes)
     except ValueError as error:
         raise ValueError(f"encoded_trees[{index}]: {error}") from error
-    slots = ChildRows.of(children).most
+    slots = ChildRows.from_children(children).arity
     if arity is not None and slots > arity:
         raise ValueError(
             f"encoded_trees[{index}] has {slots} slots for children, but arity is {arity}"

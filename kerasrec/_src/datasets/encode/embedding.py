@@ -32,7 +32,7 @@ def embedding_matrix(
 
     Returns:
         The matrix, float32 `[len(vocabulary), dim]`: weights for
-        `keras.layers.Embedding(len(vocabulary), dim, weights=[matrix])`, which `word_embedding`
+        `keras.layers.Embedding(len(vocabulary), dim, weights=[matrix])`, which `make_embedding`
         makes.
 
     Raises:
@@ -53,7 +53,7 @@ def embedding_matrix(
     return matrix
 
 
-def word_embedding(
+def make_embedding(
     vocabulary: Vocabulary,
     vectors: WordVectors,
     seed: int | None = None,

@@ -17,7 +17,7 @@ from kerasrec._src.int_range import LARGEST
 Node = TypeVar("Node")
 
 
-def encode(
+def encode_objects(
     root: Node,
     *,
     children_of: Callable[[Node], Iterable[Node]],
@@ -87,7 +87,7 @@ def encode(
     Example:
 
     >>> formula = {"op": "+", "args": [{"op": "x"}, {"op": "y"}]}
-    >>> tree = kerasrec.datasets.encode(
+    >>> tree = kerasrec.datasets.encode_objects(
     ...     formula,
     ...     children_of=lambda node: node.get("args", []),
     ...     token_of=lambda node: " +xy".index(node["op"]),
@@ -100,7 +100,7 @@ def encode(
     >>> import ast
     >>> program = ast.parse("x = y + y")
     >>> kinds = ["Module", "Assign", "Name", "Store", "BinOp", "Load", "Add"]
-    >>> tree = kerasrec.datasets.encode(
+    >>> tree = kerasrec.datasets.encode_objects(
     ...     program,
     ...     children_of=ast.iter_child_nodes,
     ...     token_of=lambda node: kinds.index(type(node).__name__) + 1,

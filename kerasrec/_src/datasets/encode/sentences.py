@@ -33,12 +33,12 @@ class EncodedTree(NamedTuple):
 
     Attributes:
         tokens: Each tree node's word in the vocabulary, int32 `[nodes]`; 0 where it has none, as
-            the inner tree nodes of a constituency tree. `encode`, and `encode_dependencies` with
-            `features`, may return other inputs here.
-        children: The tree nodes below each one, int32 `[nodes, arity]`; -1 = no child. `encode`
-            returns a row of any length for each tree node.
-        labels: The labels, int32 `[nodes]`; -1 = none. `encode` may also return floats, or one
-            label of the tree.
+            the inner tree nodes of a constituency tree. `encode_objects`, and `encode_dependencies`
+            with `features`, may return other inputs here.
+        children: The tree nodes below each one, int32 `[nodes, arity]`; -1 = no child.
+            `encode_objects` returns a row of any length for each tree node.
+        labels: The labels, int32 `[nodes]`; -1 = none. `encode_objects` may also return floats, or
+            one label of the tree.
     """
 
     tokens: Any
@@ -136,8 +136,8 @@ def decode_tree(encoded: TreeArrays, vocabulary: Vocabulary) -> Tree:
     """
     tokens, labels = np.asarray(encoded[0]), np.asarray(encoded[2])
     check_tree(tokens, encoded[1], labels)
-    rows = ChildRows.of(encoded[1])
-    children = rows.table(rows.most)
+    rows = ChildRows.from_children(encoded[1])
+    children = rows.to_table(rows.arity)
     if tokens.max() >= len(vocabulary):
         raise ValueError(
             f"Token {tokens.max()} of tree node {tokens.argmax()} is out of range: the vocabulary "
@@ -206,7 +206,7 @@ def encode_dependencies(
     if features is not None:
         columns = [column[tree.order] for column in _columns(tree, features)]
         tokens = (tokens, *columns) if columns else tokens
-    return EncodedTree(tokens, children.table(), labels_of_nodes(tree, labels))
+    return EncodedTree(tokens, children.to_table(), labels_of_nodes(tree, labels))
 
 
 def _columns(tree: DependencyTree, features: Mapping[str, Vocabulary]) -> list[np.ndarray]:
@@ -239,8 +239,8 @@ def nodes_of_words(tree: DependencyTree) -> np.ndarray:
         "tree",
         tree,
         DependencyTree,
-        "Read one with read_conllu, or make one with dependencies_from_heads; use encode_tree for "
-        "an nltk.Tree.",
+        "Read one with read_conllu, or make one with dependencies_from_constituents; use "
+        "encode_tree for an nltk.Tree.",
     )
     return np.argsort(tree.order).astype(np.int32)
 

@@ -163,10 +163,10 @@ class Walk:
         self._further.append((parent, slot, before))
 
 
-def nodes_of(root: Node, children_of: Callable[[Node], Iterable[Node]]) -> Iterator[Node]:
-    """Visits the nodes of a tree of Python objects, in the order in which `encode` numbers them.
+def walk_tree(root: Node, children_of: Callable[[Node], Iterable[Node]]) -> Iterator[Node]:
+    """Visits the nodes of a tree of Python objects, in the order of `encode_objects`.
 
-    Trees may have any height. See `encode` for the definition of a tree.
+    Trees may have any height. See `encode_objects` for the definition of a tree.
 
     Args:
         root: Any object.
@@ -183,7 +183,7 @@ def nodes_of(root: Node, children_of: Callable[[Node], Iterable[Node]]) -> Itera
 
     >>> formula = ["+", "x", ["*", "x", "y"]]
     >>> children = lambda node: node[1:] if isinstance(node, list) else []
-    >>> [node[0] for node in kerasrec.datasets.nodes_of(formula, children)]
+    >>> [node[0] for node in kerasrec.datasets.walk_tree(formula, children)]
     ['+', 'x', '*', 'x', 'y']
     """
     return iter(Walk(root, children_of))

@@ -60,22 +60,22 @@ def write_tree_files(
     The directory appears only when all of it is written.
 
     Args:
-        encoded_trees: Trees from `encode`, `encode_tree` and `encode_dependencies`, or an iterator
-            that reads them one by one. With `pairs`, the same of `(left, right, label)`: two trees,
-            with labels that are not read, and one number.
+        encoded_trees: Trees from `encode_objects`, `encode_tree` and `encode_dependencies`, or an
+            iterator that reads them one by one. With `pairs`, the same of `(left, right, label)`:
+            two trees, with labels that are not read, and one number.
         directory: The directory to make; it must not exist.
         num_files: The number of files. As many processes, or a number that divides it, can share
             the trees. Batch sizes must be a multiple of it.
         arity: The number of slots for the children of a tree node. By default as many as the first
-            tree has; if its children are in rows, as from `encode`, trees are written in rows of
-            any length.
+            tree has; if its children are in rows, as from `encode_objects`, trees are written in
+            rows of any length.
         seed: The seed of the random order in which trees are written with `bucket_by_size`.
         bucket_by_size: Whether trees of similar size are put at the same place of all files, so
             that processes that share a batch have about the same number of tree nodes each. Trees
             are then written in random order; by default they keep their order.
         pairs: Whether pairs of trees are written. They stay pairs however they are read.
         shared_nodes: Whether tree nodes may have several parents. They must then come after all of
-            them, as `encode` makes them. Give the layer the same option.
+            them, as `encode_objects` makes them. Give the layer the same option.
 
     Raises:
         FileExistsError: If the directory exists.
@@ -196,13 +196,13 @@ def _checked(
         for tree in trees:
             former = check_nth_tree(index, tree, former, arity, hint, shared_nodes)
             if shared_nodes:
-                _check_order(index, ChildRows.of(tree[1]))
+                _check_order(index, ChildRows.from_children(tree[1]))
         are_rows = [isinstance(tree[1], ChildRows | tf.RaggedTensor) for tree in trees]
         if not index and arity is None and not any(are_rows):
-            arity = max(ChildRows.of(tree[1]).most for tree in trees)
+            arity = max(ChildRows.from_children(tree[1]).arity for tree in trees)
         whole = map(without_padding, trees)
         yield tuple(
-            tree if arity is None else tree._replace(children=tree.children.table(arity))
+            tree if arity is None else tree._replace(children=tree.children.to_table(arity))
             for tree in whole
         )
 
@@ -217,7 +217,7 @@ def _check_order(index: int, rows: ChildRows) -> None:
         raise ValueError(
             f"encoded_trees[{index}]: tree node {rows.values[wrong[0]]} comes before its parent, "
             f"tree node {rows.parents[wrong[0]]}. With shared_nodes=True, number tree nodes so "
-            "that they come after all their parents, as encode does."
+            "that they come after all their parents, as encode_objects does."
         )
 
 
@@ -260,7 +260,7 @@ def _record(example: Example, group_size: int) -> bytes:
     arrays: dict[str, Any] = {GROUP_SIZE: group_size}
     for side, tree in zip(SIDES, example, strict=False):
         tokens, features = _columns(tree)
-        rows = ChildRows.of(tree.children)
+        rows = ChildRows.from_children(tree.children)
         is_table = rows is not tree.children
         columns = {"tokens": tokens, "features": features, "children": rows.values}
         columns |= {lengths_key("children"): None if is_table else rows.lengths}

@@ -59,7 +59,7 @@ class NewickTree(NamedTuple):
 
         The arity is the largest number of children of a tree node, and at least 1.
         """
-        return ChildRows.from_parents(self.parents).table()
+        return ChildRows.from_parents(self.parents).to_table()
 
     @property
     def leaves(self) -> np.ndarray:

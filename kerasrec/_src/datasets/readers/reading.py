@@ -28,7 +28,7 @@ LOOKS = {
     "read_listops": rb"[0-9]+\t.*\[[A-Z]+ |Source\tTarget",
     "read_conllu": rb"# *(sent_id|text|newdoc|global\.columns)\b|[0-9]+(-[0-9]+)?\t([^\t]*\t){8}",
     "read_newick": rb"(\[[^\]]*\] *)?\(+'?[^ (),:]+'?[,:]",
-    "read_treebank": rb"\( *[0-9]+ +[^ )]",
+    "read_sst": rb"\( *[0-9]+ +[^ )]",
     "read_brackets": rb"\( *(\( *)?[A-Z]",
 }
 
@@ -227,7 +227,7 @@ def files_of(path: str | os.PathLike[str], endings: Sequence[str]) -> list[Path]
     if "\n" in str(path):
         raise ValueError(
             f"The path is {reprlib.repr(str(path))}, a text of several lines; expected the name of "
-            "a file. Texts are read by parse_conllu, parse_newick, read_tree (trees of the "
+            "a file. Texts are read by parse_conllu, parse_newick, parse_sst (trees of the "
             "Stanford Sentiment Treebank) and nltk.Tree.fromstring (other brackets)."
         )
     path = Path(path)

@@ -26,7 +26,7 @@ from kerasrec._src.datasets.trees.constituency import preorder
 OTHERS = "read_brackets reads trees with other labels, and with has_labels=False without any"
 
 
-def read_treebank(
+def read_sst(
     path: str | os.PathLike[str], num_classes: int = 5, strict: bool = True, *, verbose: int = 0
 ) -> list[Tree]:
     """Reads a file of bracketed binary trees with an integer label on every tree node.
@@ -47,7 +47,7 @@ def read_treebank(
 
     Raises:
         FileNotFoundError: If there is no file at `path`.
-        MalformedFileError: If `strict`, and a line is malformed (see `read_tree`), there is none,
+        MalformedFileError: If `strict`, and a line is malformed (see `parse_sst`), there is none,
             or bytes are not UTF-8. It is a `ValueError`; its `problems` name every
             malformed line with file, line number and reason.
     """
@@ -60,7 +60,7 @@ def format_of(num_classes: int) -> Format[Tree]:
         f"one binary tree a line with labels 0 to {num_classes - 1}, such as '(3 (2 It) (3 works))'"
     )
     read = functools.partial(_read, num_classes)
-    return Format("read_treebank", [".txt", ".ptb"], "tree", expected, read)
+    return Format("read_sst", [".txt", ".ptb"], "tree", expected, read)
 
 
 def _read(num_classes: int, _: Path, lines: NumberedLines) -> Iterator[Tree | Problem]:
@@ -70,7 +70,7 @@ def _read(num_classes: int, _: Path, lines: NumberedLines) -> Iterator[Tree | Pr
         if not line.strip():
             continue
         try:
-            trees.append((number, read_tree(text_of(line), num_classes)))
+            trees.append((number, parse_sst(text_of(line), num_classes)))
         except ValueError as error:
             num_unlabeled += isinstance(error, UnlabeledError)
             yield Problem(number, error)
@@ -83,7 +83,7 @@ def _read(num_classes: int, _: Path, lines: NumberedLines) -> Iterator[Tree | Pr
         yield Problem(number, reason)
 
 
-def read_tree(text: str, num_classes: int = 5) -> Tree:
+def parse_sst(text: str, num_classes: int = 5) -> Tree:
     """Reads one bracketed binary tree with an integer label on every tree node.
 
     Args:

@@ -34,7 +34,7 @@ class ChildRows(Sequence[np.ndarray]):
         self.splits = splits
 
     @classmethod
-    def of(cls, children: Any) -> ChildRows:
+    def from_children(cls, children: Any) -> ChildRows:
         """Returns rows from another form of children.
 
         Args:
@@ -96,7 +96,7 @@ class ChildRows(Sequence[np.ndarray]):
         return np.diff(self.splits)
 
     @property
-    def most(self) -> int:
+    def arity(self) -> int:
         """The length of the longest row."""
         return int(self.lengths.max(initial=0))
 
@@ -105,14 +105,14 @@ class ChildRows(Sequence[np.ndarray]):
         """The tree node of each entry of `values`, int64 `[edges]`."""
         return np.repeat(np.arange(len(self)), self.lengths)
 
-    def table(self, arity: int | None = None) -> np.ndarray:
+    def to_table(self, arity: int | None = None) -> np.ndarray:
         """The rows as int32 `[nodes, arity]`, filled up with -1.
 
         Args:
             arity: The length of each row, which must be enough; by default that of the longest one,
                 and at least 1.
         """
-        arity = max(1, self.most) if arity is None else arity
+        arity = max(1, self.arity) if arity is None else arity
         table = np.full((len(self), arity), -1, np.int32)
         slots = np.arange(len(self.values)) - self.splits[self.parents]
         table[self.parents, slots] = self.values

@@ -33,7 +33,7 @@ def preorder(tree: Tree) -> Iterator[tuple[Tree, int, int]]:
         "tree",
         tree,
         Tree,
-        "Make an nltk.Tree from text with read_tree or nltk.Tree.fromstring; use "
+        "Make an nltk.Tree from text with parse_sst or nltk.Tree.fromstring; use "
         "encode_dependencies or encode_left_right for a DependencyTree.",
     )
     waiting = [(tree, -1, -1)]
@@ -146,7 +146,7 @@ def binarize(tree: Tree, branching: Literal["left", "right"]) -> Tree:
     return rebuilt(tree, make)
 
 
-def text_tree(
+def make_tree(
     text: str | Sequence[str],
     shape: Literal["balanced", "left", "right"] = "balanced",
     label: Any = None,

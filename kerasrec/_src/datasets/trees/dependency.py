@@ -182,7 +182,7 @@ def _order(root: int, dependents: list[list[int]]) -> list[int]:
     return order
 
 
-def dependencies_from_heads(
+def dependencies_from_constituents(
     tree: Tree, is_left_head: Callable[[Tree], bool]
 ) -> tuple[DependencyTree, list[Any]]:
     """Turns each constituent into its head word, on which the words of its other parts depend.

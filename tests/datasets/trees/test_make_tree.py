@@ -3,7 +3,7 @@ import math
 import pytest
 from nltk import Tree
 
-from kerasrec.datasets import Vocabulary, encode_tree, text_tree
+from kerasrec.datasets import Vocabulary, encode_tree, make_tree
 
 
 def bare(tree):
@@ -12,20 +12,20 @@ def bare(tree):
 
 
 def test_shapes():
-    assert bare(text_tree("a b c d")) == (("a", "b"), ("c", "d"))
-    assert bare(text_tree("a b c d", "left")) == ((("a", "b"), "c"), "d")
-    assert bare(text_tree("a b c d", "right")) == ("a", ("b", ("c", "d")))
-    assert text_tree("a", label=3) == Tree(3, ["a"])
+    assert bare(make_tree("a b c d")) == (("a", "b"), ("c", "d"))
+    assert bare(make_tree("a b c d", "left")) == ((("a", "b"), "c"), "d")
+    assert bare(make_tree("a b c d", "right")) == ("a", ("b", ("c", "d")))
+    assert make_tree("a", label=3) == Tree(3, ["a"])
 
 
 def test_only_the_root_has_a_label():
-    tree = text_tree(" a\tfine  film\n", label=4)
+    tree = make_tree(" a\tfine  film\n", label=4)
     assert [node.label() for node in tree.subtrees()] == [4, None, None, None, None]
     assert encode_tree(tree, Vocabulary(["film"])).labels.tolist() == [4, -1, -1, -1, -1]
 
 
 def test_other_spaces_are_part_of_words():
-    assert text_tree("4\u00a01/2 stars\r\n").leaves() == ["4\u00a01/2", "stars"]
+    assert make_tree("4\u00a01/2 stars\r\n").leaves() == ["4\u00a01/2", "stars"]
 
 
 @pytest.mark.parametrize("length", range(1, 40, 3))
@@ -33,7 +33,7 @@ def test_keeps_words_as_they_are(length):
     words = [f"two words{place}" for place in range(length)]
     heights = {}
     for shape in ("balanced", "left", "right"):
-        tree = text_tree(words, shape)
+        tree = make_tree(words, shape)
         assert tree.leaves() == words
         heights[shape] = tree.height() - 2
     assert heights["left"] == heights["right"] == length - 1
@@ -43,7 +43,7 @@ def test_keeps_words_as_they_are(length):
 @pytest.mark.many
 def test_length_is_no_limit():
     for shape in ("balanced", "left", "right"):
-        encoded = encode_tree(text_tree(["a"] * 10_000, shape), Vocabulary(["a"]))
+        encoded = encode_tree(make_tree(["a"] * 10_000, shape), Vocabulary(["a"]))
         assert len(encoded.tokens) == 19_999
 
 
@@ -62,4 +62,4 @@ def test_length_is_no_limit():
 )
 def test_says_what_is_wrong(text, shape, reason):
     with pytest.raises(ValueError, match=reason):
-        text_tree(text, shape)
+        make_tree(text, shape)
