@@ -293,7 +293,8 @@ def added_losses(layer: keras.layers.Layer) -> list[tf.Tensor]:
 def layers_in(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
     """A layer and those it holds, at any depth.
 
-    The public `layers` is one of models. If the name changes, no cell can be called.
+    The public `layers` is one of models. If the name changes, no cell can be called, nor a
+    recursive function that reads a layer.
     """
     return list(layer._flatten_layers())
 

@@ -449,3 +449,55 @@ def test_a_cell_without_a_state_size_is_told_so():
 def test_a_cell_that_returns_something_else_is_named_first():
     with pytest.raises(ValueError, match=r"Recursive.call\(\).\s+\S*`call` and `call_leaf` of Wr"):
         Recursive(Wrong(lambda state: None))(np.zeros((1, 3, 4)), random_children(1, 3, 2))
+
+
+class RememberingCell(RecursiveCell):
+    state_size = 4
+
+    def call_leaf(self, inputs):
+        return inputs, [inputs]
+
+    def call(self, inputs, states, seen=[]):  # noqa: B006
+        seen.append(states)
+        return states[0][0], [states[0][0]]
+
+
+class RememberingInOrder(RecursiveCell):
+    state_size = 4
+
+    def call_child(self, child, states, *, seen={}):  # noqa: B006
+        seen["child"] = child[0]
+        return [child[0] + states[0]]
+
+    def call(self, inputs, states):
+        return states[0], [states[0]]
+
+
+class RememberingDown(TopDownCell):
+    state_size = 4
+
+    def call(self, inputs, states, slot=0, seen=[]):  # noqa: B006
+        seen.append(states)
+        return states[0], [states[0]]
+
+
+@pytest.mark.parametrize(
+    ("layer", "method"),
+    [
+        (lambda: Recursive(RememberingCell()), "RememberingCell.call"),
+        (
+            lambda: Recursive(RememberingInOrder(arity=None, read_inner_inputs=False)),
+            "RememberingInOrder.call_child",
+        ),
+        (lambda: TopDown(RememberingDown()), "RememberingDown.call"),
+    ],
+)
+def test_a_default_to_which_a_cell_adds_tensors(layer, method):
+    """It would hold a few placeholders, as that of a recursive function would."""
+    match = (
+        rf"^{method} \(.*test_own_cell\.py:\d+\) leaves a tensor in `seen`, a default of "
+        rf"{method.split('.')[1]}\. The body runs once"
+    )
+    children = np.array([[[1, 2], [-1, -1], [-1, -1]]])
+    with pytest.raises(TraceError, match=match):
+        layer()(tf.ones([1, 3, 4]), children)

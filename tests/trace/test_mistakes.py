@@ -171,6 +171,24 @@ def in_an_attribute(seen):
     return Walk().f
 
 
+def in_a_layer(seen):
+    class Inner(keras.layers.Layer):
+        def call(self, n, seen=seen):
+            seen.append(n)
+            return n
+
+    class Outer(keras.layers.Layer):
+        def __init__(self):
+            super().__init__()
+            self.inner = Inner()
+
+        @recursive
+        def f(self, n):
+            return cond(n < 1, lambda: n, lambda: self.f(self.inner(n) - 1))
+
+    return Outer().f
+
+
 @pytest.mark.parametrize(
     ("function", "seen", "parts"),
     [
@@ -183,6 +201,7 @@ def in_an_attribute(seen):
         (with_a_function, Visited(), ["leaves a tensor in `seen.items`"]),
         (in_another_function, [], ["g (", "changes `seen`, which defaults to the list []"]),
         (in_a_helper, [], ["leaves a tensor in `seen`, a default of helper"]),
+        (in_a_layer, [], ["f (", "leaves a tensor in `seen`, a default of call"]),
     ],
 )
 def test_what_is_added_to_objects_that_stay(function, seen, parts):

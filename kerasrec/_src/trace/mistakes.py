@@ -30,7 +30,7 @@ import keras
 import tensorflow as tf
 
 from kerasrec._src.errors import TraceError
-from kerasrec._src.private import added_losses, innermost_layer, with_outer_graphs
+from kerasrec._src.private import added_losses, innermost_layer, layers_in, with_outer_graphs
 from kerasrec._src.trace.function_state import FunctionState
 from kerasrec._src.trace.signature import Traceable
 from kerasrec._src.trace.source import (
@@ -40,6 +40,7 @@ from kerasrec._src.trace.source import (
     is_of_a_library,
     module_names,
     name_of,
+    start_of,
     undecorated,
 )
 
@@ -198,12 +199,15 @@ def check_what_is_left(state: FunctionState, graph: tf.Graph) -> None:
     Raises:
         TraceError: If a tensor was left in a default.
     """
-    place = _place_of_a_tensor(state.functions, graph)
-    if place is None:
+    found = _place_of_a_tensor(state.functions, graph)
+    if found is None:
         return
-    source = state.source
+    place, function = found
+    name, source = state.name, state.source
+    if is_of_a_library(source.file):  # A layer's recursion calls the user's function.
+        name, source = function.__qualname__, start_of(function)
     message = (
-        f"{state.name} ({source.where}) leaves a tensor in {place}. The body runs once, when it is "
+        f"{name} ({source.where}) leaves a tensor in {place}. The body runs once, when it is "
         f"traced, so this is a placeholder for all calls. {_INSTEAD}"
     )
     if _A_DEFAULT in place:
@@ -235,37 +239,57 @@ def _contents(container: Any) -> Any:
     return id(container)
 
 
-def _place_of_a_tensor(functions: Sequence[Callable[..., Any]], graph: tf.Graph) -> str | None:
-    """Describes an object that functions read and that holds a tensor of a graph; None if none."""
+def _place_of_a_tensor(
+    functions: Sequence[Callable[..., Any]], graph: tf.Graph
+) -> tuple[str, Any] | None:
+    """Describes an object that holds a tensor of a graph, with the function that reads it."""
     pending, seen = list(functions), set(map(id, functions))
     for function in pending:
         for place, value in _read_by(function):
             if isinstance(value, _CONTAINERS) and _holds(value, graph):
-                return place
-            inner = value if isinstance(value, _NOT_SEARCHED) else undecorated(value)
-            if isinstance(inner, _FUNCTIONS) and id(inner) not in seen:
-                seen.add(id(inner))
-                pending.append(inner)
+                return place, function
+            for inner in _functions_of(value):
+                if id(inner) not in seen:
+                    seen.add(id(inner))
+                    pending.append(inner)
     return None
 
 
+def _functions_of(value: Any) -> list[Callable[..., Any]]:
+    """The functions that may run when a value is called: itself, or the methods of layers."""
+    if isinstance(value, keras.layers.Layer):
+        bases = itertools.chain.from_iterable(type(layer).__mro__ for layer in layers_in(value))
+        methods = (method for base in bases for method in vars(base).values())
+        return [method for method in methods if isinstance(method, FunctionType)]
+    inner = value if isinstance(value, _NOT_SEARCHED) else undecorated(value)
+    return [inner] if isinstance(inner, _FUNCTIONS) else []
+
+
 def _read_by(function: Any) -> Iterator[tuple[str, Any]]:
-    """Yields what a function of the user's reads and keeps, each with its name."""
+    """Yields the objects that a function reads and keeps, each with its name.
+
+    A function of a library keeps lists and the like for good reasons; it may call functions and
+    layers of the user.
+    """
     while isinstance(function, functools.partial):
         function = function.func
     if isinstance(function, MethodType):
+        yield "`self`", function.__self__
         yield from _attributes("self", function.__self__)
         function = function.__func__
     elif not isinstance(function, FunctionType):
         yield from _attributes("self", function)
         function = type(function).__call__
-    if not isinstance(function, FunctionType) or is_of_a_library(function.__code__.co_filename):
+    if not isinstance(function, FunctionType):
         return
     code, variables = function.__code__, function.__globals__
+    others = dict(zip(code.co_freevars, enclosed(function), strict=True))
+    if is_of_a_library(code.co_filename):
+        yield from ((name, value) for name, value in others.items() if _functions_of(value))
+        return
     arguments, values = code.co_varnames[: code.co_argcount], function.__defaults__ or ()
     defaults = dict(zip(arguments[::-1], values[::-1], strict=False))
     defaults |= function.__kwdefaults__ or {}
-    others = dict(zip(code.co_freevars, enclosed(function), strict=True))
     others |= {name: variables[name] for name in module_names(code) if name in variables}
     of_function = f"{_A_DEFAULT} of {name_of(function)}"
     for found, note in ((defaults, of_function), (others, "")):
