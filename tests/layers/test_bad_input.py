@@ -204,7 +204,7 @@ def test_masks(make):
         (features(children), children, np.ones((2, 3), bool)),
         (*inputs, keras.Input((None,), dtype="bool")),
     ]:
-        with pytest.raises(ValueError, match=r"takes no `mask`: `children` say which nodes"):
+        with pytest.raises(ValueError, match=r"takes no `mask`: `children` determine the nodes"):
             make(3)(x, trees, mask=mask)
 
 

@@ -313,7 +313,7 @@ def test_missing_children_in_rows():
 def test_inside_of_xla():
     (x, children), _ = trees(2)
     layer = TreeLSTM(3, read_inner_inputs=True, engine="compiled")
-    with pytest.raises(ValueError, match="takes ragged trees, but not inside of XLA"):
+    with pytest.raises(ValueError, match="takes ragged trees, but not inside XLA"):
         tf.function(layer, jit_compile=True)(x, children)
 
 

@@ -1,8 +1,8 @@
 """Beam search for likely trees: several partial trees for each root, one more node at each step.
 
 A partial tree has open nodes, which will make it less likely when they are decided. Without them,
-partial trees that promise many nodes would push out those that are nearly complete. So each open
-node counts with the log-likelihood of its likeliest token without children: partial trees are
+partial trees that promise many nodes would push out those that are nearly complete. Therefore each
+open node counts with the log-likelihood of its likeliest token without children: partial trees are
 compared as if they ended at once. Each decision then finds something at least as likely as that.
 """
 
@@ -29,8 +29,8 @@ class Candidates(NamedTuple):
         slot: The node's place among its parent's children, int32 `[rows]`; -1 for a root.
         token_rank: Which of the likeliest tokens to try, from 0, int32 `[rows]`.
         children_rank: Which of the likeliest sets of slots to try, from 0, int32 `[rows]`.
-        later: What a child in each slot will add to the log-likelihood, float32 `[rows, arity]`;
-            None for nodes without children.
+        later: The amount that a child in each slot will add to the log-likelihood, float32
+            `[rows, arity]`; None for nodes without children.
     """
 
     tree: tf.Tensor
@@ -45,10 +45,10 @@ class _Beam(NamedTuple):
     """Partial trees, the best first for each root, whose nodes stand in order of depth.
 
     Args:
-        scores: The log-likelihood of what was decided, float32 `[batch, beams]`.
+        scores: The log-likelihood of the decisions, float32 `[batch, beams]`.
         counts: The number of nodes, int32 `[batch, beams]`.
         nodes: Token, parent, depth and slot of each node, int32 `[batch, beams, nodes, 4]`.
-        ends: What each node adds if it ends at once, float32 `[batch, beams, nodes, 1]`.
+        ends: The amount that each node adds if it ends at once, float32 `[batch, beams, nodes, 1]`.
         states: The states of each node, a list of `[batch, beams, nodes, units]`.
     """
 
@@ -74,8 +74,8 @@ def search_trees(
 
     Args:
         cell: Makes a child's states from its parent's; it must read the parent.
-        decide: A function from the states of tree nodes, `[rows, units]` each, and what to try
-            there, to decisions; their log-likelihood is -inf where there is no such choice.
+        decide: A function from the states of tree nodes, `[rows, units]` each, and the choices to
+            try there, to decisions; the log-likelihood of an impossible choice is -inf.
         initial_states: The states of the roots, `[batch, units]` each.
         num_beams: The number of partial trees that are kept for each root.
         num_ranks: The numbers of tokens, and of sets of slots, to try at a node.
@@ -109,7 +109,7 @@ def search_trees(
         tree = tf.repeat(tf.range(batch), num_beams)
         depth, slot = (tf.reshape(beam.nodes[:, :, node, place], [-1]) for place in (2, 3))
         states = [tf.reshape(of[:, :, node], [-1, of.shape[-1]]) for of in beam.states]
-        # What children will add, if they end at once.
+        # The amount that children will add if they end at once.
         alone = tried(states, [tree, depth, slot], 1, None)
         repeated = [tf.repeat(of, num_tokens, axis=0) for of in states]
         below = _children(cell, alone.inputs, repeated)
@@ -124,7 +124,7 @@ def search_trees(
         shape = [batch, num_beams, num_ways]
         scores = beam.scores[..., tf.newaxis]
         made = tf.maximum(scores + tf.reshape(decision.log_likelihood, shape), _IMPOSSIBLE)
-        # What is not open stays as it is.
+        # Other places keep their values.
         others = tf.where(tf.range(num_ways) == 0, scores, _IMPOSSIBLE)
         made = tf.where(is_tried[..., tf.newaxis], made, others)
         places = tf.range(tf.shape(beam.nodes)[2])
@@ -200,7 +200,7 @@ def _children(cell: TopDownCell, inputs: tf.Tensor, states: list[tf.Tensor]) -> 
 
     Args:
         cell: Makes them.
-        inputs: What the cell reads of nodes, `[..., features]`.
+        inputs: The nodes' inputs for the cell, `[..., features]`.
         states: The nodes' states, `[..., units]` each.
     """
     shape = tf.shape(inputs)[:-1]

@@ -1,9 +1,9 @@
 """From bracketed texts to words and children, with TensorFlow's ops.
 
 Texts are split into brackets and words, which are checked. A tree node is a bracket, or a word that
-stands beside others where brackets have no labels. Nodes are sorted by depth, then by place. So the
-parent of a node is the last node of the level above that stands before it, and siblings stand
-together. No loop runs over tokens.
+is next to others where brackets have no labels. Nodes are sorted by depth, then by place. In this
+order, the parent of a node is the last node of the level above that comes before it, and siblings
+are consecutive. No loop runs over tokens.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _NO_LABEL = (
     "label, give has_labels=False."
 )
 _SEVERAL_WORDS = (
-    "a tree node with {} words; expected a label and one word. Put each word into a labeled "
-    "bracket of its own, or, if no bracket has a label, give has_labels=False."
+    "a tree node with {} words; expected a label and one word. Put each word into a separate "
+    "labeled bracket, or, if no bracket has a label, give has_labels=False."
 )
 _MAY_BE_A_WORD = (
     "a first word that may be the label of its bracket or a word of the sentence. Give "
@@ -58,8 +58,8 @@ def parse_brackets(
         `[batch, nodes, arity]`, -1 for none.
 
     Raises:
-        tf.errors.InvalidArgumentError: If a text is not such a tree; the message says which, where
-            and why.
+        tf.errors.InvalidArgumentError: If a text is not such a tree; the message names the text,
+            the place and the reason.
     """
     tokens = _tokens_of(texts)
     with tf.control_dependencies([_check_brackets(tokens, has_labels is not False)]):
@@ -204,7 +204,7 @@ def _fail_at(tokens: _Tokens, place: tf.Tensor, reason: tf.Tensor) -> tf.Tensor:
     Args:
         tokens: The tokens.
         place: The place of a token, an int64 scalar.
-        reason: What is wrong with it, a string scalar.
+        reason: The reason, a string scalar.
     """
     row = tokens.rows[place]
     characters = tf.strings.unicode_split(tokens.texts[row], "UTF-8")
@@ -270,7 +270,7 @@ def _labeled(tokens: _Tokens, depth: tf.Tensor) -> _Nodes:
 
 
 def _unlabeled(tokens: _Tokens, depth: tf.Tensor) -> _Nodes:
-    """The nodes of trees without labels: brackets, and words that are not alone in a bracket."""
+    """The nodes of trees without labels: brackets, and words that share a bracket."""
     is_alone = tokens.has_before(tokens.is_open) & tokens.has_after(tokens.is_close)
     is_node = tokens.is_word & ~is_alone
     levels = depth + tf.cast(is_node, tf.int64)
@@ -331,7 +331,7 @@ def _check_nodes(
     num_words = tf.math.unsorted_segment_sum(tf.ones_like(nodes.of_words), nodes.of_words, size)
     has_label = tf.gather(tokens.has_after(tokens.is_word), nodes.places)
     is_closed_at_once = tf.gather(tokens.has_after(tokens.is_close), nodes.places)
-    # The nodes in question, how to say what is wrong, and a number to put in.
+    # The nodes in question, the message, and the number to put into it.
     reasons = [(num_trees + num_words == 0, _EMPTY, num_trees)]
     if has_labels is not False:
         reasons += [

@@ -20,7 +20,7 @@ _OF_NONE = ("NoneType", "None values not supported", "NOT CONVERTIBLE TO TENSOR"
 
 
 class RecursiveCell(SavedByArguments):
-    """Base class of cells: what a cell of `keras.layers.RNN` is for sequences, for trees.
+    """Base class of cells, which play the same role for trees as those of `keras.layers.RNN`.
 
     A cell computes the states of a leaf from its inputs, and those of an inner node from its
     children's states. `kerasrec.layers.Recursive` applies the cell over trees, to many tree nodes
@@ -28,8 +28,8 @@ class RecursiveCell(SavedByArguments):
 
     A subclass sets `state_size`, creates weights in `build`, and implements `call`, which returns
     the node's output and its new states, as the cells of Keras do. By default, a leaf is an inner
-    node whose children have the states of `get_initial_state`; if it is to be something else, the
-    subclass implements `call_leaf`, too. The output is the first state, unless the cell sets
+    node whose children have the states of `get_initial_state`; to compute leaves differently, the
+    subclass also implements `call_leaf`. The output is the first state, unless the cell sets
     `output_size`. Parents read only states.
 
     A cell for any number of children may read them one after the other, as an RNN reads a sequence:
@@ -45,10 +45,10 @@ class RecursiveCell(SavedByArguments):
     Args:
         arity: The largest number of children of a tree node, a positive int. A missing child has
             the states of `get_initial_state`. None for any number of children, as ragged rows.
-        read_inner_inputs: Whether inner nodes read inputs, too; otherwise `call` gets None for
-            them. False ignores the inputs of inner nodes. None accepts only trees whose inner nodes
-            have no inputs, as far as that is known: a word other than 0 at an inner node is an
-            error, and so are the states of another tree layer.
+        read_inner_inputs: Whether inner nodes also read inputs; otherwise `call` gets None for
+            them. False ignores the inputs of inner nodes. None requires that inner nodes have no
+            inputs, where that can be checked: a word other than 0 at an inner node is an error, and
+            so is the output of another tree layer.
         dropout: The fraction of the input features to drop in training, separately for each tree
             node.
         recurrent_dropout: The fraction of the first state to drop in training where a neighboring
@@ -60,7 +60,7 @@ class RecursiveCell(SavedByArguments):
         inputs: The inputs, float `[nodes, features]`, or None without `read_inner_inputs`.
         states: A list with an entry for each child: the list of its states, `[nodes, units]` each.
             With `arity=None` a list of the children's states, RaggedTensors
-            `[nodes, (children), units]`; with `call_child` what the last child left.
+            `[nodes, (children), units]`; with `call_child` the states after the last child.
         training: Whether the call is in training, a bool; passed to a cell whose `call` takes it.
         edges: The features of the edges to the children, a list of `[nodes, features]`, or a
             RaggedTensor `[nodes, (children), features]` with `arity=None`; passed to a cell whose
@@ -130,7 +130,7 @@ class RecursiveCell(SavedByArguments):
         for name, rate in (("dropout", dropout), ("recurrent_dropout", recurrent_dropout)):
             if not 0 <= rate < 1:
                 raise ValueError(f"`{name}` must be at least 0 and below 1, received {rate}.")
-        # XLA may not support what a subclass computes.
+        # XLA may not support the ops of a subclass.
         self.supports_jit = False
         self.arity: Any = arity
         self.read_inner_inputs = read_inner_inputs
@@ -204,7 +204,7 @@ class RecursiveCell(SavedByArguments):
     def call_leaf(self, inputs: Any, **kwargs: Any) -> tuple[tf.Tensor, list[tf.Tensor]]:
         """Computes leaves; by default as nodes whose children have initial states, or empty rows.
 
-        A cell with `call_child` gets what `states_before_children` returns.
+        A cell with `call_child` gets the states from `states_before_children`.
 
         Args:
             inputs: The inputs, `[nodes, features]`.
@@ -233,7 +233,7 @@ class RecursiveCell(SavedByArguments):
     def get_initial_state(self, batch_size: int | tf.Tensor | None = None) -> list[tf.Tensor]:
         """Returns the states of a missing child, or of roots whose states are not given.
 
-        They are zeros, unless a subclass says otherwise.
+        They are zeros, unless a subclass overrides this method.
 
         Args:
             batch_size: The number of tree nodes, an int or a 0-d tensor.
@@ -291,7 +291,7 @@ class RecursiveCell(SavedByArguments):
         return [size] if isinstance(size, int) else list(size)
 
     def get_build_config(self) -> dict[str, Any] | None:
-        """Returns what the cell was built for, as Keras saves it."""
+        """Returns the shapes that the cell was built for, as Keras saves them."""
         config = super().get_build_config()
         return config and {**config, "num_edge_features": self.num_edge_features}
 
@@ -313,7 +313,7 @@ def arguments(local: dict[str, Any], *own: str) -> dict[str, Any]:
     """The arguments of a constructor by name, from its `locals()`, those in `kwargs` among them.
 
     With `super().__init__(**arguments(locals()))`, as its first line, a constructor passes all its
-    arguments on. So its signature is written out, but not a second list of the same names.
+    arguments on, without repeating the names in its signature.
 
     Args:
         local: The constructor's `locals()`.
@@ -336,8 +336,8 @@ def call_cell(
         **options: Further arguments of the method.
 
     Raises:
-        TraceError: If the cell does not return what its `state_size` and `output_size` promise,
-            adds a loss, or reads inputs of inner nodes without `read_inner_inputs`.
+        TraceError: If the results of the cell do not match its `state_size` and `output_size`, if
+            it adds a loss, or reads inputs of inner nodes without `read_inner_inputs`.
     """
     if _takes_training(cell, cell.call if method is cell else method):
         options["training"] = training
@@ -363,7 +363,7 @@ def call_in_order(
         **options: Further arguments of the method.
 
     Raises:
-        TraceError: If it does not return what the cell's `state_size` promises, or adds a loss.
+        TraceError: If its results do not match the cell's `state_size`, or if it adds a loss.
     """
     if _takes_training(cell, method):
         options["training"] = training
@@ -374,7 +374,7 @@ def call_in_order(
     if units != cell.state_sizes:
         raise TraceError(
             f"`{method.__name__}` of {type(cell).__name__} must return a list of states of "
-            f"{cell.state_sizes} units, as its `state_size` says. Received {states!r}."
+            f"{cell.state_sizes} units, as its `state_size` requires. Received {states!r}."
         )
     _check_types(cell, method, _as_list(states))
     return list(_as_list(states))
@@ -401,14 +401,14 @@ def _refusing_losses(cell: RecursiveCell) -> contextlib.AbstractContextManager[N
     return without_losses(
         cell,
         f"{type(cell).__name__} adds a loss, by `add_loss` or by the `activity_regularizer` of a "
-        "layer in it. A cell is called inside of the recursion, and its losses cannot leave it. "
-        "Compute the loss from what the layer returns, as with `return_sequences=True`.",
+        "layer in it. A cell is called inside the recursion, and its losses cannot leave it. "
+        "Compute the loss from the layer's outputs, as with `return_sequences=True`.",
     )
 
 
 @contextlib.contextmanager
 def _explaining_none(cell: RecursiveCell, args: Sequence[Any]) -> Iterator[None]:
-    """Calls a cell within it; an error about a None then says why the cell's inputs may be None."""
+    """A context in which a cell is called; explains an error about a None among its inputs."""
     try:
         yield
     except Exception as error:
@@ -424,7 +424,7 @@ def _explaining_none(cell: RecursiveCell, args: Sequence[Any]) -> Iterator[None]
 
 @contextlib.contextmanager
 def without_losses(layer: keras.layers.Layer, message: str) -> Iterator[None]:
-    """Within it a layer is called; a TraceError with the message if that adds a loss."""
+    """A context in which a layer is called; raises a TraceError if it adds a loss."""
     before = set(map(id, added_losses(layer)))
     yield
     if not before.issuperset(map(id, added_losses(layer))):
@@ -471,8 +471,8 @@ def _output_and_states(cell: RecursiveCell, result: Any) -> tuple[Any, list[Any]
         got = f"units {units[0]} and {units[1:]}" if is_pair else repr(result)
         raise TraceError(
             f"`call` and `call_leaf` of {name} must return an output of {cell.output_size} units "
-            f"and a list of states of {sizes} units, as its `output_size` and `state_size` say: "
-            f"`return output, states`. Received {got}."
+            f"and a list of states of {sizes} units, as its `output_size` and `state_size` "
+            f"require: `return output, states`. Received {got}."
         )
     if not cell.has_separate_output and output is not states[0]:
         raise TraceError(

@@ -58,9 +58,8 @@ class ChildSumTreeLSTMCell(TreeLSTMCell):
         recurrent_constraint: The constraint on `recurrent_kernel`.
         bias_constraint: The constraint on `bias`.
         arity: None, since tree nodes may have any number of children.
-        read_inner_inputs: Whether inner nodes read inputs, too, as all words of a dependency tree
-            do. False ignores the inputs of inner nodes. None accepts only trees whose inner nodes
-            have none.
+        read_inner_inputs: Whether inner nodes also read inputs, as all words of a dependency tree
+            do. False ignores the inputs of inner nodes. None requires that they have none.
         dropout: The fraction of the input features to drop in training, separately for each tree
             node.
         recurrent_dropout: The fraction of h to drop in training where the parent reads it.
@@ -169,9 +168,8 @@ class ChildSumTreeLSTM(CellLayer):
         recurrent_constraint: The constraint on `recurrent_kernel`.
         bias_constraint: The constraint on `bias`.
         arity: None, since tree nodes may have any number of children.
-        read_inner_inputs: Whether inner nodes read inputs, too, as all words of a dependency tree
-            do. False ignores the inputs of inner nodes. None accepts only trees whose inner nodes
-            have none.
+        read_inner_inputs: Whether inner nodes also read inputs, as all words of a dependency tree
+            do. False ignores the inputs of inner nodes. None requires that they have none.
         dropout: The fraction of the input features to drop in training, separately for each tree
             node.
         recurrent_dropout: The fraction of h to drop in training where the parent reads it.
@@ -181,11 +179,11 @@ class ChildSumTreeLSTM(CellLayer):
         recompute: Whether the backward pass computes the values inside cells again instead of
             keeping them. That takes less memory and more time; gradients are the same.
         engine: The way to run the recursion: "waves", which "auto" chooses, or "compiled", in loops
-            that XLA compiles. Results are the same up to rounding. `Recursive` says when "compiled"
-            is faster, and how XLA compiles the whole training step. With "compiled", a batch runs
-            in "waves" if a node has more than 64 children; in large batches the limit is higher. In
-            a training step that XLA compiles as a whole, a node may have any number of children,
-            but trees must be padded.
+            that XLA compiles. Results are the same up to rounding. See `Recursive` for when
+            "compiled" is faster, and for how to compile the whole training step. With "compiled", a
+            batch runs in "waves" if a node has more than 64 children; in large batches the limit is
+            higher. In a training step that XLA compiles as a whole, a node may have any number of
+            children, but trees must be padded.
         embedding: A Keras layer such as `keras.layers.Embedding`. If it is given, `x` contains
             words, and each different word of a batch is looked up once. See `Recursive`.
         devices: Names of devices. Each computes a part of the tree nodes that are ready at once.

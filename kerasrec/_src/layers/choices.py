@@ -75,8 +75,8 @@ class Choice(NamedTuple):
 class Choices:
     """Base class of the ways to choose, so that one model can both score trees and grow them.
 
-    Only what is left to chance has a log-likelihood: where a slot may not have a child, as on the
-    last level, leaving it empty has probability 1.
+    Only random choices have a log-likelihood: where a slot may not have a child, as on the last
+    level, leaving it empty has probability 1.
 
     Args:
         allowed: The slots in which a node may have a child, bool `[nodes, arity]`.
@@ -192,7 +192,7 @@ class Drawn(Choices):
 
     Args:
         place: The place of the nodes.
-        roots: The tokens of roots, int32 `[batch]`; -1 where they are drawn, too.
+        roots: The tokens of roots, int32 `[batch]`; -1 where they are also drawn.
         temperature: A float32 scalar that divides all logits before anything is drawn; 0 chooses
             the likeliest value, which has probability 1.
         limits: Which tokens may be drawn.
@@ -239,14 +239,14 @@ class Drawn(Choices):
 class Ranked(Choices):
     """Tries likely values, by their ranks, for beam search.
 
-    Where there is no value of a rank, the log-likelihood is -inf.
+    Where a rank has no value, the log-likelihood is -inf.
 
     Args:
         given: The tokens of roots that are given, with probability 1, int32 `[nodes]`; -1 for none.
         token_rank: Which of the likeliest tokens to try, from 0, int32 `[nodes]`.
         children_rank: Which of the likeliest sets of slots to try, from 0, int32 `[nodes]`.
-        later: What a child in each slot will add to the log-likelihood, float32 `[nodes, arity]`.
-            It counts for the ranks of sets alone. None for nodes without children.
+        later: The amount that a child in each slot will add to the log-likelihood, float32
+            `[nodes, arity]`. It only affects the ranks of sets. None for nodes without children.
         num_ranks: The numbers of ranks of both.
         forbidden: The tokens that are not tried.
         allowed, num_tokens: The arguments of `Choices`.
@@ -342,8 +342,8 @@ def _draw_token(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Each node's token and its log-probability: 0 where nothing is drawn.
 
-    First a block of tokens is drawn, then a token of the block. So chances are not added up token
-    by token over the whole vocabulary, which would take as long as the logits.
+    First a block of tokens is drawn, then a token of the block. This way, probabilities are not
+    added up token by token over the whole vocabulary, which would take as long as the logits.
 
     Args:
         limits: Which tokens may be drawn.

@@ -22,7 +22,7 @@ _WHITE = "[\\s\x0b\x1c-\x1f\u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u20
 _TOO_LARGE = 10**9  # stands for itself and all larger numbers
 _WORD, _LEMMA, _HEAD = map(CONLLU_COLUMNS.index, ("words", "lemmas", "heads"))
 
-# Which lines are wrong, a sentence that says why, and what each line puts into it in place of {}.
+# The wrong lines, the message, and the text of each line that replaces {} in it.
 _Reason = tuple[tf.Tensor, str, Sequence[tf.Tensor]]
 
 
@@ -42,7 +42,7 @@ def parse_conllu(
         none.
 
     Raises:
-        tf.errors.InvalidArgumentError: If a text is not one sentence; the message says which, and
+        tf.errors.InvalidArgumentError: If a text is not one sentence; the message names the text,
             the line and the reason.
     """
     lines = _lines_of(texts)
@@ -167,7 +167,7 @@ def _check(rows: tf.Tensor, numbers: tf.Tensor, reasons: Sequence[_Reason]) -> t
     Args:
         rows: The text of each line, int64 `[lines]`.
         numbers: The number of each line in its text, from 1, int64 `[lines]`.
-        reasons: What may be wrong with a line.
+        reasons: The possible problems of a line.
 
     Returns:
         True, a tensor on which every op that needs the check must depend.

@@ -1,8 +1,8 @@
 """Trees that grow: the computation at a tree node decides whether it has children.
 
 Nothing of the structure is known before the graph runs, and one static graph grows any number of
-trees at once. So a node has no number while it grows. Instead it has a 64-bit key, made from its
-parent's key and its slot; nodes are numbered when all are known. The key also seeds what is drawn
+trees at once. A node therefore has no number while it grows. It has a 64-bit key instead, made from
+its parent's key and its slot; nodes are numbered when all are known. The key also seeds the draws
 at the node, so a tree depends neither on the other trees of a batch nor on the engine.
 """
 
@@ -47,7 +47,8 @@ class Decision(NamedTuple):
     Args:
         tokens: The node's token, int32 `[nodes]`.
         wants: The slots that get a child, bool `[nodes, arity]`.
-        inputs: What the cell reads of the node to make its children's states, `[nodes, features]`.
+        inputs: The node's inputs to the cell, from which its children's states are made,
+            `[nodes, features]`.
         log_likelihood: The log-likelihood of all that was drawn at the node, float `[nodes]`.
     """
 
@@ -132,9 +133,8 @@ def grower(
     The function takes a row for each node, int64 `[nodes, 5]`: its tree, its depth, its slot, its
     key and its parent's key. They are one argument, since each argument of a call takes time. It
     collects these rows, with the nodes' tokens, and for each tree of the batch the log-likelihood
-    of all decisions. Nothing reads what it returns, so nothing waits for it. With the engine
-    "compiled" a gradient runs the values again, so that nothing is kept: most trees grow without a
-    gradient.
+    of all decisions. Nothing reads its result, so nothing waits for it. With the engine "compiled"
+    a gradient runs the values again, so that nothing is kept: most trees grow without a gradient.
     """
     arity = cell.arity
 
@@ -148,7 +148,7 @@ def grower(
         tokens = tf.cast(decision.tokens, tf.int64)
         collect("nodes", tf.concat([row, tokens[:, tf.newaxis]], 1))
         collect("log_likelihood", decision.log_likelihood, tree, batch)
-        # Gradients enter a function through what it returns.
+        # Gradients enter a function through its results.
         nothing = tf.zeros_like(states[0][:, 0])
         zeros, depth = tf.zeros_like(tree), depth + 1
         for number, key_of_child in enumerate(tf.unstack(keys[:, :arity], axis=1)):

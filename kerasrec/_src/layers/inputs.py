@@ -47,7 +47,7 @@ class NodeInputs:
 
 
 def num_words_of(embedding: keras.layers.Layer) -> int | None:
-    """The number of words for which an embedding has vectors; None if it does not say."""
+    """The number of words for which an embedding has vectors; None if it is not known."""
     if isinstance(embedding, keras.Sequential) and embedding.layers:
         return num_words_of(embedding.layers[0])
     return embedding.input_dim if isinstance(embedding, keras.layers.Embedding) else None
@@ -122,8 +122,8 @@ def _lookups_and_rest(
 class DenseGradientEmbedding(keras.layers.Embedding):
     """An embedding whose gradient is dense: each look-up adds to it, and each replica.
 
-    It suits layers that look words up in several places, and tables that are no larger than the
-    layer's other weights.
+    It suits layers that look up words in several places, and tables no larger than the layer's
+    other weights.
     """
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
@@ -147,7 +147,7 @@ def _without_losses(embedding: keras.layers.Layer) -> Iterator[None]:
         "`activity_regularizer` of a layer in it, which cannot leave the tree layer. Apply it "
         "before the tree layer, to all words, or use an `embeddings_regularizer`.",
     )
-    # What places integers on the host stops at a layer of the user's.
+    # Integers are not placed on the host inside a user's layer.
     with refused, tf.device(None):
         yield
 
@@ -175,8 +175,8 @@ def leaf_of(
 
     Leaves that read the same row have the same states. These are computed once, before the
     recursion, and their gradients are added up before they go through the cell. They are computed
-    for each leaf if the cell draws random numbers, or if inner nodes read rows, too: there may be
-    more rows than leaves then, as there always are inside XLA. A user's own cell is traced as a
+    for each leaf if the cell draws random numbers, or if inner nodes also read rows: then there may
+    be more rows than leaves, as there always are inside XLA. A user's own cell is traced as a
     recursive function, so that a cell that mixes rows is refused.
     """
 

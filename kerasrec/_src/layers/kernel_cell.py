@@ -17,7 +17,7 @@ Initializer: TypeAlias = str | Callable[..., Any] | dict[str, Any]
 Regularizer: TypeAlias = str | Callable[[Any], Any] | dict[str, Any] | None
 Constraint: TypeAlias = str | Callable[[Any], Any] | dict[str, Any] | None
 
-# The activations of Keras that compute each element from itself alone.
+# The elementwise activations of Keras.
 _ELEMENTWISE = """
     celu elu exponential gelu hard_shrink hard_sigmoid hard_silu hard_tanh leaky_relu linear
     log_sigmoid mish relu relu6 selu sigmoid silu soft_shrink softplus softsign squareplus tanh
@@ -115,7 +115,7 @@ class KernelCell(RecursiveCell):
         )
 
     def _of_inputs(self, inputs: Any, gates: int | None = None) -> Any:
-        """What inputs and bias add to the gates, `[nodes, gates * units]`; None for nothing.
+        """The part of the gates from inputs and bias, `[nodes, gates * units]`; None if it is zero.
 
         Args:
             inputs: The inputs, `[nodes, features]`, or None.
@@ -135,8 +135,8 @@ class KernelCell(RecursiveCell):
 class LSTMCell(KernelCell):
     """A cell with two states, h and c, whose forget gates begin open.
 
-    A subclass says with `forget_place` which of the four gates in its `bias`, counted from 0, are
-    the forget gates.
+    `forget_place` of a subclass is the place of the forget gates among the four gates of its
+    `bias`, from 0.
 
     Args:
         units: The size of h and c, a positive int.
@@ -180,7 +180,7 @@ class LSTMCell(KernelCell):
 def of_each_gate(activation: Callable[..., Any], gates: Any, number: int) -> Any:
     """Applies an activation to gates that are joined, `[nodes, number * units]`, one by one.
 
-    An activation that is known to compute each element from itself alone gets all gates at once.
+    An activation that is known to be elementwise gets all gates at once.
     """
     if is_of_keras(activation) and activation.__name__ in _ELEMENTWISE.split():
         return activation(gates)

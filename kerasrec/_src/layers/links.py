@@ -57,7 +57,7 @@ class Links:
 
     @functools.cached_property
     def is_skipped(self) -> tf.Tensor:
-        """Whether each node is not called, but the next of its tree is (so it is no padding)."""
+        """Whether each node is not called, but the next one is, so that it is not padding."""
         is_child = tf.concat([self.is_called & ~self.is_root, [False]], 0)
         return ~self.is_called & is_child[1:]
 

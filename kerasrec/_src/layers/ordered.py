@@ -38,11 +38,10 @@ class OrderedTreeRNNCell(RecursiveCell):
 
     Args:
         rnn_cell: A cell of `keras.layers.RNN`, such as `keras.layers.LSTMCell(units)`, without
-            dropout of its own.
+            dropout.
         arity: None, since tree nodes may have any number of children.
-        read_inner_inputs: Whether inner nodes read inputs, too, as all words of a dependency tree
-            do. False ignores the inputs of inner nodes. None accepts only trees whose inner nodes
-            have none.
+        read_inner_inputs: Whether inner nodes also read inputs, as all words of a dependency tree
+            do. False ignores the inputs of inner nodes. None requires that they have none.
         dropout: The fraction of the input features to drop in training, separately for each tree
             node.
         recurrent_dropout: The fraction of the output to drop in training where the parent reads it.
@@ -151,11 +150,10 @@ class OrderedTreeRNN(CellLayer):
 
     Args:
         rnn_cell: A cell of `keras.layers.RNN`, such as `keras.layers.LSTMCell(units)`, without
-            dropout of its own.
+            dropout.
         arity: None, since tree nodes may have any number of children.
-        read_inner_inputs: Whether inner nodes read inputs, too, as all words of a dependency tree
-            do. False ignores the inputs of inner nodes. None accepts only trees whose inner nodes
-            have none.
+        read_inner_inputs: Whether inner nodes also read inputs, as all words of a dependency tree
+            do. False ignores the inputs of inner nodes. None requires that they have none.
         dropout: The fraction of the input features to drop in training, separately for each tree
             node.
         recurrent_dropout: The fraction of the output to drop in training where the parent reads it.
@@ -165,8 +163,8 @@ class OrderedTreeRNN(CellLayer):
         recompute: Whether the backward pass computes the values inside cells again instead of
             keeping them. That takes less memory and more time; gradients are the same.
         engine: The way to run the recursion: "waves", which "auto" chooses, or "compiled", in loops
-            that XLA compiles. Results are the same up to rounding. `Recursive` says when "compiled"
-            is faster, and how XLA compiles the whole training step.
+            that XLA compiles. Results are the same up to rounding. See `Recursive` for when
+            "compiled" is faster, and for how to compile the whole training step.
         embedding: A Keras layer such as `keras.layers.Embedding`. If it is given, `x` contains
             words, and each different word of a batch is looked up once. See `Recursive`.
         devices: Names of devices. Each computes a part of the tree nodes that are ready at once.

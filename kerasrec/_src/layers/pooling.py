@@ -26,13 +26,13 @@ class AttentionPooling(SavedByArguments):
     Weights: `kernel` `[features, units]`, `bias` `[units]` and `context` `[units, 1]`.
 
     Args:
-        units: The size of what is compared with the context, a positive int.
+        units: The size of the projection that is compared with the context, a positive int.
         return_attention_scores: Whether to return a_i in addition to the output.
         **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
 
     Call arguments:
-        x: The states of tree nodes, `[batch, nodes, features]`, whose Keras mask says which nodes
-            are padding; or ragged `[batch, (nodes), features]`.
+        x: The states of tree nodes, `[batch, nodes, features]`, with a Keras mask of padding; or
+            ragged `[batch, (nodes), features]`.
         mask: The mask, bool `[batch, nodes]`, if `x` has none.
 
     Output shape:
@@ -72,7 +72,7 @@ class AttentionPooling(SavedByArguments):
             weighted = x.with_flat_values(x.flat_values * weights.flat_values[:, tf.newaxis])
             pooled = tf.reduce_sum(weighted, axis=1)
             return [pooled, weights] if self.return_attention_scores else pooled
-        if mask is not None:  # What padding holds is not read.
+        if mask is not None:  # The values of padding are not read.
             x = ops.where(mask[..., None], x, 0)
         weights = self.softmax(self._scores(x), mask=mask)
         pooled = ops.einsum("bn,bnf->bf", weights, x)
@@ -87,7 +87,7 @@ class AttentionPooling(SavedByArguments):
         return [None, None] if self.return_attention_scores else None
 
     def compute_output_shape(self, input_shape: Any) -> Any:
-        """Returns the shapes of what `call` returns."""
+        """Returns the shapes of the outputs."""
         pooled = (input_shape[0], input_shape[-1])
         return [pooled, tuple(input_shape[:2])] if self.return_attention_scores else pooled
 

@@ -54,7 +54,7 @@ class Stages:
 
 
 class _Use(NamedTuple):
-    """What differs between functions that a layer traces, beside the types of their tensors.
+    """The differences between functions that a layer traces, apart from the types of their tensors.
 
     Args:
         training: Whether the call is in training, if that matters.
@@ -106,7 +106,7 @@ class Recursion:
         The results of roots from which states go down are these states.
 
         Args:
-            batch: The tensors of a batch, those of them that there are:
+            batch: The tensors of a batch; some may be missing:
                 `x`: The inputs, `[batch, nodes, features]`, or words, int `[batch, nodes]`; ragged
                     if children are.
                 `children`: The children, int32 or int64 `[batch, nodes, arity]`, or ragged
@@ -115,7 +115,7 @@ class Recursion:
                     children are, with the same rows.
                 `drop`: The factors for the first state of each node, `[size + 1, units]`, where
                     size counts all nodes of the batch.
-                `input_drop`: The factors for what each node reads of its word, `[size, features]`.
+                `input_drop`: The factors for each node's word vector, `[size, features]`.
                 `initial_states`: The states of the roots, a list of `[batch, units]`, if states go
                     down.
             training: Whether the call is in training, as in Keras.
@@ -130,7 +130,7 @@ class Recursion:
         if self._traces is not None:
             visit, arguments = self._function(use, batch)[:2]
             self._traces.append(visit.run_trace(*arguments))
-        if in_xla():  # Not a separate function: `function/concrete_function.py` says why.
+        if in_xla():  # Not a separate function; see `function/concrete_function.py`.
             return self._run(use, [], batch)
         x, children = batch["x"], batch["children"]
         is_ragged = isinstance(children, tf.RaggedTensor)
@@ -144,7 +144,7 @@ class Recursion:
 
     @contextlib.contextmanager
     def recording(self) -> Iterator[list[RunTrace]]:
-        """Within it, the traces of eager calls are added to a list."""
+        """A context that adds the traces of eager calls to a list."""
         traces: list[RunTrace] = []
         self._traces = traces
         try:
@@ -155,7 +155,7 @@ class Recursion:
     @property
     def _depends_on_training(self) -> bool:
         """Whether a run may differ in training, apart from its dropout, which is an argument."""
-        if self._options["engine"] == "compiled":  # What it keeps for a gradient differs.
+        if self._options["engine"] == "compiled":  # It keeps other values for a gradient.
             return True
         is_plain = type(self._embedding) in (type(None), keras.layers.Embedding)
         return not (is_plain and is_ready_made(self._cell))
@@ -352,7 +352,7 @@ def visitor(
         return states if drop is None else [states[0] * tf.gather(drop, child), *states[1:]]
 
     def of_children(node: tf.Tensor) -> tuple[list[Any], dict[str, Any]]:
-        """What the cell reads of children: their states, and the features of edges, if any."""
+        """The cell's arguments from children: their states, and the features of edges, if any."""
         if cell.reads_in_order:
             return read(node, tf.gather(rows_of_children.row_splits, node + 1) - 1), {}
         if cell.arity is None:

@@ -44,11 +44,11 @@ Engine: TypeAlias = Literal["auto", "waves", "compiled"]
 class Recursive(TreeLayer):
     """Applies a cell to every node of trees, children before parents.
 
-    Leaves read their inputs; the cell's `read_inner_inputs` says whether inner nodes do. With None,
-    the default of most cells, they do not: their words must be 0, and such a layer cannot be
-    stacked on another tree layer, since the states of inner nodes would be lost. Give
+    Leaves read their inputs; `read_inner_inputs` of the cell determines whether inner nodes do.
+    With None, the default of most cells, they do not: their words must be 0, and such a layer
+    cannot be stacked on another tree layer, since the states of inner nodes would be lost. Give
     `read_inner_inputs=True` to read the inputs of inner nodes, or False to ignore them. If `x`
-    contains vectors that do not come from a tree layer, None ignores those of inner nodes, too.
+    contains vectors that do not come from a tree layer, None also ignores those of inner nodes.
 
     The layer runs a recursive function; `tagged_graph()` shows the static graph to which that is
     compiled.
@@ -74,7 +74,7 @@ class Recursive(TreeLayer):
           `keras.Sequential`; any other layer checks words itself. A `keras.Sequential` whose first
           layer is `keras.layers.StringLookup` accepts words as text. Results are those of
           `layer(embedding(x), children)` if the embedding maps each word separately, so use the
-          cell's dropout. Leaves with the same word are computed once, too, unless the cell reads
+          cell's dropout. Leaves with the same word are also computed once, unless the cell reads
           inputs at inner nodes or draws random numbers at leaves, as in training with `dropout`.
           Other layers of a model may hold the same embedding; `keras.models.clone_model` gives each
           of them its own.
@@ -88,15 +88,15 @@ class Recursive(TreeLayer):
 
     Call arguments:
         x: The inputs of tree nodes, float `[batch, nodes, features]`; with `embedding` their words,
-            int `[batch, nodes]`, or string, where `""` is no word.
+            int `[batch, nodes]`, or string, where `""` means that a node has no word.
         children: The indices of each tree node's children in its tree, int `[batch, nodes, arity]`;
             -1 for none. Node 0 is the root. Padding nodes come last; they have neither children nor
             a parent, and may have any word. They are not computed, and are masked in the output. If
-            the cell takes any number of children, `arity` may be any number, too, and differ
+            the cell takes any number of children, `arity` may also be any number, and differ
             between batches: `keras.Input([None, None], dtype="int32")`. Both `x` and `children` may
             be ragged instead, `x` `[batch, (nodes), features]` or `[batch, (nodes)]` and `children`
             `[batch, (nodes), (children)]`, with rows of at most `arity`. Memory and time then
-            depend on the nodes and children alone, not on padding.
+            depend only on the nodes and children, not on padding.
             `keras.Input([None, None], dtype="int32", ragged=True)` declares them.
         edges: Features of the edges to children, float `[batch, nodes, arity, features]`, for a
             cell that reads them; ragged `[batch, (nodes), (children), features]`, with the same
@@ -175,7 +175,7 @@ class Recursive(TreeLayer):
         if self.compute_dtype != cell.compute_dtype:
             raise ValueError(
                 f"{self.name} computes in {self.compute_dtype} and its cell in "
-                f"{cell.compute_dtype}. Give `dtype` to the cell alone, or the same to both."
+                f"{cell.compute_dtype}. Give `dtype` only to the cell, or the same to both."
             )
         self.cell = cell
         self.return_sequences = return_sequences
@@ -251,7 +251,7 @@ class Recursive(TreeLayer):
         if is_ragged(x):
             if in_xla():
                 raise ValueError(
-                    f"{self.name} takes ragged trees, but not inside of XLA, which needs static "
+                    f"{self.name} takes ragged trees, but not inside XLA, which needs static "
                     "shapes. Leave out jit_compile=True, or pad the trees."
                 )
             x, children, edges = as_rows(x, children, edges)
@@ -315,8 +315,8 @@ class Recursive(TreeLayer):
         elif self.cell.read_inner_inputs is None and are_states(x):
             raise ValueError(
                 f"`x` of {self.name} are the states of another tree layer, but {self.name} would "
-                "read only those of leaves. Give it read_inner_inputs=True to read those of inner "
-                "nodes, too, or read_inner_inputs=False to leave them out."
+                "read only those of leaves. Give it read_inner_inputs=True to read also those of "
+                "inner nodes, or read_inner_inputs=False to ignore them."
             )
 
     def check_inputs(
@@ -353,15 +353,15 @@ class Recursive(TreeLayer):
         if len(children_shape) != 3 or self.cell.arity not in arities:
             arity = self.cell.arity
             which = "any arity" if arity is None else f"arity {arity} as the cell has it"
-            mend = ""
+            fix = ""
             if arity is not None and len(children_shape) == 3:
-                mend = (
+                fix = (
                     " Give the layer that arity, or binarize the trees; ChildSumTreeLSTM takes any "
                     "number of children."
                 )
             raise ValueError(
                 f"`children` of {self.name} must be [batch, nodes, arity] with {which}, {shapes}"
-                f"{mend}"
+                f"{fix}"
             )
         for mine, theirs in zip(x_shape[:2], children_shape[:2], strict=True):
             if None not in (mine, theirs) and mine != theirs:
@@ -413,17 +413,17 @@ class Recursive(TreeLayer):
         # Keras passes floats there for all inputs, when it builds a subclassed model to load it. If
         # that fails, it only warns, and layers that are not reached keep their first weights.
         if not tf.as_dtype(dtype).is_integer and not in_symbolic_scope():
-            mend = (
-                "Give the Keras Input dtype='int32'. A model of your own class has to cast them in "
-                "its `call`, since Keras exports it with floats."
+            fix = (
+                "Give the Keras Input dtype='int32'. A subclassed model has to cast them in its "
+                "`call`, since Keras exports it with floats."
             )
             if name == "x" and dtype == "string":
-                mend = (
+                fix = (
                     "For words that are text, put keras.layers.StringLookup before the table: "
                     "embedding=keras.Sequential([StringLookup(..), Embedding(..)])."
                 )
             raise ValueError(
-                f"`{name}` of {self.name} must be integers, received dtype {dtype}. {mend}"
+                f"`{name}` of {self.name} must be integers, received dtype {dtype}. {fix}"
             )
 
     def _build_sublayers(self) -> None:
@@ -440,9 +440,9 @@ class Recursive(TreeLayer):
         return None if size is None else tf.zeros(shape, self.compute_dtype)
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
-        """Returns the masks of what `call` returns: which tree nodes are not padding.
+        """Returns the masks of the outputs: which tree nodes are not padding.
 
-        After a call Keras passes only `x`, which does not say this; then the layer has set the
+        After a call Keras passes only `x`, from which this is not known; then the layer has set the
         mask.
 
         Args:
@@ -459,7 +459,7 @@ class Recursive(TreeLayer):
         return [mask] + [None] * len(self.cell.state_sizes) if self.return_state else mask
 
     def compute_output_shape(self, x_shape: Any, children_shape: Any) -> Any:
-        """Returns the shapes of what `call` returns."""
+        """Returns the shapes of the outputs."""
         batch, nodes = x_shape[0], x_shape[1]
         size = self.cell.output_size
         output = (batch, nodes, size) if self.return_sequences else (batch, size)
@@ -495,7 +495,7 @@ class Recursive(TreeLayer):
         return traces[0]
 
     def execution_plan(self) -> ExecutionPlan:
-        """Returns what a training step runs in which wave and keeps; the layer must be built."""
+        """Returns the waves of a training step and the kept values; the layer must be built."""
         return self._stages().execution_plan
 
     @property
@@ -586,8 +586,8 @@ def _check_mask(mask: tf.Tensor, is_node: tf.Tensor) -> None:
 class CellLayer(Recursive):
     """A `Recursive` layer that makes its own cell.
 
-    A subclass sets `cell_class`; its constructor has the arguments of the cell, then those of the
-    layer. So has its configuration.
+    A subclass sets `cell_class`; its constructor and its configuration have the arguments of the
+    cell, then those of the layer.
 
     Args:
         **options: All arguments by name.

@@ -30,7 +30,7 @@ class RNTNCell(TreeRNNCell):
         inner:  activation(h tensor[:, :, i] h^T + (h recurrent_kernel + bias)_i)
 
     so each pair of numbers in the children's states has its own weight. With `read_inner_inputs`,
-    `x kernel` is added at inner nodes, too.
+    `x kernel` is also added at inner nodes.
 
     Weights: those of `TreeRNNCell`, and `tensor` `[arity * units, arity * units, units]`. The only
     state is the output.
@@ -55,10 +55,9 @@ class RNTNCell(TreeRNNCell):
         tensor_constraint: The constraint on `tensor`.
         arity: The largest number of children of a tree node, a positive int. A missing child has
             zero states.
-        read_inner_inputs: Whether inner nodes read inputs, too. False ignores the inputs of inner
-            nodes. None accepts only trees whose inner nodes have no inputs, as far as that is
-            known: a word other than 0 at an inner node is an error, and so are the states of
-            another tree layer.
+        read_inner_inputs: Whether inner nodes also read inputs. False ignores the inputs of inner
+            nodes. None requires that inner nodes have no inputs, where that can be checked: a word
+            other than 0 at an inner node is an error, and so is the output of another tree layer.
         dropout: The fraction of the input features to drop in training, separately for each tree
             node.
         recurrent_dropout: The fraction of the output to drop in training where the parent reads it.
@@ -157,10 +156,9 @@ class RNTN(CellLayer):
         tensor_constraint: The constraint on `tensor`.
         arity: The largest number of children of a tree node, a positive int. A missing child has
             zero states.
-        read_inner_inputs: Whether inner nodes read inputs, too. False ignores the inputs of inner
-            nodes. None accepts only trees whose inner nodes have no inputs, as far as that is
-            known: a word other than 0 at an inner node is an error, and so are the states of
-            another tree layer.
+        read_inner_inputs: Whether inner nodes also read inputs. False ignores the inputs of inner
+            nodes. None requires that inner nodes have no inputs, where that can be checked: a word
+            other than 0 at an inner node is an error, and so is the output of another tree layer.
         dropout: The fraction of the input features to drop in training, separately for each tree
             node.
         recurrent_dropout: The fraction of the output to drop in training where the parent reads it.
@@ -170,8 +168,8 @@ class RNTN(CellLayer):
         recompute: Whether the backward pass computes the values inside cells again instead of
             keeping them. That takes less memory and more time; gradients are the same.
         engine: The way to run the recursion: "waves", which "auto" chooses, or "compiled", in loops
-            that XLA compiles. Results are the same up to rounding. `Recursive` says when "compiled"
-            is faster, and how XLA compiles the whole training step.
+            that XLA compiles. Results are the same up to rounding. See `Recursive` for when
+            "compiled" is faster, and for how to compile the whole training step.
         embedding: A Keras layer such as `keras.layers.Embedding`. If it is given, `x` contains
             words, and each different word of a batch is looked up once. See `Recursive`.
         devices: Names of devices. Each computes a part of the tree nodes that are ready at once.

@@ -26,7 +26,7 @@ class SavedByArguments(keras.layers.Layer):
         """Makes a layer that knows the arguments of its constructor."""
         layer = super().__new__(cls, *args, **kwargs)
         given = _constructor_arguments(cls, args, kwargs)
-        # Keras would look for weights in what it sees as an attribute.
+        # Keras would look for weights in a visible attribute.
         object.__setattr__(layer, "_arguments", given)
         object.__setattr__(layer, "_given_built", _built_layers(given))
         return layer
@@ -77,7 +77,7 @@ def check_that_it_loads(cell: keras.layers.Layer) -> None:
 
 
 def _sizes(cell: keras.layers.Layer) -> list[str]:
-    """What a cell promises to the layer before it is built, in words."""
+    """The attributes that the layer of a cell reads before it is built, in words."""
     names = ("state_size", "_output_size", "arity", "read_inner_inputs")
     return [f"{name.lstrip('_')} {getattr(cell, name, None)!r}" for name in names]
 
@@ -104,7 +104,7 @@ def _built_layers(arguments: dict[str, Any]) -> list[keras.layers.Layer]:
 def _saved(value: Any, built: Sequence[keras.layers.Layer]) -> Any:
     """The value of a constructor argument, as Keras saves it.
 
-    A layer that had no weights when the cell got it is built by the cell, when it is loaded, too.
+    A layer that had no weights when the cell got it is built by the cell, also when it is loaded.
     """
     if isinstance(value, list | tuple):
         return [_saved(part, built) for part in value]

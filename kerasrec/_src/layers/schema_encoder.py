@@ -34,7 +34,7 @@ CELLS = ("dense", "child-sum-lstm")
 class SchemaEncoder(SchemaLayer):
     """Computes a vector for each example of a schema, from its fields and all they refer to.
 
-    Each kind of tree node has weights of its own. Let x be the fields of a tree node that refer to
+    Each kind of tree node has separate weights. Let x be the fields of a tree node that refer to
     no other nodes, embedded by their type. Let y be the vectors of the nodes that its other fields
     refer to, computed in the same way and pooled if a field is a list:
 
@@ -44,7 +44,7 @@ class SchemaEncoder(SchemaLayer):
     Architecture for Embedding Arbitrary JSON Data", over data of any depth.
 
     With `cell="child-sum-lstm"` it is the Child-Sum Tree-LSTM of Tai et al. 2015, section 3.1. Each
-    kind has weights of its own, and so does each field r that refers to tree nodes. Let x be the
+    kind has separate weights, and so does each field r that refers to tree nodes. Let x be the
     other fields, as above after two dense layers, and h_k, c_k the states of each child k, whether
     r is a list or not:
 
@@ -211,7 +211,7 @@ class SchemaEncoder(SchemaLayer):
         return batch if is_right else self._checked(batch)
 
     def _numbers(self) -> Iterable[tuple[str, Any, str | None]]:
-        """The keys of all numbers, their embeddings, and the keys that say which are given."""
+        """The keys of all numbers, their embeddings, and the keys for which numbers are present."""
         for features in self._features:
             kind = features.kind
             for field, embedding in zip(features.fields, features.embeddings, strict=True):
@@ -264,9 +264,9 @@ class SchemaEncoder(SchemaLayer):
         return batch[KIND].with_values(collected["vectors"]) if self.return_sequences else vectors
 
     def _own(self, batch: dict[str, tf.RaggedTensor], tables: Tables) -> tf.Tensor:
-        """What the fields that refer to no tree nodes give, a row for each node of the tables.
+        """The results of the fields without references, a row for each node of the tables.
 
-        That is x, `[nodes, units]`, or what it adds to the gates, `[nodes, 4 * units]`.
+        They are x, `[nodes, units]`, or its part of the gates, `[nodes, 4 * units]`.
         """
         rows = [features(batch) for features in self._features]
         if self._constant_kinds:

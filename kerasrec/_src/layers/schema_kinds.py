@@ -1,4 +1,4 @@
-"""What is computed at tree nodes of one kind from the fields that refer to no other nodes."""
+"""The computation at tree nodes of one kind from the fields that refer to no other nodes."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ class KindFeatures(keras.layers.Layer):
     """The features of the fields of a kind that refer to no tree node: `[rows, units]`.
 
     The vectors of all fields, one for each field with a single value and one for each way of
-    pooling a list, stand side by side and go through two dense layers. A missing value has a vector
-    of its own.
+    pooling a list, stand side by side and go through two dense layers. A missing value has a
+    separate vector.
 
     Args:
         kind: The kind of the tree nodes, with at least one such field.

@@ -52,7 +52,7 @@ class SchemaLayer(keras.layers.Layer):
 
 
 def is_stand_in(batch: dict[str, Any]) -> bool:
-    """Whether there are floats in place of a batch.
+    """Whether floats were passed instead of a batch.
 
     Keras calls a subclass of `keras.Model` with floats when it loads it. If that fails, it only
     warns, and layers that are not reached keep their first weights.

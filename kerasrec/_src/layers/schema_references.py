@@ -1,8 +1,8 @@
-"""What is computed at tree nodes from the nodes that they refer to, for all kinds together.
+"""The computation at tree nodes from the nodes that they refer to, for all kinds together.
 
-A schema may have a hundred kinds, and each call site takes long to trace. So the references of all
-kinds are rows of one table, and there is one call site for all of them. Only the products with the
-kernels of the fields are branches.
+A schema may have a hundred kinds, and each call site takes long to trace. Therefore the references
+of all kinds are rows of one table, and there is one call site for all of them. Only the products
+with the kernels of the fields are branches.
 
 In this file a reference is a field of one tree node that refers to others: to one, to none, or to
 those of a list.
@@ -139,10 +139,10 @@ class PooledReferences(keras.layers.Layer):
         """Returns a function from tree nodes to sums, to be called in a recursive function.
 
         Args:
-            own: What is added for each tree node, `[nodes, units]`.
+            own: The values to which the sums are added, `[nodes, units]`.
             references: The references of a batch.
             encode: The recursive function, whose first result is the vector of a node.
-            in_blocks: Whether the engine is "compiled", which runs no list inside of a list.
+            in_blocks: Whether the engine is "compiled", which runs no list inside a list.
         """
         if self._optional:
             own = own + self._absent_sums(references, tf.shape(own)[0])
@@ -208,11 +208,11 @@ class PooledReferences(keras.layers.Layer):
 class ChildSumLSTM(keras.layers.Layer):
     """The Child-Sum Tree-LSTM of Tai et al. 2015, section 3.1, with weights of each kind and field.
 
-    The children to which one field refers are summed. Each child k has a forget gate of its own,
-    and each field r its own recurrent kernel. Let x be the features from the fields that refer to
-    no tree nodes, and z = x kernel + bias + sum over r of (sum over k in r of h_k)
-    recurrent_kernel_r, whose columns are the gates i, o, u. Let z_k = x kernel + bias + h_k
-    recurrent_kernel_r, of which only the columns f_k are used:
+    The children to which one field refers are summed. Each child k has a separate forget gate, and
+    each field r a separate recurrent kernel. Let x be the features from the fields that refer to no
+    tree nodes, and z = x kernel + bias + sum over r of (sum over k in r of h_k) recurrent_kernel_r,
+    whose columns are the gates i, o, u. Let z_k = x kernel + bias + h_k recurrent_kernel_r, of
+    which only the columns f_k are used:
 
         c = sigmoid(i) * tanh(u) + sum over k of sigmoid(f_k) * c_k
         h = sigmoid(o) * tanh(c)
@@ -247,7 +247,7 @@ class ChildSumLSTM(keras.layers.Layer):
         return keras.ops.concatenate([zeros, keras.ops.ones([rows, size], dtype)], axis=1)
 
     def gates(self, rows: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """Returns what x adds to the gates.
+        """Returns the part of the gates from x.
 
         Args:
             rows: x of one or several kinds each, `[rows, units]`, in the order of the weights; of
@@ -272,7 +272,7 @@ class ChildSumLSTM(keras.layers.Layer):
             gates: The sums of `gates` for each tree node, `[nodes, 4 * units]`.
             references: The references of a batch.
             encode: The recursive function, which returns h and c of a node.
-            in_blocks: Whether the engine is "compiled", which runs no list inside of a list.
+            in_blocks: Whether the engine is "compiled", which runs no list inside a list.
         """
         size, units = 3 * self._units, self._units
         others, forget_gates = tf.split(gates, [size, units], axis=1)

@@ -1,4 +1,4 @@
-"""Layers that a layer holds, and that other layers of the same model may hold, too."""
+"""Layers that a layer shares with other layers of the same model."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def config_of_sublayer(layer: keras.layers.Layer | None) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """A constructor argument for a configuration: lists in place of those of Keras.
+    """A constructor argument for a configuration: lists instead of those of Keras.
 
     A list that is an attribute of a layer becomes one that knows the layer. HDF5 files are written
     from a deep copy of the configuration, which would have to copy the layer.
@@ -47,10 +47,10 @@ def shape_of_result(layer: keras.layers.Layer, x: keras.KerasTensor) -> tuple[in
     """The shape of a layer's result for `x`; the layer then has its weights.
 
     The layer is not called on `x` itself. Keras saves a layer's calls by their numbers, and would
-    count this call when it loads a model in which the layer is called, too.
+    count this call when it loads a model that also calls the layer.
     """
     if not layer.built and type(layer).build is not keras.layers.Layer.build:
-        layer.build(x.shape)  # What it assigns below would be lost.
+        layer.build(x.shape)  # Its assignments below would be lost.
     return tuple(_Caller(layer).compute_output_spec(x).shape)
 
 
@@ -64,7 +64,7 @@ class MadeOnce(Generic[_Made]):
 
     def __init__(self, *layers: keras.layers.Layer):
         self._layers = layers
-        # Weights and what was made for them are assigned together, since threads may share a layer.
+        # Weights and their values are assigned together, since threads may share a layer.
         self._known: tuple[list[Any], dict[tuple[Hashable, Any], _Made]] = ([], {})
 
     def get(self, key: Hashable, make: Callable[[], _Made]) -> _Made:

@@ -161,7 +161,7 @@ class Subwords(SavedByArguments):
         return check_none(lengths > self.max_pieces, sentence, lengths)
 
     def compute_output_shape(self, words_shape: Any, positions_shape: Any = None) -> Any:
-        """Returns the shapes of what `call` returns."""
+        """Returns the shapes of the outputs."""
         return ((words_shape[0], None),) * 3
 
     def compute_output_spec(self, words: Any, positions: Any = None) -> Any:
@@ -184,8 +184,8 @@ class SubwordPooling(keras.layers.Layer):
 
     Call arguments:
         vectors: The encoder's outputs, float `[batch, pieces, units]`, or ragged.
-        nodes: The tree node of each piece, int `[batch, pieces]`, or ragged; -1 for none. It is
-            what `Subwords` returns last.
+        nodes: The tree node of each piece, int `[batch, pieces]`, or ragged; -1 for none. It is the
+            last output of `Subwords`.
         children: The children of tree nodes, int `[batch, nodes, arity]`, or ragged, as the tree
             layer takes them. Only the number of nodes is read.
 
@@ -256,7 +256,7 @@ class SubwordPooling(keras.layers.Layer):
     def compute_output_shape(
         self, vectors_shape: Any, nodes_shape: Any, children_shape: Any
     ) -> Any:
-        """Returns the shape of what `call` returns."""
+        """Returns the shape of the output."""
         return (vectors_shape[0], children_shape[1], vectors_shape[-1])
 
     def compute_output_spec(self, vectors: Any, nodes: Any, children: Any) -> keras.KerasTensor:

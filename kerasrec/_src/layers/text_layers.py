@@ -185,7 +185,7 @@ class TextLayer(keras.layers.Layer):
 class BracketedText(TextLayer):
     r"""Reads trees in brackets, `(3 (2 a) (4 film))`, so that a model can take text.
 
-    The layer does for trees what `keras.layers.TextVectorization` does for sentences. Its words and
+    The layer is the counterpart of `keras.layers.TextVectorization` for trees. Its words and
     children are those of `kerasrec.datasets.encode_tree`: tree nodes in preorder, the root at node
     0, padding last. It uses stock TensorFlow ops and reads all texts of a batch at once, so an
     exported model needs neither Python nor kerasrec to read text.
@@ -198,7 +198,7 @@ class BracketedText(TextLayer):
         arity: The largest number of children of a tree node, an int: the arity of the tree layer.
             None for as many as a batch has, which `ChildSumTreeLSTM` accepts.
         vocabulary: A `kerasrec.datasets.Vocabulary`, or a list of words, which get the numbers 2,
-            3, ...; 0 is no word and 1 an unknown word. By default words stay text.
+            3, ...; 0 means no word, and 1 an unknown word. By default words stay text.
         lowercase: Whether to lowercase words; by default as in the `Vocabulary`, and True without
             one.
         has_labels: Whether each bracket begins with a label, an integer or a name such as `NP`,
@@ -272,13 +272,13 @@ class ConlluText(TextLayer):
         arity: The largest number of dependents of a word, an int: the arity of the tree layer. None
             for as many as a batch has, which `ChildSumTreeLSTM` accepts.
         vocabulary: A `kerasrec.datasets.Vocabulary`, or a list of words, which get the numbers 2,
-            3, ...; 0 is no word and 1 an unknown word. By default words stay text.
+            3, ...; 0 means no word, and 1 an unknown word. By default words stay text.
         lowercase: Whether to lowercase words; by default as in the `Vocabulary`, and True without
             one.
         features: Further columns to return, each with its vocabulary, such as `{"upos":
             Vocabulary.from_trees(trees, column="upos")}`: those of `encode_dependencies`. A list of
             values is taken as it is, without lowercasing; with None the column stays text.
-        return_positions: Whether to return the place of each word in its sentence, too, from 0.
+        return_positions: Whether to also return the place of each word in its sentence, from 0.
         **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
 
     Call arguments:
@@ -365,7 +365,7 @@ class TextTree(TextLayer):
         shape: The shape of the trees: "balanced", `((a b) (c d))`; "left", `(((a b) c) d)`; or
             "right", `(a (b (c d)))`.
         vocabulary: A `kerasrec.datasets.Vocabulary`, or a list of words, which get the numbers 2,
-            3, ...; 0 is no word and 1 an unknown word. By default words stay text.
+            3, ...; 0 means no word, and 1 an unknown word. By default words stay text.
         lowercase: Whether to lowercase words; by default as in the `Vocabulary`, and True without
             one.
         **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
@@ -439,7 +439,7 @@ def _check_texts(wrong: tf.Tensor, sentence: str) -> tf.Tensor:
 
     Args:
         wrong: Whether each text is wrong, bool `[batch]`.
-        sentence: The sentence that says what is wrong; it begins after the name of the text.
+        sentence: The message; it begins after the name of the text.
 
     Returns:
         True, a tensor on which every op that needs the check must depend.

@@ -1,4 +1,4 @@
-"""What the layers from text to trees share: errors in the graph, and the arrays of tree nodes."""
+"""Shared by the layers from text to trees: errors in the graph, and arrays of tree nodes."""
 
 from __future__ import annotations
 

@@ -33,11 +33,11 @@ class TopDownCell(RecursiveCell):
         arity: The number of slots (places of children) of a tree node; by default that of the
             `children` with which the layer is built. Cells that share their weights take any
             number.
-        input_from: What a node's state is made from. `"parent"`: the inputs of its ancestors alone,
-            so that the node itself can be predicted from its state. `"self"`: its own inputs, too,
-            except at the root, whose states are given: its inputs are not read. `"all"`: the same,
-            and the root is computed from its inputs and the given states as a child in slot 0 is
-            from its parent's.
+        input_from: The inputs from which a node's state is computed. `"parent"`: only those of its
+            ancestors, so that the node itself can be predicted from its state. `"self"`: also its
+            own, except at the root, which has the given states and reads no inputs. `"all"`: also
+            those of the root, which is computed from its inputs and the given states as a child in
+            slot 0 is from its parent's.
         share_weights: Whether all slots share the weights; then `call` gets slot 0 for all of
             them.
         dropout: The fraction of the input features to drop in training, separately for each tree
@@ -103,7 +103,7 @@ class TopDownCell(RecursiveCell):
     def call(self, inputs: Any, states: Sequence[Any], slot: int = 0) -> tuple[Any, list[Any]]:
         """Computes the children in one slot. A subclass may also take `training`, a bool.
 
-        It may take `edges`, too: features of the edges to these children, `[nodes, features]`.
+        It may also take `edges`: features of the edges to these children, `[nodes, features]`.
 
         Args:
             inputs: The inputs of the parents, `[nodes, features]`; of the children with
@@ -135,8 +135,8 @@ class TopDown(Recursive):
         recompute: Whether the backward pass computes the values inside cells again instead of
             keeping them. That takes less memory and more time; gradients are the same.
         engine: The way to run the recursion: "waves", which "auto" chooses, or "compiled", in loops
-            that XLA compiles. Results are the same up to rounding. `Recursive` says when "compiled"
-            is faster, and how XLA compiles the whole training step.
+            that XLA compiles. Results are the same up to rounding. See `Recursive` for when
+            "compiled" is faster, and for how to compile the whole training step.
         embedding: A Keras layer such as `keras.layers.Embedding`. If it is given, `x` contains
             words, and each different word of a batch is looked up once. See `Recursive`.
         devices: Names of devices. Each computes a part of the tree nodes that are ready at once.
@@ -278,7 +278,7 @@ class TopDown(Recursive):
     def compute_output_shape(
         self, x_shape: Any, children_shape: Any, initial_state_shape: Any = None
     ) -> Any:
-        """Returns the shapes of what `call` returns."""
+        """Returns the shapes of the outputs."""
         return super().compute_output_shape(x_shape, children_shape)
 
     def compute_output_spec(
@@ -335,11 +335,10 @@ def visitor(
     """Returns the recursive function that passes states from a tree node to its children.
 
     Args:
-        cell: Computes what each node passes to a child.
+        cell: Computes the states that each node passes to a child.
         inputs: The inputs of the nodes.
         trees: The tables of the batch.
-        drop: The factors for what each node reads of its parent's first state, `[size + 1, units]`,
-            or None.
+        drop: The factors for the parent's first state at each node, `[size + 1, units]`, or None.
         table_size: The number of rows of the table of all outputs.
         training: Whether the call is in training, as in Keras.
         options: The options of `kerasrec.recursive`.
@@ -351,7 +350,7 @@ def visitor(
     @recursive(**trees.bounds_in_xla(calls_missing=False), **options)
     def visit(node: tf.Tensor, states: list[tf.Tensor]) -> tf.Tensor:
         collect("output", states[0], node, table_size)
-        # Gradients enter a function through what it returns.
+        # Gradients enter a function through its results.
         nothing = tf.zeros_like(states[0][:, 0])
         own = inputs.of(node) if cell.input_from == "parent" else None
 

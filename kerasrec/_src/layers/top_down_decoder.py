@@ -144,7 +144,8 @@ class TopDownDecoder(keras.layers.Layer):
         if not isinstance(cell, TopDownCell) or cell.input_from != "parent" or cell.arity is None:
             raise ValueError(
                 "`cell` must be a kerasrec.layers.TopDownCell with a given `arity` and "
-                f'input_from="parent", since trees grow from what is above; received {cell!r}.'
+                'input_from="parent", since each node is predicted from its ancestors; '
+                f"received {cell!r}."
             )
         numbers = {"num_tokens": num_tokens, "embedding_dim": embedding_dim, "max_depth": max_depth}
         for name, number in numbers.items():
@@ -201,7 +202,7 @@ class TopDownDecoder(keras.layers.Layer):
         x = self.drop(self.embedding(tokens), training=training)
         states = self.top_down(x, children, initial_state=initial_state)
         allowed, has_child = self._allowed_children(slots, depths), children >= 0
-        # Slots and depths have a meaning only in what `top_down` has found to be trees.
+        # Slots and depths have a meaning only in trees that `top_down` has checked.
         with tf.control_dependencies([states]):
             self._check_bounds(depths, has_child & ~allowed)
         # Padding is left out before the softmax over all tokens, the largest part of the work.
@@ -273,8 +274,8 @@ class TopDownDecoder(keras.layers.Layer):
         dtypes = [choice.value.dtype for choice in decided] if is_pair else None
         if dtypes != [tf.int32, tf.bool]:
             raise ValueError(
-                f"`decide` of {type(self).__name__} must return what choose.token and "
-                f"choose.children gave, in this order; it returned {decided!r}."
+                f"`decide` of {type(self).__name__} must return the results of choose.token and "
+                f"choose.children, in this order; it returned {decided!r}."
             )
         return decided
 
@@ -363,7 +364,7 @@ class TopDownDecoder(keras.layers.Layer):
         return tf.function(run, self.generate_signature(), autograph=False)
 
     def _limits(self, top_k: Any, top_p: Any, forbidden: Any) -> Limits:
-        """Which tokens may be drawn; raises ValueError for what has no meaning."""
+        """Which tokens may be drawn; raises ValueError for invalid arguments."""
         _check_number("top_k", top_k)
         if top_p is not None and not (isinstance(top_p, float | int) and 0 < top_p <= 1):
             raise ValueError(
@@ -380,7 +381,7 @@ class TopDownDecoder(keras.layers.Layer):
         return Limits(top_k, top_p, tuple(tokens.tolist()))
 
     def _check_beams(self, num_beams: Any, temperature: Any, limits: Limits) -> None:
-        """Raises ValueError for a number of beams, or options beside it, without a meaning."""
+        """Raises ValueError for an invalid number of beams, or options that exclude it."""
         _check_number("num_beams", num_beams)
         is_one = isinstance(temperature, float | int) and temperature == 1
         if num_beams and not (is_one and limits.top_k is limits.top_p is None):
@@ -467,7 +468,7 @@ class TopDownDecoder(keras.layers.Layer):
         states: Sequence[Any],
         tried: Candidates,
     ) -> Decision:
-        """What beam search tries at nodes."""
+        """The choices that beam search tries at nodes."""
         allowed = self._allowed_children(tried.slot, tried.depth)
         given = tf.where(tried.slot == ROOT, tf.gather(roots, tried.tree), -1)
         ranks = tried.token_rank, tried.children_rank, tried.later, num_ranks
@@ -497,7 +498,7 @@ class TopDownDecoder(keras.layers.Layer):
     def compute_output_shape(
         self, tokens_shape: Any, children_shape: Any, initial_state_shape: Any = None
     ) -> Any:
-        """Returns the shape of what `call` returns."""
+        """Returns the shape of the output."""
         return (*tokens_shape, 2)
 
     def compute_output_spec(self, tokens: Any, children: Any, *_: Any, **__: Any) -> Any:
@@ -562,7 +563,7 @@ def _integers(name: str, given: Any, expected: str, ranks: Sequence[int]) -> Any
 def _slots_and_depths(children: Any) -> tuple[Any, Any]:
     """Each tree node's slot and depth, int32 `[batch, nodes]`.
 
-    Roots and padding have slot -1 and depth 0. What is not a tree gets some numbers, too.
+    Roots and padding have slot -1 and depth 0. Inputs that are not trees also get some numbers.
     """
     batch, nodes, _ = tf.unstack(tf.shape(children))
     edges = tf.cast(tf.where(children >= 0), tf.int32)

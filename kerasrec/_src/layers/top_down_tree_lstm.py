@@ -61,10 +61,10 @@ class TopDownTreeLSTMCell(LSTMCell, TopDownCell):
         bias_constraint: The constraint on `bias`.
         arity: The number of slots (places of children) of a tree node; by default that of the
             `children` with which the layer is built.
-        input_from: What a node's state is made from. `"parent"`: the inputs of its ancestors alone,
-            so that the node itself can be predicted from its state. `"self"`: its own inputs, too,
-            except at the root, whose inputs are not read. `"all"`: the root is computed from its
-            inputs, too, as a child in slot 0 of a node with the states `initial_state`.
+        input_from: The inputs from which a node's state is computed. `"parent"`: only those of its
+            ancestors, so that the node itself can be predicted from its state. `"self"`: also its
+            own, except at the root, which reads no inputs. `"all"`: also those of the root, which
+            is computed as a child in slot 0 of a node with the states `initial_state`.
         share_weights: Whether all slots share one LSTM; then `arity` is not needed.
         dropout: The fraction of the input features to drop in training, separately for each tree
             node.
@@ -166,10 +166,10 @@ class TopDownTreeLSTM(CellLayer, TopDown):
         bias_constraint: The constraint on `bias`.
         arity: The number of slots (places of children) of a tree node; by default that of the
             `children` with which the layer is built.
-        input_from: What a node's state is made from. `"parent"`: the inputs of its ancestors alone,
-            so that the node itself can be predicted from its state. `"self"`: its own inputs, too,
-            except at the root, whose inputs are not read. `"all"`: the root is computed from its
-            inputs, too, as a child in slot 0 of a node with the states `initial_state`.
+        input_from: The inputs from which a node's state is computed. `"parent"`: only those of its
+            ancestors, so that the node itself can be predicted from its state. `"self"`: also its
+            own, except at the root, which reads no inputs. `"all"`: also those of the root, which
+            is computed as a child in slot 0 of a node with the states `initial_state`.
         share_weights: Whether all slots share one LSTM; then `arity` is not needed.
         dropout: The fraction of the input features to drop in training, separately for each tree
             node.
@@ -181,8 +181,8 @@ class TopDownTreeLSTM(CellLayer, TopDown):
         recompute: Whether the backward pass computes the values inside cells again instead of
             keeping them. That takes less memory and more time; gradients are the same.
         engine: The way to run the recursion: "waves", which "auto" chooses, or "compiled", in loops
-            that XLA compiles. Results are the same up to rounding. `Recursive` says when "compiled"
-            is faster, and how XLA compiles the whole training step.
+            that XLA compiles. Results are the same up to rounding. See `Recursive` for when
+            "compiled" is faster, and for how to compile the whole training step.
         embedding: A Keras layer such as `keras.layers.Embedding`. If it is given, `x` contains
             words, and each different word of a batch is looked up once. See `Recursive`.
         devices: Names of devices. Each computes a part of the tree nodes that are ready at once.

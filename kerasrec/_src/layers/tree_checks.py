@@ -75,7 +75,7 @@ def check(is_right: tf.Tensor, sentence: str, *values: Any) -> list[tf.Operation
 
     Args:
         is_right: A bool scalar.
-        sentence: The sentence that says what is wrong, with `{}` for each of the values.
+        sentence: The message, with `{}` for each of the values.
         values: The tensors to put into the sentence.
 
     Returns:
@@ -92,8 +92,8 @@ def check_none(wrong: tf.Tensor, sentence: str, *values: tf.Tensor) -> list[tf.O
 
     Args:
         wrong: Whether each element is wrong, bool of any shape.
-        sentence: The sentence that says what is wrong, with `{}` for the place of the first element
-            that is, and one more for each of the values.
+        sentence: The message, with `{}` for the place of the first wrong element, and one more for
+            each of the values.
         values: Scalars, and tensors from which the element at that place is shown.
     """
     place = tf.where(wrong)[:1]
@@ -218,7 +218,7 @@ class Problem:
     """Something that may be wrong with tree nodes.
 
     Args:
-        sentence: The sentence that says what is wrong.
+        sentence: The message.
         where: The nodes that have the problem, bool `[size]`.
         shows_word: Whether the message gives the node's word.
     """
@@ -392,7 +392,7 @@ def tree_checks(
     """Returns a `tf.function` that fails with the first thing that is wrong with trees.
 
     It is traced only once, and not for each layer, because it has more than a hundred ops, which
-    hardly ever run.
+    seldom run.
 
     Args:
         children_spec: The spec of the children, int32 or int64 `[batch, nodes, arity]`, or ragged

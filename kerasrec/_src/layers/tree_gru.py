@@ -36,7 +36,7 @@ class TreeGRUCell(KernelCell):
         u   = tanh([r_1 * h_1, .., r_arity * h_arity] U_u + x W_u + b_u)
         h   = (1 - z) * u + z * (h_1 + .. + h_arity)
 
-    A leaf has no children, so its gates depend on x alone. An inner node has an x only with
+    A leaf has no children, so its gates depend only on x. An inner node has an x only with
     `read_inner_inputs`.
 
     Weights: `kernel` `[features, 2 * units]` in the order u, z (with `read_inner_inputs`
@@ -61,10 +61,9 @@ class TreeGRUCell(KernelCell):
         bias_constraint: The constraint on `bias`.
         arity: The largest number of children of a tree node, a positive int. A missing child has
             zero states.
-        read_inner_inputs: Whether inner nodes read inputs, too. False ignores the inputs of inner
-            nodes. None accepts only trees whose inner nodes have no inputs, as far as that is
-            known: a word other than 0 at an inner node is an error, and so are the states of
-            another tree layer.
+        read_inner_inputs: Whether inner nodes also read inputs. False ignores the inputs of inner
+            nodes. None requires that inner nodes have no inputs, where that can be checked: a word
+            other than 0 at an inner node is an error, and so is the output of another tree layer.
         dropout: The fraction of the input features to drop in training, separately for each tree
             node.
         recurrent_dropout: The fraction of the output to drop in training where the parent reads it.
@@ -169,10 +168,9 @@ class TreeGRU(CellLayer):
         bias_constraint: The constraint on `bias`.
         arity: The largest number of children of a tree node, a positive int. A missing child has
             zero states.
-        read_inner_inputs: Whether inner nodes read inputs, too. False ignores the inputs of inner
-            nodes. None accepts only trees whose inner nodes have no inputs, as far as that is
-            known: a word other than 0 at an inner node is an error, and so are the states of
-            another tree layer.
+        read_inner_inputs: Whether inner nodes also read inputs. False ignores the inputs of inner
+            nodes. None requires that inner nodes have no inputs, where that can be checked: a word
+            other than 0 at an inner node is an error, and so is the output of another tree layer.
         dropout: The fraction of the input features to drop in training, separately for each tree
             node.
         recurrent_dropout: The fraction of the output to drop in training where the parent reads it.
@@ -182,8 +180,8 @@ class TreeGRU(CellLayer):
         recompute: Whether the backward pass computes the values inside cells again instead of
             keeping them. That takes less memory and more time; gradients are the same.
         engine: The way to run the recursion: "waves", which "auto" chooses, or "compiled", in loops
-            that XLA compiles. Results are the same up to rounding. `Recursive` says when "compiled"
-            is faster, and how XLA compiles the whole training step.
+            that XLA compiles. Results are the same up to rounding. See `Recursive` for when
+            "compiled" is faster, and for how to compile the whole training step.
         embedding: A Keras layer such as `keras.layers.Embedding`. If it is given, `x` contains
             words, and each different word of a batch is looked up once. See `Recursive`.
         devices: Names of devices. Each computes a part of the tree nodes that are ready at once.

@@ -39,8 +39,8 @@ class TreeLayer(keras.layers.Layer):
         if x is None or others:
             received = f"received {', '.join(others)}" if others else "`x` is missing"
             raise TypeError(
-                f"{self.name} takes {', '.join(names)}; {received}. Call layer(x, children): what "
-                "tree nodes read, then the indices of their children."
+                f"{self.name} takes {', '.join(names)}; {received}. Call layer(x, children): the "
+                "inputs of tree nodes, then the indices of their children."
             )
         if children is None and isinstance(x, list | tuple) and len(x) == 3 and "edges" in names:
             x, children, kwargs["edges"] = x
@@ -85,7 +85,7 @@ class TreeLayer(keras.layers.Layer):
         return self._outputs(zeros, (num_trees(x), nodes), children.shape)
 
     def _outputs(self, make: Callable[[Any], Any], x_shape: Any, children_shape: Any) -> Any:
-        """What `make` returns for the shape of each output."""
+        """The result of `make` for the shape of each output."""
         shapes = self.compute_output_shape(x_shape, children_shape)
         return [make(shape) for shape in shapes] if isinstance(shapes, list) else make(shapes)
 
@@ -125,7 +125,7 @@ def check_children(name: str, children: Any) -> None:
     """Raises a ValueError if `children`, or their shape, are missing."""
     if children is None:
         raise ValueError(
-            f"{name} needs two inputs, layer(x, children): what the tree nodes read, [batch, "
+            f"{name} needs two inputs, layer(x, children): the inputs of tree nodes, [batch, "
             "nodes, ..], and the indices of their children, [batch, nodes, arity]. In a "
             "keras.Sequential only the first layer can have two inputs, and no keras.Input before "
             "it: call that model with [x, children], or use the functional API. Layers around "
@@ -191,16 +191,16 @@ def refuse_mask(name: str, mask: Any) -> None:
     """
     if any(part is not None for part in keras.tree.flatten(mask)):
         raise ValueError(
-            f"{name} takes no `mask`: `children` say which nodes there are. To leave a node out, "
-            "leave it out of `x` and `children`."
+            f"{name} takes no `mask`: `children` determine the nodes. To leave out a node, omit it "
+            "in `x` and `children`."
         )
 
 
 def mark_states(states_or_mask: Any) -> Any:
     """Marks states of tree nodes, or their mask, and returns it.
 
-    Layers in between pass on the mask alone. Ragged states have none, and
-    `keras.layers.MultiHeadAttention` takes it off what it reads.
+    Layers in between pass on only the mask. Ragged states have none, and
+    `keras.layers.MultiHeadAttention` removes it from its inputs.
     """
     states_or_mask._is_of_tree_nodes = True
     return states_or_mask
@@ -247,7 +247,7 @@ class NodeMask(keras.Operation):
     """
 
     def call(self, children: Any) -> tf.Tensor:
-        """Computes the mask; the tree layer beside it checks the trees."""
+        """Computes the mask; the tree layer next to it checks the trees."""
         return node_mask(children)
 
     def compute_output_spec(self, children: Any) -> keras.KerasTensor:
@@ -267,12 +267,12 @@ class NodeMask(keras.Operation):
 def mask_symbolic(outputs: Any, children: Any) -> None:
     """Gives symbolic outputs `[batch, nodes, units]` of a tree layer their mask.
 
-    Keras passes `x` alone to `compute_mask`. Without a symbolic mask, a functional model has only
+    Keras passes only `x` to `compute_mask`. Without a symbolic mask, a functional model has only
     the one that `call` sets, which `keras.layers.MultiHeadAttention` takes off the tensors that it
     reads, so that others that read them would take padding for tree nodes.
 
     Args:
-        outputs: What the layer returned, a tensor or a list.
+        outputs: The layer's outputs, a tensor or a list.
         children: The children with which it was called.
     """
     if isinstance(children, keras.KerasTensor) and not is_ragged(children):

@@ -31,7 +31,7 @@ class TreeLSTMCell(LSTMCell):
         c = sigmoid(i) * tanh(u) + sum over k of sigmoid(f_k) * c_k
         h = sigmoid(o) * tanh(c)
 
-    A leaf has no children, so its gates depend on x alone. An inner node has an x only with
+    A leaf has no children, so its gates depend only on x. An inner node has an x only with
     `read_inner_inputs` (in a constituency tree, words stand at the leaves). All forget gates share
     one kernel and one bias, as in equation 10.
 
@@ -59,10 +59,9 @@ class TreeLSTMCell(LSTMCell):
         bias_constraint: The constraint on `bias`.
         arity: The largest number of children of a tree node, a positive int. A missing child has
             zero states.
-        read_inner_inputs: Whether inner nodes read inputs, too. False ignores the inputs of inner
-            nodes. None accepts only trees whose inner nodes have no inputs, as far as that is
-            known: a word other than 0 at an inner node is an error, and so are the states of
-            another tree layer.
+        read_inner_inputs: Whether inner nodes also read inputs. False ignores the inputs of inner
+            nodes. None requires that inner nodes have no inputs, where that can be checked: a word
+            other than 0 at an inner node is an error, and so is the output of another tree layer.
         dropout: The fraction of the input features to drop in training, separately for each tree
             node.
         recurrent_dropout: The fraction of h to drop in training where the parent reads it.
@@ -180,10 +179,9 @@ class TreeLSTM(CellLayer):
         bias_constraint: The constraint on `bias`.
         arity: The largest number of children of a tree node, a positive int. A missing child has
             zero states.
-        read_inner_inputs: Whether inner nodes read inputs, too. False ignores the inputs of inner
-            nodes. None accepts only trees whose inner nodes have no inputs, as far as that is
-            known: a word other than 0 at an inner node is an error, and so are the states of
-            another tree layer.
+        read_inner_inputs: Whether inner nodes also read inputs. False ignores the inputs of inner
+            nodes. None requires that inner nodes have no inputs, where that can be checked: a word
+            other than 0 at an inner node is an error, and so is the output of another tree layer.
         dropout: The fraction of the input features to drop in training, separately for each tree
             node.
         recurrent_dropout: The fraction of h to drop in training where the parent reads it.
@@ -193,8 +191,8 @@ class TreeLSTM(CellLayer):
         recompute: Whether the backward pass computes the values inside cells again instead of
             keeping them. That takes less memory and more time; gradients are the same.
         engine: The way to run the recursion: "waves", which "auto" chooses, or "compiled", in loops
-            that XLA compiles. Results are the same up to rounding. `Recursive` says when "compiled"
-            is faster, and how XLA compiles the whole training step.
+            that XLA compiles. Results are the same up to rounding. See `Recursive` for when
+            "compiled" is faster, and for how to compile the whole training step.
         embedding: A Keras layer such as `keras.layers.Embedding`. If it is given, `x` contains
             words, and each different word of a batch is looked up once. See `Recursive`.
         devices: Names of devices. Each computes a part of the tree nodes that are ready at once.

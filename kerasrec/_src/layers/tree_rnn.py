@@ -26,7 +26,7 @@ class TreeRNNCell(KernelCell):
         leaf:   h = activation(x kernel + bias)
         inner:  h = activation([h_1, .., h_arity] recurrent_kernel + bias)
 
-    With `read_inner_inputs`, `x kernel` is added at inner nodes, too.
+    With `read_inner_inputs`, `x kernel` is also added at inner nodes.
 
     Weights: `kernel` `[features, units]`, `recurrent_kernel` `[arity * units, units]`, `bias`
     `[units]`. The only state is the output.
@@ -47,10 +47,9 @@ class TreeRNNCell(KernelCell):
         bias_constraint: The constraint on `bias`.
         arity: The largest number of children of a tree node, a positive int. A missing child has
             zero states.
-        read_inner_inputs: Whether inner nodes read inputs, too. False ignores the inputs of inner
-            nodes. None accepts only trees whose inner nodes have no inputs, as far as that is
-            known: a word other than 0 at an inner node is an error, and so are the states of
-            another tree layer.
+        read_inner_inputs: Whether inner nodes also read inputs. False ignores the inputs of inner
+            nodes. None requires that inner nodes have no inputs, where that can be checked: a word
+            other than 0 at an inner node is an error, and so is the output of another tree layer.
         dropout: The fraction of the input features to drop in training, separately for each tree
             node.
         recurrent_dropout: The fraction of the output to drop in training where the parent reads it.
@@ -114,7 +113,7 @@ class TreeRNNCell(KernelCell):
         return self._activated(ops.matmul(inputs, self.kernel))
 
     def _combined(self, hidden: Any) -> Any:
-        """What the children's outputs, `[nodes, arity * units]`, add to the new output."""
+        """The part of the new output from the children's outputs, `[nodes, arity * units]`."""
         return ops.matmul(hidden, self.recurrent_kernel)
 
     def _activated(self, total: Any) -> tuple[Any, list[Any]]:
@@ -146,10 +145,9 @@ class TreeRNN(CellLayer):
         bias_constraint: The constraint on `bias`.
         arity: The largest number of children of a tree node, a positive int. A missing child has
             zero states.
-        read_inner_inputs: Whether inner nodes read inputs, too. False ignores the inputs of inner
-            nodes. None accepts only trees whose inner nodes have no inputs, as far as that is
-            known: a word other than 0 at an inner node is an error, and so are the states of
-            another tree layer.
+        read_inner_inputs: Whether inner nodes also read inputs. False ignores the inputs of inner
+            nodes. None requires that inner nodes have no inputs, where that can be checked: a word
+            other than 0 at an inner node is an error, and so is the output of another tree layer.
         dropout: The fraction of the input features to drop in training, separately for each tree
             node.
         recurrent_dropout: The fraction of the output to drop in training where the parent reads it.
@@ -159,8 +157,8 @@ class TreeRNN(CellLayer):
         recompute: Whether the backward pass computes the values inside cells again instead of
             keeping them. That takes less memory and more time; gradients are the same.
         engine: The way to run the recursion: "waves", which "auto" chooses, or "compiled", in loops
-            that XLA compiles. Results are the same up to rounding. `Recursive` says when "compiled"
-            is faster, and how XLA compiles the whole training step.
+            that XLA compiles. Results are the same up to rounding. See `Recursive` for when
+            "compiled" is faster, and for how to compile the whole training step.
         embedding: A Keras layer such as `keras.layers.Embedding`. If it is given, `x` contains
             words, and each different word of a batch is looked up once. See `Recursive`.
         devices: Names of devices. Each computes a part of the tree nodes that are ready at once.

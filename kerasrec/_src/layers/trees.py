@@ -43,7 +43,7 @@ class NodeTables:
         """Returns the options of `kerasrec.recursive` that matter inside XLA; none outside.
 
         Args:
-            calls_missing: Whether missing children are called, too.
+            calls_missing: Whether missing children are also called.
         """
         if not in_xla():
             return {}
@@ -74,7 +74,7 @@ class NodeTables:
         is_child = self._is_child()[: tf.shape(values)[0]]
         if not in_xla():
             return tf.boolean_mask(values, is_child, name="present_children")
-        # XLA must know their number. What follows the last row is not read.
+        # XLA must know their number. Values after the last row are not read.
         values = tf.reshape(values, [-1, *values.shape[2:]])
         is_child = tf.reshape(is_child, [-1])
         size = tf.size(is_child)
@@ -108,8 +108,8 @@ def node_tables(
         children: The children, int32 or int64 `[batch, nodes, arity]`, or ragged
             `[batch, (nodes), (children)]`, -1 for none. Tables of ragged children are as large as
             all nodes and children.
-        words: The words, int or string `[batch, nodes]`, ragged if children are, if they are to be
-            checked, too; or whether each node has features, bool. Padding has none.
+        words: The words, int or string `[batch, nodes]`, ragged if children are, if they are also
+            checked; or whether each node has features, bool. Padding has none.
         rules: The words that are allowed.
         arity: The largest number of children of a tree node, for ragged children; None for any.
         shares: Whether a node may have several parents.

@@ -40,9 +40,9 @@ class Bidirectional(TreeLayer):
 
     Args:
         layer: A `Recursive` layer such as `TreeLSTM(150)`. A copy of it passes states up, with the
-            same `embedding` and the same options, except for those that say what it returns.
+            same `embedding` and the same options, except for those that choose the outputs.
         downward_layer: A `TopDown` layer whose cell has `input_from="self"`, or `"all"`, and whose
-            first state has as many units as that of `layer`; it is copied, too. By default a
+            first state has as many units as that of `layer`; it is also copied. By default a
             `TopDownTreeLSTM`, which shares its weights among all children if `layer` does so.
         merge_mode: The way to combine the two outputs: `"concat"` (default), `"sum"`, `"ave"`,
             `"mul"`, or None for a list of both.
@@ -84,7 +84,7 @@ class Bidirectional(TreeLayer):
             )
         if layer.shared_nodes:
             raise ValueError(
-                "`layer` has shared_nodes=True, and the layer that goes down takes trees alone: a "
+                "`layer` has shared_nodes=True, but the layer that goes down takes only trees: a "
                 "node with several parents would have several states. Use `layer` by itself."
             )
         super().__init__(**{"dtype": layer.dtype_policy, **kwargs})
@@ -139,7 +139,7 @@ class Bidirectional(TreeLayer):
         if len(dtypes) > 1:
             raise ValueError(
                 f"{self.name} and its two layers compute in {' and '.join(sorted(dtypes))}. Give "
-                "`dtype` to both layers alone, or the same to all three."
+                "`dtype` only to both layers, or the same to all three."
             )
 
     @property
@@ -179,12 +179,12 @@ class Bidirectional(TreeLayer):
         return outputs
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> Any:
-        """Returns the masks of what `call` returns; see `Recursive.compute_mask`."""
+        """Returns the masks of the outputs; see `Recursive.compute_mask`."""
         mask = self.downward_layer.compute_mask(inputs, previous_mask)
         return [mask, mask] if self.merge_mode is None else mask
 
     def compute_output_shape(self, x_shape: Any, children_shape: Any) -> Any:
-        """Returns the shapes of what `call` returns."""
+        """Returns the shapes of the outputs."""
         units = [layer.cell.output_size for layer in (self.upward_layer, self.downward_layer)]
         if self.merge_mode is None:
             return [(*x_shape[:2], size) for size in units]
@@ -261,7 +261,7 @@ class NodeWise(keras.layers.Wrapper):
         return self.layer(x, **options)
 
     def compute_output_shape(self, input_shape: Any) -> Any:
-        """Returns the shape of what `call` returns."""
+        """Returns the shape of the output."""
         _, *inner = self.layer.compute_output_shape((None, *input_shape[2:]))
         return (*input_shape[:2], *inner)
 

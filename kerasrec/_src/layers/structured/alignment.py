@@ -16,7 +16,7 @@ from kerasrec._src.public import cond, recursive
 def rest(
     semiring: Semiring, steps: tf.Tensor, sizes: list[tf.Tensor], i: tf.Tensor, j: tf.Tensor
 ) -> tf.Tensor:
-    """Returns the value of all alignments of what is left behind i and j items.
+    """Returns the value of all alignments of the items from i and j on.
 
     Since all examples have the same sizes, their calls are worked out once.
 
@@ -62,9 +62,8 @@ class Alignment(StructuredLayer):
     Call arguments:
         scores: The scores of steps, `[batch, items + 1, other items + 1, 3]`. Steps past the end of
             a sequence are not read.
-        mask: Which places there are, bool `[batch, items + 1, other items + 1]`. Padding comes
-            last.
-        output: What to return; as for `LinearChainCRF`.
+        mask: Which places exist, bool `[batch, items + 1, other items + 1]`. Padding comes last.
+        output: The result to return; as for `LinearChainCRF`.
 
     Output shape:
         The scores, as they are. With `"best"` the steps, int32
@@ -106,22 +105,22 @@ class Alignment(StructuredLayer):
 class EditDistance(Alignment):
     """A soft edit distance of strings, with learned scores (Ristad and Yianilos 1998).
 
-    The negative of `log_partition` is the soft edit distance: all ways to write one string for the
-    other add up. The score of the best way, `total(scores, Semiring.max())`, is the negative of
-    the edit distance itself, if scores are negative costs.
+    The negative of `log_partition` is the soft edit distance: it sums over all ways to turn one
+    string into the other. The score of the best way, `total(scores, Semiring.max())`, is the
+    negative of the edit distance itself, if scores are negative costs.
 
     Args:
         num_symbols: The number of symbols, such as letters. They are numbered from 1; 0 is padding.
         initializer: The initializer of the scores, `[num_symbols + 1, num_symbols + 1]`, for
-            replacing the symbol of the row with that of the column, where 0 is no symbol. By
+            replacing the symbol of the row with that of the column, where 0 means none. By
             default, equal symbols cost nothing and other edits cost 1.
         **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`. By default,
             `dtype` is Keras' default float, whatever the policy for other layers.
 
     Call arguments:
-        x: Strings, int `[batch, letters]`; padding, which is 0, comes last.
-        y: Other strings, int `[batch, other letters]`.
-        output: What to return; as for `LinearChainCRF`.
+        x: Strings, int `[batch, symbols]`; padding, which is 0, comes last.
+        y: Other strings, int `[batch, other symbols]`.
+        output: The result to return; as for `LinearChainCRF`.
 
     Output shape:
         The scores of steps, `[batch, letters + 1, other letters + 1, 3]`; otherwise as for
@@ -154,7 +153,7 @@ class EditDistance(Alignment):
     def call(  # type: ignore[override]
         self, x: Any, y: Any, output: str = "scores"
     ) -> tf.Tensor:
-        """Returns what `output` names; see the class."""
+        """Returns the requested `output`; see the class."""
         first, second = (tf.pad(tf.cast(item, tf.int32), [[0, 0], [0, 1]]) for item in (x, y))
         table = tf.convert_to_tensor(self.edits)
         pair = tf.gather(tf.gather(table, first), second, axis=2, batch_dims=1)
@@ -172,7 +171,7 @@ class EditDistance(Alignment):
     def compute_output_spec(  # type: ignore[override]
         self, x: Any, y: Any, output: str = "scores"
     ) -> keras.KerasTensor:
-        """Returns the shape and dtype of what `call` returns."""
+        """Returns the shape and dtype of the output."""
         sizes = [size and size + 1 for size in (x.shape[1], y.shape[1])]
         scores = keras.KerasTensor((x.shape[0], *sizes, 3), self.compute_dtype)
         return super().compute_output_spec(scores, None, output)

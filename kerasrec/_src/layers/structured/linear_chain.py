@@ -118,7 +118,7 @@ class LinearChainCRF(LinearChain):
 
     Args:
         num_tags: The number of tags.
-        use_boundary: Whether the first and the last tag of a sequence have scores, too.
+        use_boundary: Whether the first and the last tag of a sequence also have scores.
         transitions_initializer: The initializer of the scores of neighboring tags.
         transitions_regularizer: Their regularizer.
         **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`. By default,
@@ -126,8 +126,9 @@ class LinearChainCRF(LinearChain):
 
     Call arguments:
         scores: The scores of tags, `[batch, words, tags]`.
-        output: What to return: `"scores"` (default), `"best"`, `"marginals"`, `"log_partition"` or
-            `"entropy"`. A model for training and one for serving can share the layer.
+        output: The result to return: `"scores"` (default), `"best"`, `"marginals"`,
+            `"log_partition"` or `"entropy"`. A model for training and one for serving can share the
+            layer.
 
     Output shape:
         The scores, as they are, `[batch, words, tags]`. With `"best"` the tags, int32
@@ -193,10 +194,10 @@ class LinearChainCRF(LinearChain):
 class HMM(LinearChain):
     """A hidden Markov model of sequences of symbols (Rabiner 1989).
 
-    The layer's outputs score states by the symbols that they emit. So `log_partition` is the
-    log-likelihood of the symbols, and the methods of `LinearChainCRF`, which are here too, ask for
-    the states given the symbols. `StructuredLoss` makes the symbols likely, together with the
-    states that the labels know; labels that are -1 are not known, and may be so for all words.
+    The layer's outputs score states by the symbols that they emit. Therefore, `log_partition` is
+    the log-likelihood of the symbols, and the methods of `LinearChainCRF`, which this class also
+    has, infer the states from the symbols. `StructuredLoss` maximizes the likelihood of the symbols
+    and of the labeled states; a label of -1 means an unknown state, and all labels may be -1.
 
     Args:
         num_states: The number of hidden states.
@@ -240,14 +241,14 @@ class HMM(LinearChain):
             setattr(self, name, self.add_weight(shape=shape, initializer=initializer, name=name))
 
     def call(self, symbols: Any, mask: Any = None, output: str = "scores") -> tf.Tensor:
-        """Returns what `output` names; see the class."""
+        """Returns the requested `output`; see the class."""
         table = tf.transpose(tf.nn.log_softmax(self.emissions, 1))
         return super().call(tf.gather(table, tf.cast(symbols, tf.int32)), mask, output)
 
     def compute_output_spec(
         self, symbols: Any, mask: Any = None, output: str = "scores"
     ) -> keras.KerasTensor:
-        """Returns the shape and dtype of what `call` returns."""
+        """Returns the shape and dtype of the output."""
         scores = keras.KerasTensor((*symbols.shape, self.num_tags), self.compute_dtype)
         return super().compute_output_spec(scores, mask, output)
 

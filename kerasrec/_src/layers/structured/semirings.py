@@ -1,4 +1,4 @@
-"""Semirings: what a dynamic program does with alternatives, and with parts that belong together."""
+"""Semirings: how a dynamic program combines alternatives, and parts of one structure."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ NEVER = -1e6
 
 
 class Semiring(NamedTuple):
-    """What a dynamic program computes: the same program sums, maximizes, samples or counts.
+    """The operations of a dynamic program: the same program sums, maximizes, samples or counts.
 
-    A program adds up alternatives with `plus` and combines parts that belong together with `times`
-    (Goodman 1999, "Semiring parsing"). Its argument `semiring` decides what that means. A value is
-    one number, or several along axis 1, behind the axis of tokens; so programs count all other axes
-    from the last. The static methods of this class return the usual semirings.
+    A program combines alternatives with `plus` and the parts of a structure with `times` (Goodman
+    1999, "Semiring parsing"). Its argument `semiring` implements both. A value is one number, or
+    several along axis 1, after the axis of tokens; therefore, programs count all other axes from
+    the last. The static methods of this class return the usual semirings.
 
     Args:
         from_scores: Returns the values of scores `[tokens, ...]`, which are logarithms of weights.

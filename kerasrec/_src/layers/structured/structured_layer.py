@@ -1,4 +1,4 @@
-"""What layers that score structures share: all questions follow from one dynamic program."""
+"""The base class of layers that score structures, and their loss."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class StructuredLayer(SavedByArguments):
         self.supports_jit = False  # XLA would have to compile for each length.
 
     def call(self, scores: Any, mask: Any = None, output: str = "scores") -> tf.Tensor:
-        """Returns what `output` names; see the class."""
+        """Returns the requested `output`; see the class."""
         if output != "scores":
             return getattr(self, output)(scores, mask)
         scores = tf.identity(scores)
@@ -49,7 +49,7 @@ class StructuredLayer(SavedByArguments):
     def compute_output_spec(
         self, scores: Any, mask: Any = None, output: str = "scores"
     ) -> keras.KerasTensor:
-        """Returns the shape and dtype of what `call` returns."""
+        """Returns the shape and dtype of the output."""
         if output not in _OUTPUTS:
             raise ValueError(f"`output` must be one of {', '.join(_OUTPUTS)}; received {output!r}.")
         if output in ("log_partition", "entropy"):
@@ -86,7 +86,7 @@ class StructuredLayer(SavedByArguments):
         return self.log_weight(structures, scores, mask) - self.log_partition(scores, mask)
 
     def log_likelihood(self, structures: Any, scores: Any, mask: Any = None) -> tf.Tensor:
-        """Returns what training with a `StructuredLoss` makes large, `[batch]`: `log_prob`."""
+        """Returns `log_prob`, `[batch]`, which training with a `StructuredLoss` maximizes."""
         return self.log_prob(structures, scores, mask)
 
     def marginals(self, scores: Any, mask: Any = None) -> tf.Tensor:
@@ -129,7 +129,7 @@ class StructuredLayer(SavedByArguments):
         return tf.reshape(found, tf.concat([[-1, number], tf.shape(found)[1:]], 0))
 
     def _parts(self, scores: Any, semiring: Semiring, mask: Any, number: int = 1) -> tf.Tensor:
-        """How often each part is in what the semiring finds, in the shape of `scores`.
+        """How often each part is in the structures of the semiring, in the shape of `scores`.
 
         Args:
             scores: The scores, with `number` copies of each example, one after the other.
@@ -171,10 +171,10 @@ def present_first(scores: tf.Tensor, mask: Any) -> tuple[tf.Tensor | None, tf.Te
 
     Args:
         scores: The scores, `[batch, words, ...]`.
-        mask: Which words there are, bool `[batch, words]`, or None.
+        mask: Which words exist, bool `[batch, words]`, or None.
 
     Returns:
-        The order, int32 `[batch, words]`, or None if there is no mask; and int32 `[batch]`.
+        The order, int32 `[batch, words]`, or None without a mask; and int32 `[batch]`.
     """
     if mask is None:
         return None, tf.fill(tf.shape(scores)[:1], tf.shape(scores)[1])

@@ -52,10 +52,10 @@ class TreeCRF(StructuredLayer):
 
     The score of a tree is the sum of the scores of its phrases, those of one word among them. The
     layer has no weights: it sums over the trees of a sentence with the algorithm of Cocke, Younger
-    and Kasami. Train with `StructuredLoss`, and use the methods of `LinearChainCRF`, which are
-    here, too. A tree has the label of the phrase from word i to word j at `[i, j]`, and -1
-    elsewhere. What labels leave out is not known: the loss adds up all binary trees with the
-    phrases that are given, so trees with more than two children can be learned from.
+    and Kasami. Train with `StructuredLoss`, and use the methods of `LinearChainCRF`, which this
+    class also has. A tree has the label of the phrase from word i to word j at `[i, j]`, and -1
+    elsewhere. Unlabeled parts are unknown: the loss sums over all binary trees with the phrases
+    that are given, so trees with more than two children can be learned from.
 
     Args:
         num_labels: The number of labels.
@@ -65,8 +65,8 @@ class TreeCRF(StructuredLayer):
     Call arguments:
         scores: The scores of phrases, `[batch, words, words, labels]`, by first and last word.
             Those whose last word comes before the first are not read.
-        mask: Which words there are, bool `[batch, words]`.
-        output: What to return; as for `LinearChainCRF`.
+        mask: Which words exist, bool `[batch, words]`.
+        output: The result to return; as for `LinearChainCRF`.
 
     Output shape:
         The scores, as they are. With `"best"` the labels of phrases, int32 `[batch, words, words]`;
