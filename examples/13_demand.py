@@ -1,4 +1,4 @@
-"""Functions as arguments: values on demand, searches that stop early, and folds.
+"""Functions as arguments: lazy values, searches that stop early, and folds.
 
 A value is computed before it is passed to a function, if the function reads it for any token. A
 function that is passed runs only where it is called, and only for the tokens that call it. With

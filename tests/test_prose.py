@@ -19,7 +19,7 @@ DEFERRED = ("layers",)
 PATTERNS = {
     r"\bof (?:its|their|your|our) own\b": "your, its, separate",
     r"\btoo[.,;:)]": "also, as well",
-    r"(?<!there )(?<!There )\b(?:is|are|was|were) no\b(?! longer)": "is not a, without",
+    r"(?<!there\s)(?<!There\s)\b(?:is|are|was|were) no\b(?! longer)": "is not a, without",
     r"\bby waves\b": "in waves",
     r"\bwithin (?:XLA|xla)\b": "in XLA, inside",
     r"\bmend(?:s|ed|ing)?\b": "fix",
@@ -51,8 +51,8 @@ class Text(NamedTuple):
     content: str
 
     def found(self, pattern: str) -> Iterator[str]:
-        """Yields where a pattern is, with the words around it."""
-        for match in re.finditer(pattern, self.content):
+        """Yields where a pattern is, also across lines, with the words around it."""
+        for match in re.finditer(pattern.replace(" ", r"\s+"), self.content):
             line = self.line + self.content.count("\n", 0, match.start())
             around = self.content[max(0, match.start() - 30) : match.end() + 30]
             yield f"{self.path.relative_to(ROOT)}:{line}: {' '.join(around.split())}"

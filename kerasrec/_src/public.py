@@ -1,4 +1,4 @@
-"""What recursive functions are written with; `kerasrec` has all of these names.
+"""The building blocks of recursive functions; `kerasrec` has all of these names.
 
 `layers` takes them from here, since `kerasrec` imports `layers`.
 """

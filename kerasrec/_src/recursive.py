@@ -366,11 +366,11 @@ def recursive(  # noqa: D417
     fib([6, 7, 8, 7])   # [8, 13, 21, 13]
     ```
 
-    An argument with a default may be left out, and be None. Calls without it have a signature of
-    their own: the function is traced separately for them, and may ask `if y is None`.
+    An argument with a default may be left out, and be None. Calls without it have a separate
+    signature: the function is traced separately for them, and may ask `if y is None`.
 
     For any number of children, call the function with a `tf.RaggedTensor`, which has a row of
-    entries for each token: one call is made for each entry, and the result is ragged, too (see
+    entries for each token: one call is made for each entry, and the result is also ragged (see
     `kerasrec.map_fn`). Rows without entries may end the recursion.
 
     Args:
@@ -403,13 +403,13 @@ def recursive(  # noqa: D417
           tokens as one batch, and may be the fastest where very many are ready. "scalar" runs one
           token after the other, in a loop that XLA compiles. "compiled" runs tokens in blocks, in
           loops that XLA compiles: several times as fast where a body has several rounds of calls
-          and few tokens are ready at once. XLA compiles for seconds, and again for each new size,
+          and few tokens are ready at once. Each compilation takes seconds, one for each new size,
           rounded up to a power of two. With "compiled", ragged rows must be rows of a table that
           all tokens share, as in `tf.gather(rows, node)`. Other ragged rows, rows within rows,
           assertions, prints, ops that the engine does not know and `parallel_tokens` raise a
           `TraceError`. A run that meets an error, a bound or a very long row, or makes more calls
-          than `max_width` in all, runs again in "waves". A derivative of a gradient is a program of
-          its own, compiled for its sizes; if it has an op that the engine does not know, it runs in
+          than `max_width` in all, runs again in "waves". A derivative of a gradient is a separate
+          program, compiled for its sizes; if it has an op that the engine does not know, it runs in
           "waves". Results are the same up to rounding.
         parallel_tokens: The largest number of tokens that run at once; None for all that are ready.
           The memory of the forward run then grows with the depth of the recursion times this bound,

@@ -1,4 +1,4 @@
-"""A user's mistake is answered in the user's words: what, where, and how to mend it."""
+"""A user's mistake is answered in the user's words: what, where, and how to fix it."""
 
 import keras
 import numpy as np

@@ -194,7 +194,7 @@ def _has_gradient(graph: TaggedGraph) -> bool:
 def _advice(program: Program) -> str:
     """Returns what may make a program faster on this machine; empty if nothing is known.
 
-    XLA compiles for seconds for each size. That is hundreds of calls of a program of several
+    Each compilation by XLA takes seconds, the time of hundreds of calls of a program of several
     rounds, so "auto" does not choose "compiled" for it.
     """
     graph = program.graph

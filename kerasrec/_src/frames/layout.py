@@ -2,8 +2,8 @@
 
 A frame is a call of a body. Frames are numbered in the order in which they are called. The values
 kept for a frame are in buffers, in the row with its number: its arguments and results, its caller,
-and values that several of its places read. An entry of a ragged row has a number and rows of its
-own.
+and values that several of its places read. An entry of a ragged row has a separate number and
+separate rows.
 """
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ def _of_spacy(tokens: Sequence[Any]) -> DependencyTree | None:
     for token in tokens:
         if not all(hasattr(token, name) for name in ("text", "i", "head", "dep_", "pos_")):
             raise ValueError(f"it holds {token!r}; expected {EXPECTED}.")
-    # Tokens are numbered through the whole document.
+    # Token numbers are unique across the document.
     places = {token.i: place for place, token in enumerate(tokens)}
     words = []
     for token in tokens:
