@@ -51,25 +51,26 @@ class ConcreteFunction:
         return self._run.experimental_get_tracing_count()
 
     def run(self, given: Arguments) -> tuple[Any, dict[str, tf.Tensor]]:
-        """Returns the result, and the tables `[size, ...]` by name."""
+        """Returns the result, and the collected rows `[size, ...]` by name."""
         is_session = not tf.compat.v1.executing_eagerly_outside_functions()
         with unseen_by_op_callbacks():
-            outputs, tables, marks = self._results(given, is_session)
+            outputs, collected, marks = self._results(given, is_session)
         if marks and not is_session:
             outputs = [
                 marked(tensor, marks.get(output_result(place)))
                 for place, tensor in enumerate(outputs)
             ]
-            tables = {
-                name: marked(table, marks.get(table_result(name))) for name, table in tables.items()
+            collected = {
+                name: marked(table, marks.get(table_result(name)))
+                for name, table in collected.items()
             }
         # After the function's own results, there may be one more, by which gradients enter.
         num_results = len(tf.nest.flatten(self.returns))
         result = tf.nest.pack_sequence_as(self.returns, outputs[:num_results])
-        result, tables = with_made(result, tables)
+        result, collected = with_made(result, collected)
         if given.rows is not None:
             result = tf.nest.map_structure(given.rows.with_values, result)
-        return result, tables
+        return result, collected
 
     def record(self, given: Arguments) -> RunTrace:
         """Runs the program forward, in waves, and returns a record of it."""
@@ -83,11 +84,11 @@ class ConcreteFunction:
             return self._run_one(*given.tensors)
         if given.is_scalar:
             return _of_one(run, *given.tensors)
-        outputs, tables, marks = run(*given.tensors)
+        outputs, collected, marks = run(*given.tensors)
         if not tf.executing_eagerly():
             for tensor in outputs:  # A loop around the call may need the static size.
                 tensor.set_shape([given.tensors[0].shape[0], *tensor.shape[1:]])
-        return outputs, tables, marks
+        return outputs, collected, marks
 
     @functools.cached_property
     def _run_in_session(self) -> Any:
@@ -129,8 +130,8 @@ class ConcreteFunction:
 
 def _of_one(run: Any, *tensors: tf.Tensor) -> Results:
     """Runs one token, with tensors without a token axis."""
-    outputs, tables, marks = run(*as_token(tensors))
-    return tuple(tf.squeeze(tensor, 0) for tensor in outputs), tables, marks
+    outputs, collected, marks = run(*as_token(tensors))
+    return tuple(tf.squeeze(tensor, 0) for tensor in outputs), collected, marks
 
 
 def _traced(executable: Executable, specs: Sequence[tf.TensorSpec]) -> Any:

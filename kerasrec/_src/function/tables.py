@@ -14,7 +14,7 @@ from kerasrec._src.datatypes.values import Tables, tables_in, with_tables
 from kerasrec._src.function.arguments import Arguments
 from kerasrec._src.private import op_callbacks, unseen_by_op_callbacks
 
-# The result of a function, and the tables of `kerasrec.collect`.
+# The result of a function, and the rows of `kerasrec.collect`.
 Run = Callable[[Arguments], tuple[Any, dict[str, tf.Tensor]]]
 
 
@@ -36,7 +36,7 @@ class TableRuns:
         self._runs.clear()
 
     def run(self, given: Arguments, run: Run) -> tuple[Any, dict[str, tf.Tensor]]:
-        """Returns the result for arguments with tables, and the collected tables.
+        """Returns the result for arguments with tables, and the collected rows.
 
         Args:
             given: The arguments.
