@@ -1,7 +1,7 @@
 """A recursive function in a JAX program, with its gradient; needs `pip install jax`.
 
 `jax2tf.call_tf` calls a TensorFlow function from JAX. Inside of `jax.jit`, XLA compiles the
-function together with the code around it, so `xla_calls` must bound the number of calls.
+function together with the code around it, so `max_xla_calls` must bound the number of calls.
 """
 
 import jax
@@ -11,7 +11,7 @@ from jax.experimental import jax2tf
 import kerasrec
 
 
-@kerasrec.recursive(xla_calls=31)
+@kerasrec.recursive(max_xla_calls=31)
 def power(x, n):
     """x to the n, from halves of the exponent."""
     halves = n // 2, n - n // 2

@@ -16,9 +16,9 @@ MemoOption: TypeAlias = Literal[True, False, "batch"]
 # The least value of an option, and what a message adds to it; some may be tensors or None instead.
 _LEAST = {
     "parallel_tokens": (1, ", or None for all"),
-    "xla_calls": (1, ", for the call from outside, or None"),
-    "xla_row_length": (1, ", or None"),
-    "xla_entries": (1, ", or None"),
+    "max_xla_calls": (1, ", for the call from outside, or None"),
+    "max_xla_row_length": (1, ", or None"),
+    "max_xla_entries": (1, ", or None"),
     "max_xla_sizes": (0, ", where waves run all sizes"),
 }
 
@@ -38,9 +38,9 @@ class Options:
     max_memory: int | None = None
     engine: Engine = "auto"
     parallel_tokens: int | None = None
-    xla_calls: int | tf.Tensor | None = None
-    xla_row_length: int | tf.Tensor | None = None
-    xla_entries: int | tf.Tensor | None = None
+    max_xla_calls: int | tf.Tensor | None = None
+    max_xla_row_length: int | tf.Tensor | None = None
+    max_xla_entries: int | tf.Tensor | None = None
     max_xla_sizes: int = 32
     recompute: bool = False
     devices: Sequence[str] = ()

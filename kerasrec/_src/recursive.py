@@ -415,23 +415,23 @@ def recursive(  # noqa: D417
           The memory of the forward run then grows with the depth of the recursion times this bound,
           and not with the number of calls. Results are the same. A gradient still reads values of
           all calls: to compute one, the program runs again, unbounded, and keeps them.
-        xla_calls: The largest number of calls of a function that one call from outside leads to,
-          including itself: an int, or an int32 scalar that is computed from shapes. It matters only
-          inside `tf.function(jit_compile=True)`, or another program that XLA compiles as a whole.
-          Room for calls cannot grow there, and nothing can raise an error: a run that makes more
-          calls, or meets an error, returns NaN, or the largest integer. With None there is room for
-          as many calls, of all tokens together, as there are rows in the largest table of integers
-          that the function reads by rows. That is enough if no row is visited twice; without such a
-          table, None raises a `TraceError` there.
-        xla_row_length: The largest number of entries in a row of ragged rows that a function looks
-          up inside such a program, in the form of `xla_calls`. With None there is room for a row of
-          all entries of the table, which takes longer. If there is no room for a row of the table,
-          the result is NaN, or the largest integer.
-        xla_entries: The largest number of entries that the calls of one call from outside look up
-          in all inside such a program, in the form of `xla_calls`. With None there is room for as
-          many rows as calls, each of `xla_row_length`; if `xla_calls` is also None, for all entries
-          of the table. Count a row even if a call looks it up only in a branch that it does not
-          take.
+        max_xla_calls: The largest number of calls of a function that one call from outside leads
+          to, including itself: an int, or an int32 scalar that is computed from shapes. It matters
+          only inside `tf.function(jit_compile=True)`, or another program that XLA compiles as a
+          whole. Room for calls cannot grow there, and nothing can raise an error: a run that makes
+          more calls, or meets an error, returns NaN, or the largest integer. With None there is
+          room for as many calls, of all tokens together, as there are rows in the largest table of
+          integers that the function reads by rows. That is enough if no row is visited twice;
+          without such a table, None raises a `TraceError` there.
+        max_xla_row_length: The largest number of entries in a row of ragged rows that a function
+          looks up inside such a program, in the form of `max_xla_calls`. With None there is room
+          for a row of all entries of the table, which takes longer. If there is no room for a row
+          of the table, the result is NaN, or the largest integer.
+        max_xla_entries: The largest number of entries that the calls of one call from outside look
+          up in all inside such a program, in the form of `max_xla_calls`. With None there is room
+          for as many rows as calls, each of `max_xla_row_length`; if `max_xla_calls` is also None,
+          for all entries of the table. Count a row even if a call looks it up only in a branch that
+          it does not take.
         max_xla_sizes: The number of sizes for which XLA compiles a signature with
           engine="compiled"; all further sizes run in "waves". `num_xla_sizes` is the number of
           sizes that it has compiled. Sizes are the numbers of tokens, of rows of tables, and of

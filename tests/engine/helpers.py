@@ -117,7 +117,7 @@ def run_lowered(program: Program, **options) -> Run:
 
 def traced_within_xla(program: Program, calls: int) -> Callable:
     """As `traced`, inside of a function that XLA compiles, with room for so many calls a token."""
-    made = lowered(program, xla_calls=calls)
+    made = lowered(program, max_xla_calls=calls)
 
     @tf.function(autograph=False, jit_compile=True)
     def run(*flat):

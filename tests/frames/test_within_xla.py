@@ -76,7 +76,7 @@ def with_gradient(function, n, w):
 
 @pytest.mark.slow
 def test_the_tape_may_be_inside_and_the_function_called_before():
-    fib, n, w = scaled_fib(xla_calls=15), tf.constant([5, 1, 3]), tf.constant([1.0, -2.0, 0.5])
+    fib, n, w = scaled_fib(max_xla_calls=15), tf.constant([5, 1, 3]), tf.constant([1.0, -2.0, 0.5])
     outside = with_gradient(fib, n, w)
     inside = by_xla(lambda n, w: with_gradient(fib, n, w))(n, w)
     again = with_gradient(fib, n, w)
@@ -87,10 +87,10 @@ def test_the_tape_may_be_inside_and_the_function_called_before():
 
 @pytest.mark.slow
 def test_more_calls_than_there_is_room_for_are_not_a_number():
-    fib, n, w = scaled_fib(xla_calls=14), tf.constant([5]), tf.constant([1.0])
+    fib, n, w = scaled_fib(max_xla_calls=14), tf.constant([5]), tf.constant([1.0])
     for found in by_xla(lambda n, w: with_gradient(fib, n, w))(n, w):
         assert np.isnan(found)
-    count = kerasrec.recursive(xla_calls=3)(
+    count = kerasrec.recursive(max_xla_calls=3)(
         lambda n: kerasrec.cond(n < 1, lambda: 0, lambda: count(n - 1) + 1)
     )
     np.testing.assert_array_equal(by_xla(count)([2]), [2])
@@ -101,13 +101,13 @@ def test_more_calls_than_there_is_room_for_are_not_a_number():
 def test_what_raises_an_error_elsewhere_is_not_a_number():
     table = tf.constant([1.0, 2.0, 3.0])
 
-    @kerasrec.recursive(xla_calls=9)
+    @kerasrec.recursive(max_xla_calls=9)
     def last(n):
         return kerasrec.cond(n < 1, lambda: tf.gather(table, n + 3), lambda: last(n - 1))
 
     assert np.isnan(by_xla(last)([2])).all()
 
-    @kerasrec.recursive(xla_calls=9, max_depth=4)
+    @kerasrec.recursive(max_xla_calls=9, max_depth=4)
     def down(n):
         return kerasrec.cond(n < 1, lambda: 1.0, lambda: down(n - 1))
 
@@ -140,10 +140,14 @@ def test_a_table_says_how_many_calls_there_may_be():
 @pytest.mark.parametrize(
     ("options", "result", "sentence"),
     [
-        ({}, lambda n: n, r"needs to know how many calls .* @kerasrec.recursive\(xla_calls=...\)"),
-        ({"xla_calls": 5}, lambda n: n > 0, "it returns a truth value"),
         (
-            {"xla_calls": 5, "parallel_tokens": 2},
+            {},
+            lambda n: n,
+            r"needs to know how many calls .* @kerasrec.recursive\(max_xla_calls=...\)",
+        ),
+        ({"max_xla_calls": 5}, lambda n: n > 0, "it returns a truth value"),
+        (
+            {"max_xla_calls": 5, "parallel_tokens": 2},
             lambda n: n,
             "parallel_tokens is a bound on waves",
         ),
@@ -160,7 +164,7 @@ def test_what_cannot_be_compiled_says_so(options, result, sentence):
 
 
 def test_a_table_without_an_index_cannot_be_compiled():
-    @kerasrec.recursive(xla_calls=5)
+    @kerasrec.recursive(max_xla_calls=5)
     def down(n):
         kerasrec.collect("seen", n)
         return kerasrec.cond(n < 1, lambda: n, lambda: down(n - 1))
@@ -170,7 +174,7 @@ def test_a_table_without_an_index_cannot_be_compiled():
 
 
 def test_a_table_of_truth_values_cannot_be_compiled():
-    @kerasrec.recursive(xla_calls=5)
+    @kerasrec.recursive(max_xla_calls=5)
     def down(n):
         kerasrec.collect("positive", n > 0, n, 5)
         return kerasrec.cond(n < 1, lambda: n, lambda: down(n - 1))
@@ -208,7 +212,7 @@ def test_a_gradient_in_a_function_that_calls_another():
     def power(n):
         return kerasrec.cond(n < 1, lambda: 1.0, lambda: weight * power(n - 1))
 
-    @kerasrec.recursive(xla_calls=5)
+    @kerasrec.recursive(max_xla_calls=5)
     def scaled(n):
         return weight * weight * power(n)
 
@@ -221,10 +225,10 @@ def test_a_gradient_in_a_function_that_calls_another():
 
 
 def test_room_for_no_calls_or_entries_is_refused():
-    with pytest.raises(kerasrec.TraceError, match="xla_calls is 0"):
-        kerasrec.recursive(xla_calls=0)(lambda n: n)
-    with pytest.raises(kerasrec.TraceError, match="xla_row_length is 0"):
-        kerasrec.recursive(xla_row_length=0)(lambda n: n)
+    with pytest.raises(kerasrec.TraceError, match="max_xla_calls is 0"):
+        kerasrec.recursive(max_xla_calls=0)(lambda n: n)
+    with pytest.raises(kerasrec.TraceError, match="max_xla_row_length is 0"):
+        kerasrec.recursive(max_xla_row_length=0)(lambda n: n)
 
 
 ROWS = [[1, 2, 3], [], [4] * 40]
@@ -244,19 +248,19 @@ def row_sums(**options):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", few_of([{}, {"xla_row_length": 40}]))
+@pytest.mark.parametrize("options", few_of([{}, {"max_xla_row_length": 40}]))
 def test_there_may_be_more_entries_than_calls(options):
-    total = row_sums(xla_calls=10, **options)
+    total = row_sums(max_xla_calls=10, **options)
     found = by_xla(total)(tf.constant([9, 3, 9]), tf.constant([0, 1, 2]))
     np.testing.assert_array_equal(found, [10 * 14, 0, 10 * 40 * 16])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", few_of([{}, {"xla_row_length": 3, "xla_entries": 39}]))
+@pytest.mark.parametrize("options", few_of([{}, {"max_xla_row_length": 3, "max_xla_entries": 39}]))
 def test_calls_of_another_branch_may_have_rows_too(options):
     rows = tf.ragged.constant([[3 * n + 1, 3 * n + 2, 3 * n + 3] for n in range(4)] + [[1] * 3] * 9)
 
-    @kerasrec.recursive(xla_calls=13, **options)
+    @kerasrec.recursive(max_xla_calls=13, **options)
     def count(node, depth):
         def below():
             return tf.reduce_sum(count(tf.gather(rows, node), depth - 1), axis=1)
@@ -280,7 +284,7 @@ def test_a_table_of_rows_says_how_many_calls_there_may_be():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", few_of([{}, {"xla_entries": 90}]))
+@pytest.mark.parametrize("options", few_of([{}, {"max_xla_entries": 90}]))
 def test_there_may_be_more_entries_than_rows_of_a_table_of_integers(options):
     numbers, following = tf.constant([0.5] * 30 + [1.0] * 60), tf.Variable([1, -1])
 
@@ -297,7 +301,7 @@ def test_there_may_be_more_entries_than_rows_of_a_table_of_integers(options):
 
 @pytest.mark.slow
 def test_a_row_that_is_longer_than_was_said_gives_the_largest_integer():
-    total = row_sums(xla_calls=10, xla_row_length=20)
+    total = row_sums(max_xla_calls=10, max_xla_row_length=20)
     found = by_xla(total)(tf.constant([9]), tf.constant([0]))
     np.testing.assert_array_equal(found, [np.iinfo(np.int32).max])
 
@@ -306,7 +310,7 @@ def test_a_row_that_is_longer_than_was_said_gives_the_largest_integer():
 def test_a_table_may_have_no_entries():
     rows = tf.RaggedTensor.from_row_lengths(tf.zeros([0], tf.int32), [0, 0])
 
-    @kerasrec.recursive(xla_calls=1)
+    @kerasrec.recursive(max_xla_calls=1)
     def size(node):
         return 1 + tf.reduce_sum(size(tf.gather(rows, node)), axis=1)
 
@@ -323,7 +327,7 @@ def differentiated_twice(function, n, w):
 
 @pytest.mark.slow
 def test_higher_derivatives_and_forward_mode():
-    @kerasrec.recursive(xla_calls=4)
+    @kerasrec.recursive(max_xla_calls=4)
     def power(n, w):
         return kerasrec.cond(n < 1, lambda: tf.ones_like(w), lambda: w * power(n - 1, w))
 
@@ -347,7 +351,7 @@ def test_a_penalty_on_the_gradient_of_a_loss():
     weight, left = tf.Variable([[0.3, 0.2], [-0.4, 0.5]]), tf.Variable([1, -1, -1])
     x = tf.constant([[0.5, -0.3], [0.7, 0.2], [-0.1, 0.4]])
 
-    @kerasrec.recursive(xla_calls=3)
+    @kerasrec.recursive(max_xla_calls=3)
     def state(node):
         at_leaf = tf.tanh(tf.gather(table, node) @ weight)
         below = tf.gather(left, node)
@@ -384,7 +388,7 @@ def test_a_penalty_on_the_gradient_of_a_loss():
 def test_a_second_derivative_of_a_result_and_a_table():
     """A tf.function makes their cotangents; tf.gradients did not stop there."""
 
-    @kerasrec.recursive(xla_calls=4)
+    @kerasrec.recursive(max_xla_calls=4)
     def noted(n, x):
         kerasrec.collect("x", x, n, 3)
         return kerasrec.cond(n < 1, lambda: tf.sin(x), lambda: noted(n - 1, tf.tanh(x)))
@@ -415,7 +419,7 @@ def test_a_second_derivative_of_a_result_and_a_table():
 
 @pytest.mark.slow
 def test_a_second_derivative_of_too_many_calls_is_not_a_number():
-    fib, n, w = scaled_fib(xla_calls=14), tf.constant([5]), tf.constant([1.0])
+    fib, n, w = scaled_fib(max_xla_calls=14), tf.constant([5]), tf.constant([1.0])
 
     def square(n, w):
         return fib(n, w) ** 2
@@ -425,7 +429,7 @@ def test_a_second_derivative_of_too_many_calls_is_not_a_number():
 
 @pytest.mark.many
 def test_a_second_derivative_that_cannot_be_compiled_says_so():
-    @kerasrec.recursive(xla_calls=4)
+    @kerasrec.recursive(max_xla_calls=4)
     def down(n, x):
         largest = tf.reduce_max(x * x, 1)
         return kerasrec.cond(n < 1, lambda: largest, lambda: down(n - 1, 2 * x))
@@ -438,7 +442,7 @@ def test_a_second_derivative_that_cannot_be_compiled_says_so():
 
 @pytest.mark.many
 def test_a_third_derivative_that_adds_to_rows_of_a_table_says_so():
-    @kerasrec.recursive(xla_calls=4)
+    @kerasrec.recursive(max_xla_calls=4)
     def down(n):
         row = tf.gather(table, n)
         return kerasrec.cond(n < 1, lambda: row, lambda: tf.sin(row) * down(n - 1))
@@ -458,7 +462,7 @@ def test_a_third_derivative_that_adds_to_rows_of_a_table_says_so():
 
 @pytest.mark.many
 def test_a_second_derivative_that_there_is_not_is_an_error():
-    @kerasrec.recursive(xla_calls=4)
+    @kerasrec.recursive(max_xla_calls=4)
     def down(n, x):
         return kerasrec.cond(n < 1, lambda: tf.nn.softsign(x), lambda: down(n - 1, 2 * x))
 

@@ -112,7 +112,7 @@ class Run:
         elif options.way == "function":
             self._call = tf.function(self._called, autograph=False, reduce_retracing=True)
         elif options.way == "within XLA":
-            self.function = self._function(xla_calls=self._most_calls())
+            self.function = self._function(max_xla_calls=self._most_calls())
             self._call = tf.function(self._called, autograph=False, jit_compile=True)
         elif options.way == "eager":
             self._call = self._called

@@ -17,7 +17,7 @@ SEED = [1, 2]
 def sum_of(draw, **options):
     """A function with `n` calls inside of each other, each of which adds what it draws."""
 
-    @kerasrec.recursive(xla_calls=8, **options)
+    @kerasrec.recursive(max_xla_calls=8, **options)
     def summed(x, n):
         return kerasrec.cond(n < 1, lambda: x, lambda: summed(x, n - 1) + draw(x))
 

@@ -50,7 +50,7 @@ class NodeTables:
         nodes, arity = tf.shape(self.is_node)[1], tf.shape(self.children)[1]
         calls = 1 + arity * nodes if calls_missing else nodes
         # A node is an entry of one row.
-        return {"xla_calls": calls, "xla_row_length": arity, "xla_entries": nodes}
+        return {"max_xla_calls": calls, "max_xla_row_length": arity, "max_xla_entries": nodes}
 
     def rows(self) -> tf.RaggedTensor:
         """`children` without missing children, int32 `[size + 1, (children)]`."""

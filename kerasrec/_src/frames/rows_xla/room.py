@@ -62,12 +62,12 @@ class Room:
         Raises:
             TraceError: If the number of calls has no bound, and there is no table of integers.
         """
-        calls = options.xla_calls if self._graph.inner_sites else 1
+        calls = options.max_xla_calls if self._graph.inner_sites else 1
         frames = self._frames_by_tables(num_roots) if calls is None else num_roots * calls
         if not self._inputs.ragged:
             return tf.maximum(frames, 1)
-        if options.xla_entries is not None:
-            entries = num_roots * options.xla_entries
+        if options.max_xla_entries is not None:
+            entries = num_roots * options.max_xla_entries
         elif calls is None:
             entries = self._most_entries()
         else:
@@ -104,7 +104,7 @@ class Room:
                 f"{self._graph.entry} is called inside a larger program that XLA compiles, such as "
                 "tf.function(jit_compile=True), which needs to know how many calls there will be. "
                 "Set the largest number of calls per outside call, counting itself: "
-                "@kerasrec.recursive(xla_calls=...)."
+                "@kerasrec.recursive(max_xla_calls=...)."
             )
         return tf.reduce_max([num_roots, *rows])
 
@@ -119,7 +119,7 @@ class Room:
     def _row_length(self, options: Options) -> tf.Tensor:
         """The room for the entries of a row within bounds, an int32 scalar that XLA knows."""
         longest = tf.maximum(1, self._most_entries())
-        most = options.xla_row_length
+        most = options.max_xla_row_length
         return longest if most is None else tf.minimum(longest, most)
 
     def _most_entries(self) -> tf.Tensor:
