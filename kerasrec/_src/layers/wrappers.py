@@ -34,8 +34,8 @@ class Bidirectional(TreeLayer):
     """Passes states up trees with one layer, then down from the root with another.
 
     The downward layer begins with the upward states of the root, which depend on the whole tree,
-    and each tree node reads its own upward output (Kokkinos and Potamianos 2017, section 2.2). So
-    the output of every node depends on the whole tree, just as each output of
+    and each tree node reads its own upward output (Kokkinos and Potamianos 2017, section 2.2). The
+    output of every node depends on the whole tree, just as each output of
     `keras.layers.Bidirectional` depends on the whole sequence.
 
     Args:

@@ -41,12 +41,12 @@ def fit(
     This is `model.fit`, for every strategy: none, one device, `MirroredStrategy`,
     `MultiWorkerMirroredStrategy` (call it in every worker, with the same data) and
     `ParameterServerStrategy` (call it in the coordinator). Each batch is one of the whole cluster:
-    each replica gets its part, and the loss and its gradient are those of the whole batch. So the
-    same seeds and data give the same weights under each strategy, up to rounding. A loss that
-    cannot be computed from the losses of the parts is refused. If a word is looked up several
-    times, its gradients are added up before the optimizer squares or clips them, as if the gradient
-    of the table were dense. Keras' own `fit` does not do that for a `keras.layers.Embedding` before
-    a tree layer.
+    each replica gets its part, and the loss and its gradient are those of the whole batch.
+    Therefore the same seeds and data give the same weights under each strategy, up to rounding. A
+    loss that cannot be computed from the losses of the parts is refused. If a word is looked up
+    several times, its gradients are added up before the optimizer squares or clips them, as if the
+    gradient of the table were dense. Keras' own `fit` does not do that for a
+    `keras.layers.Embedding` before a tree layer.
 
     `model.compile` sets the optimizer, loss, metrics, `steps_per_execution`, `run_eagerly` (except
     under `ParameterServerStrategy`) and `jit_compile` (on one replica). The optimizer sets

@@ -106,10 +106,10 @@ class TreeCrossentropy(TreeLoss):
         loss(tree) = - sum over nodes j with a label:
                          class_weight[label[j]] log softmax(logits[j])[label[j]]
 
-    where a class has weight 1 unless it is in `class_weight`. The loss of a batch is the mean
-    over its trees. Without weights this is the objective of Tai et al. 2015, section 4.1 (without
-    its L2 term: Keras adds regularizers by itself). So a long sentence has more weight than a short
-    one; `normalize="nodes"` divides by the number of labeled nodes instead.
+    where a class has weight 1 unless it is in `class_weight`. The loss of a batch is the mean over
+    its trees. Without weights this is the objective of Tai et al. 2015, section 4.1 (without its L2
+    term: Keras adds regularizers by itself). A long sentence has more weight than a short one;
+    `normalize="nodes"` divides by the number of labeled nodes instead.
 
     Only nodes with a label count. A Keras mask on the predictions changes neither the terms
     nor the scale; but a label where it is False, such as 0 at padding, is an error. The sum is
@@ -214,9 +214,9 @@ class TreeSquaredError(TreeLoss):
 
         loss(tree) = sum over nodes j with a label: (label[j] - output[j])^2
 
-    The loss of a batch is the mean over its trees, as for `TreeCrossentropy`. So a tree of many
-    nodes has more weight than a tree of few; `normalize="nodes"` divides by the number of labeled
-    nodes instead, which gives the mean squared error of the labeled nodes.
+    The loss of a batch is the mean over its trees, as for `TreeCrossentropy`. A tree of many nodes
+    has more weight than a tree of few; `normalize="nodes"` divides by the number of labeled nodes
+    instead, which gives the mean squared error of the labeled nodes.
 
     A label is NaN where a tree node has none, as in the float labels that
     `kerasrec.datasets.tree_batches` pads and `kerasrec.datasets.encode_objects` returns. With a

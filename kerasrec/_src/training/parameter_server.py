@@ -20,9 +20,10 @@ class Coordinated(Runner):
     """Runs a model's steps on the workers of a cluster, from its coordinator.
 
     The coordinator reads whole batches and sends each worker its part. The workers leave gradients
-    and predictions on the servers; then the coordinator takes the step with all of them. So a step
-    is the same with any number of workers. A part that runs twice, because its worker was lost,
-    counts once, except for variables that a layer changes as it runs, as `BatchNormalization` does.
+    and predictions on the servers; then the coordinator takes the step with all of them. Thus a
+    step is the same with any number of workers. A part that runs twice, because its worker was
+    lost, counts once, except for variables that a layer changes as it runs, as `BatchNormalization`
+    does.
     """
 
     can_save_alone = True

@@ -1,8 +1,8 @@
 """From encoded trees to padded or ragged batches.
 
 The trees lie one after another in a few arrays, and a batch is one gather from each. The order of
-an epoch is a dataset of indices. So none of this runs in Python once training starts, and the
-dataset can be sharded, saved and distributed.
+an epoch is a dataset of indices. None of this runs in Python once training starts, and the dataset
+can be sharded, saved and distributed.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def encode_left_right(
     | 2 | if it is a dependent to the left: the next of its head's, further left | GEN-NX-L |
     | 3 | if it is a dependent to the right: the next of its head's, further right | GEN-NX-R |
 
-    So every word but the root is the child of exactly one other, and the slot is the type of the
+    Every word but the root is thus the child of exactly one other, and the slot is the type of the
     edge between them. Words and tree nodes correspond as for `encode_dependencies`: tree node `i`
     is the word `tree.words[tree.order[i]]`, and tree node 0 is the root.
 

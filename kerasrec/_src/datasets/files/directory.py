@@ -187,7 +187,7 @@ def check_file(path: Path, size: int, num_records: int) -> None:
                 problem = _problem_of_records(content, num_records)
     if problem:
         raise MalformedFileError(
-            f"'{path}' {problem}, as '{INDEX}' says. Copy the directory again, or write it again."
+            f"'{path}' {problem}, according to '{INDEX}'. Copy or write the directory again."
         )
 
 

@@ -168,10 +168,10 @@ def _chunks(
 ) -> Iterator[tuple[list[tuple[int, bytes]], int | None]]:
     """Yields the numbered lines of each tree, and which of them looks as if it began another tree.
 
-    A tree begins at two of three signs: the tree above is closed, a blank line stands between
-    them, and there is a bracket indented no more than that tree's first. With the last sign alone,
-    it is unknown whether a tree is not indented or was cut off. So its pieces, and trees that
-    follow, stay together, and none is read.
+    A tree begins at two of three signs: the tree above is closed, a blank line stands between them,
+    and there is a bracket indented no more than that tree's first. With the last sign alone, it is
+    unknown whether a tree is not indented or was cut off; its pieces, and trees that follow, stay
+    together, and none is read.
     """
     chunk: list[tuple[int, bytes]] = []
     intruder: int | None = None

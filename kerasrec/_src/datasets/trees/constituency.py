@@ -16,8 +16,8 @@ from kerasrec._src.datasets.validation import expect, expect_word
 def preorder(tree: Tree) -> Iterator[tuple[Tree, int, int]]:
     """Visits a tree's nodes in the order in which they are numbered, which is preorder.
 
-    The root comes first, then each child's tree, left to right. So parents come
-    before their children, and leaves come in the order of the sentence.
+    The root comes first, then each child's tree, left to right: parents come before their children,
+    and leaves come in the order of the sentence.
 
     Args:
         tree: An `nltk.Tree`. Its words are not tree nodes: they belong to the node above them.

@@ -22,7 +22,7 @@ class DependencyTree:
         words: The words (`str`), in the order of the sentence.
         heads: For each word its head, a place in `words` from 0; -1 for the root.
         upos: For each word its universal part of speech (`"NOUN"`), `""` if it is unknown; empty if
-            all are unknown. So it is with the other lists below.
+            all are unknown. The same holds for the other lists below.
         relations: For each word its relation to its head (`"nsubj"`, `"nmod:desc"`).
         sent_id: The source of the sentence; may be empty.
         lemmas: For each word its dictionary form.
