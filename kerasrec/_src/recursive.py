@@ -204,7 +204,7 @@ class RecursiveFunction(Options):
         """Runs the function forward on these arguments and returns a record of the run.
 
         The record prints as a table that shows, wave by wave, which nodes fired with how many
-        tokens. The run always uses unbounded waves, whatever `engine` and `parallel_tokens` say.
+        tokens. The run always uses unbounded waves, whatever the options are.
         """
         if not tf.executing_eagerly():
             raise TraceError(

@@ -119,7 +119,7 @@ def choose(program: Program) -> ExecutionPlan:
         reason = "one token at a time, compiled by XLA"
         return ExecutionPlan("scalar", reason, program, program.scalar_run)
     if at_most or engine == "waves":
-        return in_waves(at_most or "as the decorator says")
+        return in_waves(at_most or "as the decorator requests")
     return in_waves(f"because {reasons[0]}", advice=_advice(program))
 
 
@@ -137,11 +137,11 @@ def choose_within_xla(program: Program) -> ExecutionPlan:
         reasons.insert(0, "it has memo=True, which looks calls up in a table of the host")
     outputs = graph.bodies[graph.entry].outputs
     if any(node.types[0].dtype == tf.bool for node in outputs):
-        reasons.append("it returns a truth value, which could not say that a run has failed")
+        reasons.append("it returns a truth value, which could not mark a failed run")
     if any(node.size is None for node in graph.collects):
         reasons.append("it collects values without an index, which have any number of rows")
     if any(node.inputs[0].type.dtype == tf.bool for node in graph.collects):
-        reasons.append("it collects truth values, which could not say that a run has failed")
+        reasons.append("it collects truth values, which could not mark a failed run")
     if reasons:
         what = "called" if order == 1 else f"differentiated {order} times"
         raise TraceError(
