@@ -495,7 +495,7 @@ class RememberingDown(TopDownCell):
 def test_a_default_to_which_a_cell_adds_tensors(layer, method):
     """It would hold a few placeholders, as that of a recursive function would."""
     match = (
-        rf"^{method} \(.*test_own_cell\.py:\d+\) leaves a tensor in `seen`, a default of "
+        rf"{method} \(.*test_own_cell\.py:\d+\) leaves a tensor in `seen`, a default of "
         rf"{method.split('.')[1]}\. The body runs once"
     )
     children = np.array([[[1, 2], [-1, -1], [-1, -1]]])

@@ -235,8 +235,8 @@ def field_of(owner: str, name: str, annotation: Any, is_data_type: Any) -> Field
     if is_list:
         if is_optional:
             raise TypeError(
-                f"{owner}.{name} is a list or None. Leave out `| None`, and use an empty list for no "
-                "values."
+                f"{owner}.{name} is a list or None. Leave out `| None`, and use an empty list for "
+                "no values."
             )
         (inner,) = typing.get_args(inner)
     content = _content(inner, is_data_type)
