@@ -198,7 +198,7 @@ def test_an_index_outside_a_collected_table_is_an_error_as_by_waves():
         return kerasrec.cond(n == 0, lambda: n, lambda: seen(n - 1))
 
     np.testing.assert_array_equal(seen.with_collected([3, 1])[1]["seen"], [0, 2, 2, 3])
-    with pytest.raises(tf.errors.InvalidArgumentError, match="an index of 'seen' is outside its"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="an index of `seen` is outside its"):
         seen.with_collected([4, 1])
 
 

@@ -163,13 +163,13 @@ def test_what_cannot_be_compiled_says_so(options, result, sentence):
     down([3])
 
 
-def test_a_table_without_an_index_cannot_be_compiled():
+def test_values_without_an_index_cannot_be_compiled():
     @kerasrec.recursive(max_xla_calls=5)
     def down(n):
         kerasrec.collect("seen", n)
         return kerasrec.cond(n < 1, lambda: n, lambda: down(n - 1))
 
-    with pytest.raises(kerasrec.TraceError, match="a table without an index"):
+    with pytest.raises(kerasrec.TraceError, match="values without an index"):
         by_xla(down)([3])
 
 

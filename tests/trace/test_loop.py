@@ -119,7 +119,7 @@ def test_negative_counts_and_indices_of_int64():
         kerasrec.collect("rows", 1.0, n, 6)
         return n
 
-    with pytest.raises(tf.errors.InvalidArgumentError, match="an index of 'rows' is outside its"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="an index of `rows` is outside its"):
         row(tf.constant([2**32 + 1], tf.int64))
 
 

@@ -78,7 +78,7 @@ class Sums:
         index, size = tf.concat(indices[0], 0), self.sizes[name]
         smallest, largest = tf.reduce_min(index), tf.reduce_max(index)
         message = (
-            f"kerasrec.collect: an index of {name!r} is outside its `size`. Smallest and largest "
+            f"kerasrec.collect: an index of `{name}` is outside its `size`. Smallest and largest "
             "index, and `size`:"
         )
         check = tf.raw_ops.Assert(
