@@ -79,7 +79,7 @@ def tree_of_splits(num_words, split, rng):
 
 def read_trees(directory, num_trees=None, seed=0):
     """Chooses trees of `train.txt`, a file in SST's format, at random; all without a number."""
-    trees = read_treebank(Path(directory) / "train.txt", NUM_CLASSES)
+    trees = read_sst(Path(directory) / "train.txt", NUM_CLASSES)
     vocabulary = Vocabulary.from_trees(trees, lowercase=False)
     chosen = np.random.default_rng(seed).permutation(len(trees))[:num_trees]
     return [encode_tree(trees[i], vocabulary) for i in chosen]

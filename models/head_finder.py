@@ -57,7 +57,7 @@ def most_likely_heads(tree: Tree, arcs: np.ndarray) -> Callable[[Tree], bool]:
 
     Returns:
         A function that returns for each inner tree node whether its left child has the head, for
-        `dependencies_from_heads`.
+        `dependencies_from_constituents`.
     """
     below: dict[int, Constituent] = {}
     is_left: dict[int, bool] = {}

@@ -99,21 +99,21 @@ def test_nodes_are_told_apart_by_keys():
     """Names of nodes are values, which stand at several places unless they are keys."""
     below = {"a": ["b", "c"], "b": ["c"], "c": []}
     given = {"children_of": below.get, "token_of": "_abc".index}
-    assert encode("a", **given).tokens.tolist() == [1, 2, 3, 3]
+    assert encode_objects("a", **given).tokens.tolist() == [1, 2, 3, 3]
     with pytest.raises(ValueError, match="root/child 1 is the same node as root/child 0/child 0"):
-        encode("a", **given, key_of=str)
-    graph = encode("a", **given, key_of=str, shared_nodes=True)
+        encode_objects("a", **given, key_of=str)
+    graph = encode_objects("a", **given, key_of=str, shared_nodes=True)
     assert graph_of(*graph[:2]) == {1: [2, 3], 2: [3], 3: []}
     below["c"] = ["a"]
     with pytest.raises(ValueError, match="is the same node as root, which stands above it"):
-        encode("a", **given, key_of=str, shared_nodes=True)
+        encode_objects("a", **given, key_of=str, shared_nodes=True)
 
 
 def test_graphs_of_networkx():
     networkx = pytest.importorskip("networkx")
     graph = networkx.DiGraph([(1, 2), (1, 3), (2, 4), (3, 4)])
     networkx.set_node_attributes(graph, {node: node + 4 for node in graph}, "token")
-    found = encode(
+    found = encode_objects(
         1,
         children_of=graph.successors,
         token_of=graph.nodes("token").__getitem__,
@@ -121,7 +121,7 @@ def test_graphs_of_networkx():
         shared_nodes=True,
     )
     assert graph_of(*found[:2]) == {5: [6, 7], 6: [8], 7: [8], 8: []}
-    tree = encode(1, children_of=networkx.dfs_tree(graph, 1).successors, token_of=int)
+    tree = encode_objects(1, children_of=networkx.dfs_tree(graph, 1).successors, token_of=int)
     assert tree.tokens.tolist() == [1, 2, 4, 3]
 
 
@@ -134,7 +134,7 @@ def test_molecules_of_rdkit():
     def place(atom):
         return bonds[atom.GetIdx()], atom.GetIdx()
 
-    found = encode(
+    found = encode_objects(
         molecule.GetAtomWithIdx(0),
         children_of=lambda atom: [far for far in atom.GetNeighbors() if place(far) > place(atom)],
         token_of=lambda atom: atom.GetIdx() + 1,

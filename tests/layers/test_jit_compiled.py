@@ -60,7 +60,7 @@ LAYERS = {
     "all nodes": lambda: model_of(TreeLSTM(6, **options(return_sequences=True))),
     "compiled": lambda: model_of(TreeLSTM(6, **options(engine="compiled"))),
     "own cell": lambda: model_of(Recursive(GatedCell(6), **options())),
-    "any arity": lambda: model_of(ChildSumTreeLSTM(6, **options(inner_inputs=True)), None),
+    "any arity": lambda: model_of(ChildSumTreeLSTM(6, **options(read_inner_inputs=True)), None),
 }
 
 
