@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -41,6 +42,7 @@ __all__ = [
     "OUTPUT_SHAPES",
     "added_losses",
     "as_in_xla",
+    "build_optimizer_of_model",
     "comes_from_layers",
     "compile_time",
     "copy_gradient",
@@ -308,6 +310,31 @@ def innermost_layer() -> Any:
     """
     scopes = get_global_attribute("name_scope_stack")
     return scopes[-1].caller if scopes else None
+
+
+def build_optimizer_of_model() -> None:
+    """Builds the optimizer of a model if its first training step is being traced.
+
+    Keras builds it in the step, and TensorFlow then traces the step again, since only the first
+    trace may make variables. The model is found as `innermost_layer` is: if the name changes, the
+    first step takes longer.
+    """
+    scopes = get_global_attribute("name_scope_stack")
+    if tf.executing_eagerly() or tf.distribute.has_strategy() or not scopes:
+        return  # Under a strategy, Keras builds it before the step.
+    model = scopes[0].caller
+    is_keras_step = getattr(type(model), "train_step", None) is keras.Model.train_step
+    if not is_keras_step or model.train_function is None or in_symbolic_scope():
+        return
+    optimizer = model.optimizer
+    if optimizer is not None and not optimizer.built and all(x.built for x in layers_in(model)):
+
+        def build() -> None:
+            with keras.name_scope(optimizer.name):
+                optimizer.build(model.trainable_weights)
+
+        with ThreadPoolExecutor(1) as outside:  # There, no function is being traced.
+            outside.submit(build).result()
 
 
 @contextmanager

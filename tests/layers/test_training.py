@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from kerasrec import cond, recursive
+from kerasrec.layers import TreeRNN
 from tests.layers.helpers import any_layer, treebank_batch
 
 
@@ -103,3 +105,62 @@ def test_run_eagerly(layer_class):
     before = model.get_weights()
     model.fit((tokens, children), labels[:, 0], verbose=0)
     assert all(np.any(one != two) for one, two in zip(before, model.get_weights(), strict=True))
+
+
+class Halved(keras.layers.Layer):
+    """Calls a recursive function."""
+
+    def call(self, x):
+        half = recursive(lambda x: cond(x[:, 0] < 1, lambda: x, lambda: half(x / 2)))
+        return half(x)
+
+    def compute_output_spec(self, x):
+        return keras.KerasTensor(x.shape)
+
+
+@pytest.mark.parametrize("predicts", [False, True])
+@pytest.mark.parametrize("layer", ["tree", "function"])
+def test_the_first_step_of_fit_is_traced_once(layer, predicts):
+    traced = []
+
+    class Noted(keras.layers.Layer):
+        def call(self, x):
+            traced.append(self.name)
+            return x
+
+    if layer == "tree":
+        inputs = [keras.Input([None, 3]), keras.Input([None, 2], dtype="int32")]
+        states = TreeRNN(4)(*inputs)
+        x = np.ones([2, 3, 3]), np.array([[[1, 2], [-1, -1], [-1, -1]]] * 2)
+    else:
+        inputs, x = keras.Input([3]), np.ones([2, 3])
+        states = Halved()(keras.layers.Dense(4)(inputs))
+    model = keras.Model(inputs, keras.layers.Dense(1, name="head")(Noted()(states)))
+    model.compile(keras.optimizers.Adam(name="moments"), "mse")
+    if predicts:
+        model.predict(x, verbose=0)
+    assert not model.optimizer.built
+    traced.clear()
+    model.fit(x, np.ones([2, 1]), verbose=0)
+    assert len(traced) == 1
+    weights = model.trainable_weights
+    assert len(model.optimizer.variables) == 2 + 2 * len(weights)
+    assert {variable.path.split("/")[0] for variable in model.optimizer.variables} == {"moments"}
+
+
+def test_a_step_of_ones_own_builds_its_optimizer():
+    class Model(keras.Model):
+        def train_step(self, data):
+            x, y = data
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean((self(x, training=True) - y) ** 2)
+            weights = self.get_layer("head").trainable_weights
+            self.optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
+            return {"loss": loss}
+
+    inputs = [keras.Input([None, 3]), keras.Input([None, 2], dtype="int32")]
+    model = Model(inputs, keras.layers.Dense(1, name="head")(TreeRNN(4)(*inputs)))
+    model.compile("adam")
+    x = np.ones([2, 3, 3]), np.array([[[1, 2], [-1, -1], [-1, -1]]] * 2)
+    model.fit(x, np.ones([2, 1]), verbose=0)
+    assert len(model.optimizer.variables) == 2 + 2 * 2

@@ -13,6 +13,7 @@ from kerasrec._src.function.concrete_function import ConcreteFunction
 from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.graph.nodes import Shared
 from kerasrec._src.private import (
+    build_optimizer_of_model,
     in_stateless_scope,
     op_callbacks,
     unseen_by_op_callbacks,
@@ -52,6 +53,7 @@ class Cache:
             signature: The signature of the arguments.
             make: Compiles the function for a signature.
         """
+        build_optimizer_of_model()
         replica = tf.distribute.get_replica_context() if tf.distribute.has_strategy() else None
         number = tf.get_static_value(replica.replica_id_in_sync_group) if replica else None
         functions = signature.keys_of_functions

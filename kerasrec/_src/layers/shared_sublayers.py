@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 
 import keras
 
-from kerasrec._src.private import in_stateless_scope, op_callbacks
+from kerasrec._src.private import build_optimizer_of_model, in_stateless_scope, op_callbacks
 
 _Made = TypeVar("_Made")
 
@@ -75,6 +75,7 @@ class MadeOnce(Generic[_Made]):
         """
         if in_stateless_scope():
             return make()
+        build_optimizer_of_model()
         weights = [weight for layer in self._layers for weight in layer.weights]
         known, made = self._known
         if list(map(id, weights)) != list(map(id, known)):
