@@ -20,10 +20,10 @@ from kerasrec._src.ops.table import Holds, Is, Ragged, has, is_given, op_named
 from kerasrec._src.ops.views import has_open_rows
 from kerasrec._src.private import graph_held
 from kerasrec._src.trace.functions import is_loop
-from kerasrec._src.trace.known import Known, Size
 from kerasrec._src.trace.op_outputs import outputs_of_op
 from kerasrec._src.trace.rows import RowsFinder
 from kerasrec._src.trace.source import source_of
+from kerasrec._src.trace.tensor_facts import Known, Size
 
 _MAKE_ROWS = (Ragged.LOOKS_UP, Ragged.MAKES_RANGES, Ragged.FROM_LIST)
 

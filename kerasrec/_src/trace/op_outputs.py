@@ -31,7 +31,7 @@ from kerasrec._src.ops.shapes import OpenSize, entries_of, entries_taken
 from kerasrec._src.ops.table import Is, Ragged, has, is_given, op_named, places_after
 from kerasrec._src.ops.views import has_open_rows, static_value
 from kerasrec._src.trace.functions import held_functions
-from kerasrec._src.trace.known import Entries, Known, Size
+from kerasrec._src.trace.tensor_facts import Entries, Known, Size
 
 
 def outputs_of_op(

@@ -32,7 +32,6 @@ from kerasrec._src.ops.shapes import (
 )
 from kerasrec._src.ops.table import Is, Ragged, has, op_named
 from kerasrec._src.ops.views import compared_as_equal, cut_of_rows, is_log_of_sum
-from kerasrec._src.trace.known import Known
 from kerasrec._src.trace.numbering import Numbering
 from kerasrec._src.trace.op_outputs import begins_with_count
 from kerasrec._src.trace.row_traces import (
@@ -43,6 +42,7 @@ from kerasrec._src.trace.row_traces import (
     of_meeting,
     of_splits,
 )
+from kerasrec._src.trace.tensor_facts import Known
 
 # The roles of what tells a padding op where rows begin and end.
 _PARTITIONS = ([Role.SPLITS], [Role.COUNT, Role.IDS])

@@ -11,7 +11,7 @@ import keras
 import tensorflow as tf
 
 from kerasrec._src.sparse_gradients import Gradients, with_rows_once
-from kerasrec._src.training import replica, uneven_parts
+from kerasrec._src.training import replica, uneven_replicas
 from kerasrec._src.training.batches import Batches, part_of
 from kerasrec._src.training.runner import Runner
 
@@ -99,7 +99,7 @@ class Coordinated(Runner):
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         y_pred = replica.predicted(model, x, training)
         loss = replica.loss_of(model, x, y, y_pred, sample_weight, training)
-        divisor = uneven_parts.divisor(model, x, y, y_pred) * counts
+        divisor = uneven_replicas.divisor(model, x, y, y_pred) * counts
         rows = tf.cast(counts, tf.int32) * tf.shape(keras.tree.flatten(x)[0])[0]
         batch = [x, y, y_pred] if sample_weight is None else [x, y, y_pred, sample_weight]
         batch = tf.nest.map_structure(lambda values: values[:rows], batch)
@@ -110,7 +110,7 @@ class Coordinated(Runner):
         losses, _, batches = zip(*(left for _, left in parts), strict=True)
         loss = _mean(losses, _shares(parts))
         batch = tf.nest.map_structure(lambda *parts: tf.concat(parts, 0), *batches)
-        number = uneven_parts.num_examples(batch[0])
+        number = uneven_replicas.num_examples(batch[0])
         replica.track(self.model, loss, number, number)
         self.model.compute_metrics(*batch)
 
@@ -192,7 +192,9 @@ def _shares(parts: Sequence[Any]) -> list[tf.Tensor]:
     """The weight of each part in the whole batch; the weights add up to 1."""
     divisors = [divisor for _, (_, divisor, _) in parts]
     whole = tf.add_n(divisors)
-    return [uneven_parts.part_of_whole(divisor, whole, 1 / len(divisors)) for divisor in divisors]
+    return [
+        uneven_replicas.part_of_whole(divisor, whole, 1 / len(divisors)) for divisor in divisors
+    ]
 
 
 def _mean(gradients: Sequence[Any], shares: Sequence[tf.Tensor]) -> Any:

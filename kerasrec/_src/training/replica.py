@@ -1,4 +1,4 @@
-"""The work of one replica on its part of a batch, weighted as in `uneven_parts.py`."""
+"""The work of one replica on its part of a batch, weighted as in `uneven_replicas.py`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kerasrec._src.sparse_gradients import Gradients, adding_rows_up, with_a_row
 from kerasrec._src.training.accumulation import Accumulation, optimizers_in
 from kerasrec._src.training.input_range import checked_inputs
 from kerasrec._src.training.keras_losses import check_ranks
-from kerasrec._src.training.uneven_parts import (
+from kerasrec._src.training.uneven_replicas import (
     Part,
     before,
     check_losses,

@@ -1,4 +1,4 @@
-"""What tracing knows of a tensor: whether it has one value per token, and why."""
+"""Facts about a tensor in a trace: whether it has one value per token, and why."""
 
 from __future__ import annotations
 
