@@ -13,8 +13,6 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("*.md", "*/README.md", "*/results/*.md", "benchmarks/papers.md", "docs/**/*.md")
 SOURCES = ("kerasrec/**/*.py", "examples/**/*.py", "models/**/*.py", "benchmarks/**/*.py")
 SOURCES += ("data/**/*.py",)
-# Folders with texts that still have some.
-DEFERRED = ("layers",)
 # Each pattern, and what to write instead.
 PATTERNS = {
     r"\bof (?:its|their|your|our) own\b": "your, its, separate",
@@ -76,8 +74,7 @@ def pages() -> list[Text]:
 @functools.cache
 def sources() -> list[Text]:
     """Returns each docstring and message of the sources."""
-    paths = [path for path in _files(SOURCES) if not set(DEFERRED) & set(path.parts)]
-    return [text for path in paths for text in _strings(path)]
+    return [text for path in _files(SOURCES) for text in _strings(path)]
 
 
 def _strings(path: Path) -> Iterator[Text]:

@@ -8,7 +8,8 @@ class EagerDecoder:
 
     Args:
         decoder: a built decoder, which shares its weights.
-        follows: for a root, then for a node in each slot, the slots in which it may have children.
+        allowed_slots: for a root, then for a node in each slot, the slots in which it may have
+            children.
     """
 
     def __init__(self, decoder, allowed_slots):

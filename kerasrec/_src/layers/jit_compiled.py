@@ -21,7 +21,7 @@ class JitCompiled(SavedByArguments):
 
     A model spends most of the time for one tree between TensorFlow's ops. In a program that XLA
     compiles there are none, so that a tree takes a half or less of the time, in a SavedModel as
-    well. Wrap a trained model, and export, save or call what that makes:
+    well. Wrap a trained model, and export, save or call the result:
 
         compiled = keras.Model(model.inputs, JitCompiled(model)(model.inputs))
 
@@ -65,8 +65,8 @@ class JitCompiled(SavedByArguments):
     def __init__(self, model: keras.Model, **kwargs: Any):
         if not (isinstance(model, keras.Model) and getattr(model, "inputs", None)):
             raise ValueError(
-                "`model` must be a functional model, keras.Model(inputs, outputs), whose inputs "
-                f"say what it takes; received {model!r}."
+                "`model` must be a functional model, keras.Model(inputs, outputs); "
+                f"received {model!r}."
             )
         if any(x.dtype == "string" or is_ragged(x) for x in model.inputs):
             raise ValueError(
