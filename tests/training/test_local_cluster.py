@@ -30,6 +30,7 @@ def test_trains_as_one_process_does(options, strategy, num_results):
     ended = run_on_cluster(options, ["-m", "tests.training.strategies", strategy, "--dense"])
     assert ended.returncode == 0, ended.errors[-3000:]
     assert len(ended.results) == num_results
+    assert "WARNING:tensorflow" not in ended.errors
     expected = trained(tf.distribute.get_strategy(), recursive=False)
     for result in ended.results:
         assert_same(result, expected)

@@ -14,6 +14,7 @@ from kerasrec._src.sparse_gradients import Gradients, with_rows_once
 from kerasrec._src.training import replica, uneven_replicas
 from kerasrec._src.training.batches import Batches, part_of
 from kerasrec._src.training.runner import Runner
+from kerasrec._src.training.strategies import without_advice
 
 
 class Coordinated(Runner):
@@ -117,9 +118,11 @@ class Coordinated(Runner):
     def _replicated(
         self, function: Callable[..., Any], signature: Sequence[Any]
     ) -> Callable[..., Any]:
-        return tf.function(
-            lambda *args: self._strategy.run(function, args), signature, autograph=False
-        )
+        def on_replicas(*args: Any) -> Any:
+            with without_advice():
+                return self._strategy.run(function, args)
+
+        return tf.function(on_replicas, signature, autograph=False)
 
 
 class _LeftOnServers:

@@ -13,6 +13,7 @@ from kerasrec._src.sparse_gradients import Gradients, adding_rows_up, with_a_row
 from kerasrec._src.training.accumulation import Accumulation, optimizers_in
 from kerasrec._src.training.input_range import checked_inputs
 from kerasrec._src.training.keras_losses import check_ranks
+from kerasrec._src.training.strategies import without_advice
 from kerasrec._src.training.uneven_replicas import (
     Part,
     before,
@@ -37,7 +38,8 @@ def create_variables(model: keras.Model, spec: Any) -> None:
     check_losses(model, y, y_pred)
     check_ranks(model, y, y_pred)
     model.compute_loss(x, y, y_pred, sample_weight)
-    model.distribute_strategy.run(model.compute_metrics, (x, y, y_pred, sample_weight))
+    with without_advice():
+        model.distribute_strategy.run(model.compute_metrics, (x, y, y_pred, sample_weight))
     model.reset_metrics()
 
 
