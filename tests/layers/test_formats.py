@@ -37,9 +37,15 @@ def decoder(**options):
     return layers.TreeDecoder(cell, 9, 4, max_depth=3, **options)
 
 
+def tree_rnn():
+    inputs = [keras.Input([None, 4]), keras.Input([None, 2], dtype="int32")]
+    return keras.Model(inputs, layers.TreeRNN(3)(*inputs))
+
+
 # For each layer: how it is made, and what is a model's input. Options that are lists are given.
 ON_CPU = {"devices": ["/CPU:0"]}
 MADE = {
+    "JitCompiled": (lambda: layers.JitCompiled(tree_rnn()), (FEATURES, CHILDREN)),
     "RNTN": (lambda: layers.RNTN(3), (FEATURES, CHILDREN)),
     "TreeRNN": (lambda: layers.TreeRNN(3, **ON_CPU), (FEATURES, CHILDREN)),
     "TreeGRU": (lambda: layers.TreeGRU(3, return_sequences=True), (FEATURES, CHILDREN)),
@@ -128,7 +134,9 @@ def model_of(name):
         shapes = [(None, *item.shape[2:]) if len(item.shape) > 1 else () for item in given]
         pairs = zip(shapes, given, strict=True)
         inputs = [keras.Input(shape, dtype=tf.as_dtype(item.dtype).name) for shape, item in pairs]
-    return with_random_weights(keras.Model(inputs, make()(*inputs)))
+    layer = make()
+    outputs = layer(inputs) if name == "JitCompiled" else layer(*inputs)
+    return with_random_weights(keras.Model(inputs, outputs))
 
 
 def by_hdf5(model, folder):
