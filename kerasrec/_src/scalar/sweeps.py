@@ -19,7 +19,7 @@ from kerasrec._src.emit.results import State, Tensors
 from kerasrec._src.graph.carried import NUM_LABELS
 from kerasrec._src.graph.graph import TaggedGraph, present
 from kerasrec._src.graph.values import Node, Value
-from kerasrec._src.scalar.frame import COUNTER, MARK, FrameLayout, routines_of
+from kerasrec._src.scalar.frame import COUNTER, MARK, FrameLayout, FrameRows, routines_of
 from kerasrec._src.scalar.machine import Decision, Machine
 
 # Tail calls take no memory that could run out, so only this bound stops endless ones.
@@ -184,7 +184,9 @@ class ScalarGradient:
         """Runs a token forward; returns the number of frames in the log."""
         machine, start = self.forward, tf.constant([0])
 
-        def iterate(state: State, log: State, count: tf.Tensor) -> tuple[State, State, tf.Tensor]:
+        def iterate(
+            state: State, log: FrameRows, count: tf.Tensor
+        ) -> tuple[State, FrameRows, tf.Tensor]:
             step = machine.look(state["frame"])
             log = machine.layout.write(log, count[0], state["frame"])
             state = machine.move(state, step, count)
