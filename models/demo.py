@@ -21,6 +21,9 @@ def without_logs() -> Iterator[None]:
 
 
 if __name__ == "__main__":
+    # Two threads for each op would wait for each other: the model is small. See the guide to
+    # performance.
+    os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
     print(
         "A TreeLSTM learns the sentiment of every phrase in 4,000 made-up film reviews.\n"
         "At most ten epochs take about a minute on two cores. Then come its accuracies, and the\n"
