@@ -44,7 +44,7 @@ def assert_loaded_alike(layer, inputs, options, results, folder):
         keras.tree.map_structure(np.testing.assert_array_equal, copies, results)
 
 
-@pytest.mark.parametrize("page, number", few_of([("docs/guides/own-cell.md", 5)], many=[]))
+@pytest.mark.parametrize("page, number", few_of([("docs/guides/own-cell.md", 7)], many=[]))
 def test_cells_of_pages(page, number, calls, tmp_path):
     run(page, tmp_path)
     cells = {type(layer.cell) for layer, *_ in calls.values()}
