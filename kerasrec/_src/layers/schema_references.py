@@ -22,7 +22,7 @@ from kerasrec._src.datatypes.field import Field
 from kerasrec._src.datatypes.kinds import Kind, Kinds
 from kerasrec._src.datatypes.values import Tables
 from kerasrec._src.half_precision import gather_repeated
-from kerasrec._src.public import map_fn, recursive, switch
+from kerasrec._src.public import cond, map_fn, recursive, switch
 from kerasrec._src.row_ids import row_ids
 
 _Nodes = Callable[[tf.Tensor], list[tf.Tensor]]
@@ -155,11 +155,18 @@ class PooledReferences(keras.layers.Layer):
             pooled = tf.concat(parts, 1)
             stacks = [tf.cast(weights, self.compute_dtype) for weights in self.kernels]
             kernels = [kernel for stack in stacks for kernel in tf.unstack(stack)]
-            branches = [
-                partial(tf.matmul, pooled if field.is_list else parts[0], kernel)
-                for field, kernel in zip(self.fields, kernels, strict=True)
-            ]
-            return switch(number, branches)
+            single, lists = kernels[: self._num_single], kernels[self._num_single :]
+
+            def of_single() -> tf.Tensor:
+                return switch(number, [partial(tf.matmul, parts[0], kernel) for kernel in single])
+
+            def of_list() -> tf.Tensor:
+                place = number - self._num_single
+                return switch(place, [partial(tf.matmul, pooled, kernel) for kernel in lists])
+
+            if not (single and lists):
+                return of_single() if single else of_list()
+            return cond(number < self._num_single, of_single, of_list)
 
         each = _each(of_reference, in_blocks, tf.TensorSpec([self._units], self.compute_dtype))
 
