@@ -17,4 +17,10 @@ def row_ids(lengths: tf.Tensor) -> tf.Tensor:
     """
     ends = tf.cumsum(lengths)
     entries = tf.range(tf.reduce_sum(lengths), dtype=ends.dtype)
-    return tf.cast(tf.searchsorted(ends, entries, side="right"), lengths.dtype)
+    # tf.searchsorted makes three times as many ops.
+    ids = tf.raw_ops.UpperBound(
+        sorted_inputs=tf.expand_dims(ends, 0),
+        values=tf.expand_dims(entries, 0),
+        out_type=lengths.dtype,
+    )
+    return tf.squeeze(ids, 0)

@@ -25,14 +25,34 @@ def array_of(spec: tf.TensorSpec, size: tf.Tensor | None = None) -> tf.TensorArr
     )
 
 
-def divided(tensor: tf.Tensor, sizes: tf.Tensor, shape: tf.TensorShape = OF_ROWS) -> tf.TensorArray:
-    """Divides the rows of a tensor among the waves: `sizes` says how many each wave gets."""
-    array = array_of(tf.TensorSpec(shape, tensor.dtype), tf.size(sizes))
-    return array.split(tensor, sizes)
+class Pieces:
+    """The rows of a tensor, divided among the waves; a `tf.TensorArray` takes four more ops.
+
+    Args:
+        tensor: The tensor.
+        sizes: The number of rows that each wave gets, int32 `[waves]`.
+        shape: The shape of the rows of a wave.
+    """
+
+    def __init__(self, tensor: tf.Tensor, sizes: tf.Tensor, shape: tf.TensorShape = OF_ROWS):
+        self._dtype = tensor.dtype
+        self._shape = [-1 if dim is None else dim for dim in shape]
+        self._list = tf.raw_ops.TensorListSplit(
+            tensor=tensor, element_shape=self._shape, lengths=tf.cast(sizes, tf.int64)
+        )
+
+    def read(self, wave: tf.Tensor) -> tf.Tensor:
+        """Returns the rows of a wave."""
+        return tf.raw_ops.TensorListGetItem(
+            input_handle=self._list,
+            index=wave,
+            element_shape=self._shape,
+            element_dtype=self._dtype,
+        )
 
 
 class Slices:
-    """The rows of a tensor, divided among the waves like those of `divided`, and read from there.
+    """The rows of a tensor, divided among the waves like `Pieces`, and read from the tensor.
 
     TensorFlow keeps the elements of arrays on a GPU, if there is one, and a slice of integers on
     the host; see `host.py`.
@@ -72,7 +92,7 @@ def one_tensor(tensors: Sequence[tf.Tensor]) -> tf.Tensor:
 
 
 def joined(array: tf.TensorArray) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns all rows of an array, and the number of rows in each element.
+    """Returns all rows of an array, and the number of rows in each element, int64 `[elements]`.
 
     If there is no element, a size of rows that is not known before the run stays unknown. It is
     taken to be 1, so that values computed with the rows can be broadcast.
@@ -87,7 +107,7 @@ def joined(array: tf.TensorArray) -> tuple[tf.Tensor, tf.Tensor]:
         leading_dims=tf.zeros([0], tf.int64),
         element_dtype=array.dtype,
     )
-    return tensor, tf.cast(lengths, tf.int32)
+    return tensor, lengths
 
 
 def without_rows(tensor: tf.Tensor) -> tf.Tensor:

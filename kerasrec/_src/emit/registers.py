@@ -129,7 +129,9 @@ class Registers:
 
     def _run_gather(self, instruction: instructions.Gather) -> None:
         value, region = instruction.inputs
-        self._set(instruction, [tf.gather(self.get(value), self.get(region))])
+        # tf.gather makes a constant for the axis.
+        rows = tf.raw_ops.Gather(params=self.get(value), indices=self.get(region))
+        self._set(instruction, [rows])
 
     def _run_stitch(self, stitch: instructions.Stitch) -> None:
         count = len(stitch.inputs) // 2

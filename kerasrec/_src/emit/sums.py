@@ -45,7 +45,7 @@ class Sums:
         self.rows[name].append(tensors)
         if size is None:
             return
-        if name in self.sizes:
+        if self.sizes.get(name, size) is not size:
             message = (
                 f"kerasrec.collect is given two sizes for {name!r}. Pass the same `size` wherever "
                 "values are collected under this name."

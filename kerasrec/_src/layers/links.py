@@ -85,13 +85,12 @@ def _of_padded(children: tf.Tensor) -> Links:
     numbers = tf.cast(children, tf.int32) + roots[:, tf.newaxis, tf.newaxis]
     numbers = tf.reshape(tf.where(is_child, numbers, size), [size, arity])
     has_children = tf.reshape(tf.reduce_any(is_child, -1), [size])
-    everyone = tf.range(size)
-    trees = everyone // tf.maximum(nodes, 1)
+    trees = tf.range(size) // tf.maximum(nodes, 1)
     return Links(
         nodes,
         is_child,
         numbers,
-        tf.repeat(everyone, arity),
+        tf.range(size * arity) // tf.maximum(arity, 1),  # tf.repeat makes 29 ops.
         has_children,
         _num_parents(numbers, size),
         trees * nodes,

@@ -82,7 +82,8 @@ def levels(graph: TaggedGraph, calls: Calls) -> tf.Tensor:
         "done": array_of(tf.TensorSpec([None], tf.int32)),
     }
     end = run_loop(lambda state: tf.size(state["ready"]) > 0, turn, start)
-    done, sizes = joined(end["done"])
+    done, lengths = joined(end["done"])
+    sizes = tf.cast(lengths, tf.int32)
     found = tf.fill([calls.count], -1)
     found = tf.tensor_scatter_nd_update(found, tf.expand_dims(done, 1), row_ids(sizes))
     with tf.control_dependencies([check_order(graph, calls, callers, callees, found < 0)]):

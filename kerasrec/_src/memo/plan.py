@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-from kerasrec._src.emit.arrays import array_of, divided
+from kerasrec._src.emit.arrays import Pieces, array_of
 from kerasrec._src.emit.control_flow import no_numbers, run_loop
 from kerasrec._src.emit.results import State, Tensors
 from kerasrec._src.graph.graph import TaggedGraph
@@ -46,7 +46,7 @@ class Plan:
 
     num_waves: tf.Tensor
     copies: tf.Tensor
-    arguments: dict[str, list[tf.TensorArray]]
+    arguments: dict[str, list[Pieces]]
     sizes: dict[str, tf.Tensor]
     reads: dict[Together, tf.TensorArray]
     keeps: dict[str, tf.TensorArray]
@@ -128,7 +128,7 @@ def plan_of(graph: TaggedGraph, calls: Calls, parallel_tokens: int | None = None
     sizes, place = in_order.sizes, in_order.place
     arguments = {
         name: [
-            divided(tensor, sizes[name], node.types[0].tensor_shape())
+            Pieces(tensor, sizes[name], node.types[0].tensor_shape())
             for tensor, node in zip(tensors, graph.bodies[name].parameters, strict=True)
         ]
         for name, tensors in in_order.arguments.items()
@@ -142,7 +142,7 @@ def plan_of(graph: TaggedGraph, calls: Calls, parallel_tokens: int | None = None
         waves = tf.gather(wave, tf.gather(callers, order))
         target = tf.gather(place, tf.gather(callees, order))
         counts = tf.math.bincount(waves, minlength=num_waves, maxlength=num_waves)
-        targets[group] = divided(target, counts)
+        targets[group] = Pieces(target, counts)
         callee = group[0].callee
         last_read[callee] = tf.tensor_scatter_nd_min(
             last_read[callee], tf.expand_dims(target, 1), waves
@@ -185,7 +185,7 @@ def _cut(level: tf.Tensor, calls: Calls, size: int) -> tf.Tensor:
 def _rows(
     num_waves: tf.Tensor,
     sizes: dict[str, tf.Tensor],
-    targets: dict[Together, tf.TensorArray],
+    targets: dict[Together, Pieces],
     last_read: dict[str, tf.Tensor],
 ) -> State:
     """Plans the rows of the results of calls.

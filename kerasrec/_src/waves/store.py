@@ -14,10 +14,11 @@ from dataclasses import dataclass
 import tensorflow as tf
 
 from kerasrec._src import host
-from kerasrec._src.emit.arrays import OF_ROWS, Slices, divided, joined, num_rows
+from kerasrec._src.emit.arrays import OF_ROWS, Pieces, Slices, joined, num_rows
 from kerasrec._src.emit.registers import Registers
 from kerasrec._src.emit.results import Tensors
 from kerasrec._src.graph.values import Region
+from kerasrec._src.row_ids import row_ids
 from kerasrec._src.schedule.instructions import (
     Item,
     Load,
@@ -34,11 +35,11 @@ class WaveStore:
     """Saved items: the elements of waves, and tensors for the tokens of all waves."""
 
     def __init__(self) -> None:
-        self._waves: dict[Item, tf.TensorArray | Slices] = {}
+        self._waves: dict[Item, tf.TensorArray | Pieces | Slices] = {}
         self._all_tokens: dict[Item, tf.Tensor] = {}
         self._sizes: dict[TokenCount, tf.Tensor] = {}
         self._lengths: dict[Item, tf.Tensor] = {}
-        self._ends_of_waves: dict[TokenCount, tf.Tensor] = {}
+        self._starts_of_waves: dict[TokenCount, tf.Tensor] = {}
         self._wave_of_tokens: dict[TokenCount, tf.Tensor] = {}
 
     def copy(self) -> WaveStore:
@@ -68,8 +69,8 @@ class WaveStore:
             return
         tokens = TokenCount(body, region_of(item))
         if isinstance(item, Region):
-            sizes, inside = self.sizes(tokens), TokenCount(body, item)
-            first = tf.gather(self._ends(tokens) - sizes, self._waves_of(inside))
+            inside = TokenCount(body, item)
+            first = tf.gather(self._starts(tokens), self._waves_of(inside))
             self._waves[item] = _divided(tensor - first, self.sizes(inside))
         else:
             shape = item.type.tensor_shape()
@@ -90,7 +91,7 @@ class WaveStore:
 
     def measure(self, tokens: TokenCount, item: Item) -> None:
         """Records the number of a body's tokens in each wave, from a value that has been loaded."""
-        self._sizes[tokens] = self._lengths[item]
+        self._sizes[tokens] = tf.cast(self._lengths[item], tf.int32)
 
     def sizes(self, tokens: TokenCount) -> tf.Tensor:
         """Returns the number of tokens in each wave, int32 `[waves]`."""
@@ -105,19 +106,19 @@ class WaveStore:
                 )
         return self._sizes[tokens]
 
-    def _ends(self, tokens: TokenCount) -> tf.Tensor:
-        """For each wave, the number of tokens up to its last one, int32 `[waves]`."""
-        if tokens not in self._ends_of_waves:
-            self._ends_of_waves[tokens] = tf.cumsum(self.sizes(tokens))
-        return self._ends_of_waves[tokens]
+    def _starts(self, tokens: TokenCount) -> tf.Tensor:
+        """For each wave, the number of tokens before it, int32 `[waves]`."""
+        if tokens not in self._starts_of_waves:
+            starts = tf.cumsum(self.sizes(tokens), exclusive=True)
+            self._starts_of_waves[tokens] = starts
+        return self._starts_of_waves[tokens]
 
     def _waves_of(self, tokens: TokenCount) -> tf.Tensor:
         """The wave of each token of a region or a body, int32 `[tokens]`."""
         if tokens not in self._wave_of_tokens:
             region = tokens.region
             if tokens in self._sizes or region is None:
-                every = tf.range(tf.reduce_sum(self.sizes(tokens)))
-                found = tf.searchsorted(self._ends(tokens), every, side="right")
+                found = row_ids(self.sizes(tokens))
             else:
                 outer = self._waves_of(TokenCount(tokens.body, region.parent))
                 found = tf.gather(outer, self._all_tokens[region])
@@ -170,8 +171,8 @@ class WaveRegisters(Registers):
 
 def _divided(
     tensor: tf.Tensor, sizes: tf.Tensor, shape: tf.TensorShape = OF_ROWS
-) -> tf.TensorArray | Slices:
+) -> Pieces | Slices:
     """Divides rows among the waves, in a form that loops can read without a copy to the host."""
     if host.has_gpu() and tensor.dtype == tf.int32:
         return Slices(tensor, sizes)
-    return divided(tensor, sizes, shape)
+    return Pieces(tensor, sizes, shape)
