@@ -3,10 +3,14 @@
 import re
 
 import pytest
+from docutils import nodes
+from docutils.core import publish_doctree
 
+from docs.extensions.descriptions import description_of
 from docs.extensions.docstrings import markdown_of, reordered
 from docs.extensions.included import pages_of_files, with_links_of_site
 from docs.extensions.offline import READS
+from docs.extensions.tables import TablesOfSentences
 
 
 @pytest.mark.many
@@ -87,6 +91,25 @@ def test_links_lead_to_the_pages_of_the_site(tmp_path):
     included = "[1](../examples/01_a.py) [2](../docs/limits.md) ![3](shapes.png)"
     expected = "[1](examples.md#01_apy) [2](limits.md) ![3](../models/shapes.png)"
     assert moved(included, "models", "models.md") == expected
+
+
+@pytest.mark.many
+def test_the_first_paragraph_describes_a_page():
+    document = publish_doctree("Title\n=====\n\nIt has `all` of\nthis.\n\nNot this.")
+    assert description_of(document) == "It has all of this."
+
+
+@pytest.mark.many
+@pytest.mark.parametrize("length", [10, 60])
+def test_cells_of_tables_of_sentences_name_their_columns(length):
+    rows = [["one", "two", "three"], ["a", "b" * length, "c"]]
+    lines = [f"   {','.join(row)}\n" for row in rows]
+    table = ".. csv-table::\n   :header-rows: 1\n\n" + "".join(lines)
+    document = publish_doctree(table)
+    TablesOfSentences(document).apply()
+    cells = [cell.astext() for cell in document.findall(nodes.entry)][3:]
+    named = ["a", "two: " + "b" * length, "three: c"]
+    assert cells == (named if length > 50 else rows[1])
 
 
 @pytest.mark.many
