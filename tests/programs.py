@@ -73,6 +73,14 @@ def smooth(function: kerasrec.RecursiveFunction, plain: Callable, *inputs: Any, 
     add(function, plain, *inputs, has_gradient=True, is_smooth=True, **options)
 
 
+def values_of(kind, objects):
+    """Objects of a data type as an argument, without a trace, as tests are still collected."""
+    tf.config.run_functions_eagerly(True)
+    values = kerasrec.Schema(kind).of(objects)
+    tf.config.run_functions_eagerly(False)
+    return values
+
+
 def i32(*values: Any) -> np.ndarray:
     return np.array(values, np.int32)
 
@@ -1900,7 +1908,7 @@ SHAPES = [
     Disc(1.1),
     Group(-0.6, []),
 ]
-SHAPE_VALUES = kerasrec.Schema(Shape).of(SHAPES)
+SHAPE_VALUES = values_of(Shape, SHAPES)
 SHAPE_OF_NODE = dict(zip(SHAPE_VALUES._node.numpy().tolist(), SHAPES, strict=True))
 
 
@@ -1997,7 +2005,7 @@ EVENTS = [
     Bar([], [Bar([Note([0.8, 0.2], "soft"), Bar([], [])], [])]),
     Bar([], []),
 ]
-EVENT_VALUES = kerasrec.Schema(Event).of(EVENTS)
+EVENT_VALUES = values_of(Event, EVENTS)
 EVENT_OF_NODE = dict(zip(EVENT_VALUES._node.numpy().tolist(), EVENTS, strict=True))
 
 
@@ -2426,7 +2434,7 @@ def following(rest, word):
     return Word("number" if is_number else word, float(word) if is_number else 0.0, rest)
 
 
-GIVEN_WORDS = kerasrec.Schema(Words).of([words_of(sentence) for sentence in SENTENCES])
+GIVEN_WORDS = values_of(Words, [words_of(sentence) for sentence in SENTENCES])
 SENTENCE_OF_NODE = dict(zip(GIVEN_WORDS._node.numpy().tolist(), SENTENCES, strict=True))
 
 
@@ -2519,7 +2527,7 @@ TERMS = [
     Sum(Product(ONE, Product(ZERO, Unknown())), Product(Unknown(), Unknown())),
     Product(TWO, Sum(Unknown(), Constant(0.5))),
 ]
-TERM_VALUES = kerasrec.Schema(Term).of(TERMS)
+TERM_VALUES = values_of(Term, TERMS)
 TERM_OF_NODE = dict(zip(TERM_VALUES._node.numpy().tolist(), TERMS, strict=True))
 
 smooth(

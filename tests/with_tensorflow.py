@@ -51,16 +51,17 @@ def _that_keep_graphs() -> list:
     def keeps(item: object) -> bool:
         if type(item) is functools._lru_cache_wrapper:
             return item.__module__.startswith("tests.")
-        return type(item) is RecursiveFunction and hasattr(item, "python_signature")  # not refused
+        return hasattr(item, "python_signature")  # not refused
 
-    return list(filter(keeps, gc.get_objects()))
+    kinds = (functools._lru_cache_wrapper, RecursiveFunction)
+    return [item for item in gc.get_objects() if type(item) in kinds and keeps(item)]
 
 
 def pytest_collection_finish() -> None:
     """What is imported by now stays; Python need not look through it again for what is garbage."""
-    gc.collect()
     _imported.extend(_that_keep_graphs())
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True, scope="module")
