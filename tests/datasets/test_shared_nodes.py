@@ -144,14 +144,12 @@ def test_molecules_of_rdkit():
     assert graph_of(*found[:2]) == {1: [2, 3], 2: [3], 3: [4], 4: []}
 
 
-@pytest.mark.parametrize("ragged", [False, True])
-def test_batches_files_and_a_layer(ragged, tmp_path):
-    graphs = [encoded(drawn(seed, size=5 + seed)) for seed in range(4)]
-    options = {"ragged": ragged, "shared_nodes": True, "bucket_by_size": True}
-    batches = tree_batches(graphs, 2, **options)
-    write_tree_files(graphs, tmp_path / "graphs", 2, shared_nodes=True)
-    read = tree_file_batches(tmp_path / "graphs", 2, ragged=ragged)
-    (pairs,) = tree_pair_batches(graphs, graphs, [1, 2, 3, 4], 4, **options)
+GRAPHS = [encoded(drawn(seed, size=5 + seed)) for seed in range(4)]
+
+
+@pytest.fixture(scope="module")
+def results():
+    """Returns what a layer makes of batches."""
     layer = ChildSumTreeLSTM(3, arity=None, read_inner_inputs=True, shared_nodes=True)
     embedding = keras.layers.Embedding(10, 2)
 
@@ -159,9 +157,22 @@ def test_batches_files_and_a_layer(ragged, tmp_path):
         states = [layer(embedding(tokens), children) for (tokens, children), _ in of]
         return np.concatenate(states)
 
-    alone = np.concatenate(
-        [results(tree_batches([graph], 1, shared_nodes=True)) for graph in graphs]
-    )
+    return results
+
+
+@pytest.fixture(scope="module")
+def alone(results):
+    batches = [tree_batches([graph], 1, shared_nodes=True) for graph in GRAPHS]
+    return np.concatenate(list(map(results, batches)))
+
+
+@pytest.mark.parametrize("ragged", [False, True])
+def test_batches_files_and_a_layer(ragged, results, alone, tmp_path):
+    options = {"ragged": ragged, "shared_nodes": True, "bucket_by_size": True}
+    batches = tree_batches(GRAPHS, 2, **options)
+    write_tree_files(GRAPHS, tmp_path / "graphs", 2, shared_nodes=True)
+    read = tree_file_batches(tmp_path / "graphs", 2, ragged=ragged)
+    (pairs,) = tree_pair_batches(GRAPHS, GRAPHS, [1, 2, 3, 4], 4, **options)
     np.testing.assert_allclose(results(batches), alone, atol=1e-6)
     np.testing.assert_allclose(results(read), alone, atol=1e-6)
     np.testing.assert_allclose(results([(pairs[0][:2], None)]), alone, atol=1e-6)

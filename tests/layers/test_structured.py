@@ -19,6 +19,7 @@ from kerasrec.layers import (
     StructuredLoss,
     TreeCRF,
 )
+from tests.parameters import few_of
 
 _MASK = np.array([[1, 1, 1], [1, 0, 1], [0, 1, 0], [0, 0, 0]], bool)
 _WORDS = np.array([[3, 1, 4], [3, 0, 1], [0, 2, 0], [0, 0, 0]])
@@ -183,44 +184,55 @@ def _ways(layer, scores, mask):
     return zip(*found, strict=True)
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        _crf,
-        pytest.param(_trees, marks=pytest.mark.many),
-        pytest.param(_hmm, marks=pytest.mark.slow),
-        pytest.param(_alignments, marks=pytest.mark.slow),
-    ],
-)
+_CASES = [_crf, _trees, _hmm, _alignments]
+
+
+@pytest.fixture(scope="module", params=few_of(_CASES, _crf, many=[_trees]))
 def case(request):
     return request.param()
 
 
-def test_sums_and_their_gradients(case):
+# For what layers do alike with the sums and marginals of any structures.
+fewer_cases = pytest.mark.parametrize(
+    "case", few_of(_CASES, _crf, many=[]), indirect=True, scope="module"
+)
+
+
+def check(tape, case, found, expected):
+    """Asserts that values and their gradients are as expected."""
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    sources = [case.scores, *case.layer.trainable_variables]
+    slopes = (tape.gradient(value, sources) for value in (found, expected))
+    for one, other in zip(*slopes, strict=True):
+        if other is not None:
+            np.testing.assert_allclose(*map(tf.convert_to_tensor, (one, other)), atol=1e-10)
+
+
+def test_likelihoods_and_their_gradients(case):
     layer, scores = case.layer, case.scores
     with tf.GradientTape(persistent=True) as tape:
         tape.watch(scores)
-        known, totals, entropies = [], [], []
+        known, totals = [], []
         for (keys, plain), labels, mask in zip(
             case.structures(), np.array(case.known), case.mask, strict=True
         ):
             fits = [bool(case.may_be(labels, key, mask)) for key in keys]
             assert sum(fits) == 1
             totals.append(tf.reduce_logsumexp(plain))
-            logs = plain - totals[-1]
-            known.append(logs[fits.index(True)])
-            entropies.append(-tf.reduce_sum(tf.exp(logs) * logs))
-        pairs = [
-            (layer.log_prob(case.known, scores, case.mask), tf.stack(known)),
-            (layer.entropy(scores, case.mask), tf.stack(entropies)),
-        ]
+            known.append(plain[fits.index(True)] - totals[-1])
+        found, expected = layer.log_prob(case.known, scores, case.mask), tf.stack(known)
+    check(tape, case, found, expected)
     np.testing.assert_allclose(layer.log_partition(scores, case.mask), totals, atol=1e-12)
-    for found, expected in pairs:
-        np.testing.assert_allclose(found, expected, atol=1e-12)
-        for variable in [scores, *layer.trainable_variables]:
-            slopes = [tape.gradient(value, variable) for value in (found, expected)]
-            if slopes[1] is not None:
-                np.testing.assert_allclose(*map(tf.convert_to_tensor, slopes), atol=1e-10)
+
+
+@pytest.mark.many
+def test_entropies_and_their_gradients(case):
+    with tf.GradientTape(persistent=True) as tape:
+        tape.watch(case.scores)
+        logs = [plain - tf.reduce_logsumexp(plain) for _, plain in case.structures()]
+        expected = tf.stack([-tf.reduce_sum(tf.exp(log) * log) for log in logs])
+        found = case.layer.entropy(case.scores, case.mask)
+    check(tape, case, found, expected)
 
 
 @pytest.mark.many
@@ -250,6 +262,7 @@ def test_marginals_and_counts(case):
 
 
 @pytest.mark.many
+@fewer_cases
 def test_the_best(case):
     k = 10
     best = case.layer.best(case.scores, case.mask)
@@ -265,6 +278,7 @@ def test_the_best(case):
 
 
 @pytest.mark.many
+@fewer_cases
 def test_samples(case):
     keras.utils.set_random_seed(0)
     drawn = case.layer.sample(case.scores, 4000, case.mask).numpy()
@@ -323,16 +337,17 @@ def test_fit_save_and_load(tmp_path):
     assert np.mean(found == tags) > 0.9
     assert np.all((found < 0) == (tags < 0))
     # The mask says which words there are, so what padded words are labeled with changes nothing.
-    loss = model.evaluate(words, tags, verbose=0)
-    assert model.evaluate(words, np.where(tags < 0, 1, tags), verbose=0) == pytest.approx(loss)
+    ones, weights = np.ones(16), np.linspace(0, 1, 16)
+    loss = model.evaluate(words, tags, sample_weight=ones, verbose=0)
+    others = np.where(tags < 0, 1, tags)
+    assert model.evaluate(words, others, sample_weight=ones, verbose=0) == pytest.approx(loss)
     losses = -model.layers[-1].log_prob(tags, model(words))
-    weights = np.linspace(0, 1, 16)
     weighted = model.evaluate(words, tags, sample_weight=weights, verbose=0)
     assert weighted == pytest.approx(np.sum(losses * weights) / 16, rel=1e-4)
     model.save(tmp_path / "model.keras")
     again = keras.models.load_model(tmp_path / "model.keras")
-    assert again.evaluate(words, tags, verbose=0) == pytest.approx(loss)
-    again.fit(_data(), verbose=0)
+    before_its_step = again.fit(words, tags, batch_size=16, verbose=0).history["loss"]
+    assert before_its_step == pytest.approx([loss])
     tagger.export(tmp_path / "tagger")
     served = tf.saved_model.load(tmp_path / "tagger")
     np.testing.assert_array_equal(served.serve(tf.cast(words, tf.int32)), found)
