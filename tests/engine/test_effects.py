@@ -544,6 +544,7 @@ def gradient_of_root(x, order=1):
     return tape.gradient(y, x)
 
 
+@pytest.mark.many
 def test_a_debugging_tool_sees_gradients(watched):
     """sqrt(x * x) at 0 is 0, and its derivative is infinity times 0."""
     np.testing.assert_allclose(gradient_of_root([3.0, -2.0]), [1, -1])
@@ -580,6 +581,7 @@ def test_a_debugging_tool_does_not_see_what_nothing_reads(watched):
         np.testing.assert_allclose(found, [0, 6, 4])
 
 
+@pytest.mark.many
 def test_a_debugging_tool_sees_loops_and_rows(watched):
     table = tf.ragged.constant([[2.0, 4.0], []])
 

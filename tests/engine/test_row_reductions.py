@@ -195,6 +195,7 @@ def test_values_and_gradients(name, engine):
     helpers.assert_same(found, helpers.run_plain(program(name)))
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("engine", few_of(list(RUNS)[1:], "waves", many=["compiled"]))
 @pytest.mark.parametrize(
     "name",
@@ -296,7 +297,7 @@ OF_VECTORS = {
 
 @pytest.mark.parametrize("in_branch", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("dtype", [tf.int64, pytest.param(tf.int32, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", few_of(OF_VECTORS, "logsumexp"))
+@pytest.mark.parametrize("name", few_of(OF_VECTORS, "segments"))
 def test_rows_of_vectors(name, dtype, in_branch):
     table = ROWS.with_row_splits_dtype(dtype)
 
@@ -432,7 +433,7 @@ ADVICE = {
 }
 
 
-@pytest.mark.parametrize("name", few_of(ADVICE, "rows that are chosen from"))
+@pytest.mark.parametrize("name", few_of(ADVICE, "another number of segments"))
 def test_the_advice_of_an_error_works(name):
     refused, advice, instead, expected = ADVICE[name]
     with pytest.raises(kerasrec.TraceError, match=advice):

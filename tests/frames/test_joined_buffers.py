@@ -126,6 +126,7 @@ def test_a_joined_buffer_that_is_written_in_part():
         rows.finished()
 
 
+@pytest.mark.many
 @pytest.mark.parametrize("on_gpu", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_values_and_gradients(on_gpu, monkeypatch):
     pair.clear_cache()

@@ -63,6 +63,7 @@ def test_scores_of_beam_search_are_those_of_the_trees(layer, num_beams):
         assert found.log_likelihood[0] >= drawn.log_likelihood.numpy().max() - 1e-4
 
 
+@pytest.mark.many
 def test_beams_avoid_what_the_likeliest_choices_lead_to():
     """Each node wants a child a little more than not, so that greedy trees fill all levels."""
     layer = decoder(2, None, bias=0.3, max_depth=6)

@@ -135,6 +135,7 @@ class CountedCell(RecursiveCell):
         return hidden, [hidden]
 
 
+@pytest.mark.many
 def test_a_cell_of_your_own(tmp_path):
     inputs = keras.Input([None, 4]), keras.Input([None, None], dtype="int32")
     cell = CountedCell(3, decay=0.3, recurrent_dropout=0.1)
