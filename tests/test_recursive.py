@@ -36,6 +36,23 @@ def test_many_tokens_in_one_run():
     np.testing.assert_array_equal(fib(np.array([6], np.int32)), [8])
 
 
+def test_a_first_call_that_will_take_long_is_announced(caplog):
+    def of_ops(num_ops):
+        @kerasrec.recursive
+        def f(x, n):
+            for _ in range(num_ops):
+                x = tf.tanh(x)
+            return kerasrec.cond(n == 0, lambda: x, lambda: f(x, n - 1))
+
+        return f
+
+    of_ops(20).tagged_graph([[1.0]], 1)
+    assert not caplog.messages
+    of_ops(300).tagged_graph([[1.0]], 1)
+    (message,) = caplog.messages
+    assert message.startswith("f is compiled before its first step, in about 1")
+
+
 @pytest.mark.many
 def test_no_token():
     assert fib(np.zeros([0], np.int32)).shape == (0,)

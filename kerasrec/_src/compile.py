@@ -6,14 +6,16 @@ TensorFlow traces a run (`engine/executable.py`).
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 
 from kerasrec._src.emit.limits import Limits
 from kerasrec._src.engine.executable import Executable
 from kerasrec._src.engine.program import Program
 from kerasrec._src.function.concrete_function import ConcreteFunction
+from kerasrec._src.graph.graph import TaggedGraph
 from kerasrec._src.options import Options
-from kerasrec._src.private import op_callbacks
+from kerasrec._src.private import innermost_layer, op_callbacks
 from kerasrec._src.schedule.passes import default_passes
 from kerasrec._src.schedule.passes.among_devices import among_devices
 from kerasrec._src.trace.program import trace
@@ -21,6 +23,10 @@ from kerasrec._src.trace.signature import Signature, Traceable
 from kerasrec._src.transform.extend import extend
 from kerasrec._src.transform.prune import prune
 from kerasrec._src.transform.tag import tag
+
+# TensorFlow builds a node, and prepares it for the first run, in about 20 ms.
+_NODES_PER_SECOND = 50
+_SLOW = 10  # Seconds.
 
 
 def compile_function(
@@ -38,5 +44,20 @@ def compile_function(
     if options.devices:
         options.check_that_devices_exist(tagged.entry)
         passes.append(partial(among_devices, devices=options.devices))
-    program = Program(extend(tagged), Limits.of(function.name, options), options, passes)
+    extended = extend(tagged)
+    _log_if_slow(function.name, extended)
+    program = Program(extended, Limits.of(function.name, options), options, passes)
     return ConcreteFunction(signature, graphs, tagged, Executable(program), returns)
+
+
+def _log_if_slow(name: str, graph: TaggedGraph) -> None:
+    """Logs how long the first step may take, if that is more than `_SLOW` seconds."""
+    num_nodes = sum(len(body.nodes) for body in graph.bodies.values())
+    if num_nodes > _SLOW * _NODES_PER_SECOND:
+        layer = innermost_layer()
+        logging.getLogger("kerasrec").warning(
+            "%s is compiled before its first step, in about %d s: it has %s ops with its gradient.",
+            name if layer is None else layer.name,
+            num_nodes // _NODES_PER_SECOND,
+            f"{num_nodes:,}",
+        )

@@ -202,7 +202,10 @@ def _advice(program: Program) -> str:
         faster = "on a GPU, engine='compiled' is faster once XLA has compiled it"
         return "" if _obstacles_of_compiled(program) else faster
     if needs_queues(graph) and not _obstacles_of_compiled(program):
-        return "for few tokens at once, engine='compiled' is faster once XLA has compiled it"
+        return (
+            "it makes its calls in several rounds, so for few root tokens engine='compiled' is "
+            "faster once XLA has compiled it, which takes seconds for each size"
+        )
     is_chosen = tf.config.threading.get_intra_op_parallelism_threads() or _THREADS in os.environ
     if is_chosen or (os.cpu_count() or 1) == 1 or not 0 < _largest_weight(graph) <= _SMALL:
         return ""
