@@ -185,7 +185,7 @@ class ChildSumTreeLSTM(CellLayer):
             higher. In a training step that XLA compiles as a whole, a node may have any number of
             children, but trees must be padded.
         embedding: A Keras layer such as `keras.layers.Embedding`. If it is given, `x` contains
-            words, and each different word of a batch is looked up once. See `Recursive`.
+            words, and each distinct word of a batch is looked up once. See `Recursive`.
         devices: Names of devices. Each computes a part of the tree nodes that are ready at once.
             See `Recursive`.
         shared_nodes: Whether a tree node may have several parents, as in syntax trees with equal

@@ -184,7 +184,7 @@ class TopDownTreeLSTM(CellLayer, TopDown):
             that XLA compiles. Results are the same up to rounding. See `Recursive` for when
             "compiled" is faster, and for how to compile the whole training step.
         embedding: A Keras layer such as `keras.layers.Embedding`. If it is given, `x` contains
-            words, and each different word of a batch is looked up once. See `Recursive`.
+            words, and each distinct word of a batch is looked up once. See `Recursive`.
         devices: Names of devices. Each computes a part of the tree nodes that are ready at once.
             See `Recursive`.
         **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.

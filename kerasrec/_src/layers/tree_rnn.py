@@ -160,7 +160,7 @@ class TreeRNN(CellLayer):
             that XLA compiles. Results are the same up to rounding. See `Recursive` for when
             "compiled" is faster, and for how to compile the whole training step.
         embedding: A Keras layer such as `keras.layers.Embedding`. If it is given, `x` contains
-            words, and each different word of a batch is looked up once. See `Recursive`.
+            words, and each distinct word of a batch is looked up once. See `Recursive`.
         devices: Names of devices. Each computes a part of the tree nodes that are ready at once.
             See `Recursive`.
         shared_nodes: Whether a tree node may have several parents, as in syntax trees with equal
