@@ -93,7 +93,7 @@ def test_xla_runs_one_tree_and_errors_are_those_of_the_model(monkeypatch):
         return made[0](inputs)
 
     *ones, many = batches()
-    for inputs in ones:
+    for inputs in (ones[0], ones[1], ones[-1]):  # XLA compiles one program for each size.
         layer(inputs)
     assert calls.numpy() == 0 and len(made) == 1
     layer(many)

@@ -1,5 +1,7 @@
 """Tree layers on ragged trees: what padded ones give, and the errors of rows."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
@@ -197,10 +199,15 @@ def test_saved_and_exported(tmp_path):
     np.testing.assert_allclose(served.flat_values, wanted.flat_values, atol=1e-6)
 
 
-@pytest.fixture(scope="module")
-def child_sum():
-    """One layer, traced once."""
-    return ChildSumTreeLSTM(3)
+@functools.cache
+def layer_of(shared_nodes):
+    """One layer for many tests, traced once."""
+    return ChildSumTreeLSTM(3, shared_nodes=shared_nodes)
+
+
+@functools.cache
+def layer_of_words():
+    return ChildSumTreeLSTM(3, embedding=keras.layers.Embedding(4, 2))
 
 
 @pytest.mark.many
@@ -217,28 +224,27 @@ def child_sum():
         ([[[]], [[2], [], []]], r"the child of no node, so that .* \[tree, node\]: \[\[1 1\]\]"),
     ],
 )
-def test_rows_that_are_no_trees(rows, message, child_sum):
+def test_rows_that_are_no_trees(rows, message):
     children = tf.ragged.constant(rows, ragged_rank=2, dtype=tf.int32)
     x = tf.RaggedTensor.from_row_splits(tf.ones([children.values.nrows(), 4]), children.row_splits)
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
-        child_sum(x, children)
+        layer_of(False)(x, children)
 
 
 @pytest.mark.parametrize("word", [0, 3, 9])
 def test_a_node_that_no_parent_names_is_refused_whatever_its_word(word):
     children = tf.ragged.constant([[[]], [[1], [], []]], ragged_rank=2, dtype=tf.int32)
     words = tf.ragged.constant([[1], [0, 2, word]])
-    layer = ChildSumTreeLSTM(3, embedding=keras.layers.Embedding(4, 2))
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"of no node.*\[\[1 2\]\]") as error:
-        layer(words, children)
+        layer_of_words()(words, children)
     assert "padding" not in error.value.message
 
 
 @pytest.mark.parametrize("shared_nodes", [False, True])
 def test_features_of_zeros_that_no_parent_names(shared_nodes):
     children = tf.ragged.constant([[[1], [], []], [[]]], ragged_rank=2, dtype=tf.int32)
-    x = tf.RaggedTensor.from_row_splits(tf.zeros([4, 2]), children.row_splits)
-    layer = ChildSumTreeLSTM(3, shared_nodes=shared_nodes)
+    x = tf.RaggedTensor.from_row_splits(tf.zeros([4, 4]), children.row_splits)
+    layer = layer_of(shared_nodes)
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"of no node.*\[\[0 2\]\]") as error:
         layer(x, children)
     assert "padding" not in error.value.message
@@ -256,13 +262,12 @@ def test_ragged_batches_of_padded_arrays_are_legal():
     ((words, children), labels) = next(iter(tree_batches(trees, 2, ragged=True)))
     assert words.to_list() == [[0, 2, 3], [2]] and labels.to_list() == [[4, -1, -1], [5]]
     assert [len(rows) for rows in children.to_list()] == [3, 1]
-    layer = ChildSumTreeLSTM(3, embedding=keras.layers.Embedding(4, 2))
-    assert layer(words, children).shape == (2, 3)
+    assert layer_of_words()(words, children).shape == (2, 3)
 
 
 @pytest.mark.parametrize("shared_nodes", [False, True])
 def test_features_that_would_not_be_read(shared_nodes):
-    layer = ChildSumTreeLSTM(3, shared_nodes=shared_nodes)
+    layer = layer_of(shared_nodes)
     children = tf.ragged.constant([[[]], [[1], [], []]], ragged_rank=2, dtype=tf.int32)
     x = np.ones([4, 4], np.float32)
     for features in (0, 1e-30):
