@@ -425,11 +425,11 @@ def test_a_cell_that_reads_inputs_of_inner_nodes_is_told_how():
     children = np.array([[[1, 2], [-1, -1], [-1, -1]]])
     x = np.array([[[0, 0], [1, 2], [3, 4]]], "float32")
     with pytest.raises(
-        TraceError, match=r"ReadsInnerInputs.call failed: .* with read_inner_inputs=True"
+        TraceError, match=r"ReadsInnerInputs.call failed: .* unless read_inner_inputs=True"
     ):
         Recursive(ReadsInnerInputs())(x, children)
     with pytest.raises(
-        TraceError, match=r"JoinsInnerInputs.call failed: .* with read_inner_inputs=True"
+        TraceError, match=r"JoinsInnerInputs.call failed: .* unless read_inner_inputs=True"
     ):
         Recursive(JoinsInnerInputs())(x, children)
     cell = ReadsInnerInputs(read_inner_inputs=True)
