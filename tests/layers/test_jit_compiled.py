@@ -143,12 +143,37 @@ def test_after_a_layer_that_reads_text(tmp_path):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
+def test_nests_of_inputs_and_outputs():
+    """Two trees of other sizes by name; all nodes of one, and roots."""
+    names = ("first", "first_children", "second", "second_children")
+    shapes = ([None], [None, 2]) * 2
+    inputs = {
+        name: keras.Input(shape, dtype="int32", name=name)
+        for name, shape in zip(names, shapes, strict=True)
+    }
+    layer = TreeLSTM(6, **options(return_sequences=True, return_state=True))
+    states, *roots = layer(inputs["first"], inputs["first_children"])
+    _, root, _ = layer(inputs["second"], inputs["second_children"])
+    outputs = {"all": states, "roots": [*roots, root]}
+    model = with_random_weights(keras.Model(inputs, outputs))
+    compiled = keras.Model(inputs, JitCompiled(model)(inputs))
+    first, second, *_ = batches()
+    given = dict(zip(names, (*first, *second), strict=True))
+    found, expected = compiled(given), model(given)
+    keras.tree.assert_same_structure(found, expected)
+    for one, other in zip(*map(keras.tree.flatten, (found, expected)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
 def test_models_that_xla_cannot_run():
     model = model_of(TreeLSTM(6, **options()))
     text = keras.Input([], dtype="string", name="text")
     whole = keras.Model(text, model(BracketedText(vocabulary=Vocabulary(["film"]))(text)))
     with pytest.raises(ValueError, match="XLA takes neither text nor ragged tensors"):
         JitCompiled(whole)
+    with pytest.raises(ValueError, match="shared_nodes=True, which XLA cannot compile"):
+        JitCompiled(model_of(TreeLSTM(6, **options(shared_nodes=True))))
     best = keras.Model(model.inputs, keras.ops.argmax(model.output, -1))
     with pytest.raises(ValueError, match="is not a float"):
         JitCompiled(best)

@@ -12,7 +12,13 @@ from kerasrec._src.errors import SentenceFirst
 from kerasrec._src.layers.saved_arguments import SavedByArguments
 from kerasrec._src.layers.shared_sublayers import MadeOnce
 from kerasrec._src.layers.tree_layer import is_ragged
-from kerasrec._src.private import in_stateless_scope, in_symbolic_scope, in_xla, not_inlined
+from kerasrec._src.private import (
+    in_stateless_scope,
+    in_symbolic_scope,
+    in_xla,
+    layers_in,
+    not_inlined,
+)
 
 
 @keras.saving.register_keras_serializable("kerasrec")
@@ -46,8 +52,8 @@ class JitCompiled(SavedByArguments):
         first input.
 
     Raises:
-        ValueError: If the model is not functional, has inputs that are text or ragged, or outputs
-            that are not floats.
+        ValueError: If the model is not functional, has inputs that are text or ragged, outputs that
+            are not floats, or a layer with `shared_nodes=True`.
         TraceError: If XLA cannot compile a layer or recursive function of the model.
 
     Example:
@@ -73,6 +79,11 @@ class JitCompiled(SavedByArguments):
                 f"XLA takes neither text nor ragged tensors, which are inputs of {model.name}. "
                 "Leave the layers that read text out of `model` and put them before JitCompiled; "
                 "of ragged trees, pass padded ones."
+            )
+        if any(getattr(layer, "shared_nodes", False) for layer in layers_in(model)):
+            raise ValueError(
+                f"A layer of {model.name} has shared_nodes=True, which XLA cannot compile. Call or "
+                "export the model without JitCompiled."
             )
         if not all(tf.as_dtype(x.dtype).is_floating for x in model.outputs):
             raise ValueError(
