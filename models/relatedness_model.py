@@ -1,5 +1,7 @@
 """The model of Tai, Socher and Manning 2015, section 4.2: how related two sentences are."""
 
+from typing import Any
+
 import keras
 import numpy as np
 
@@ -22,6 +24,12 @@ def build_model(
     layer = ChildSumTreeLSTM(units, recurrent_regularizer=options["kernel_regularizer"], **options)
     inputs = [keras.Input(shape, dtype="int32") for shape in ([None], [None, None]) * 2]
     left, right = (layer(embedding(inputs[at]), inputs[at + 1]) for at in (0, 2))
+    return keras.Model(inputs, compare(left, right, num_scores, **options))
+
+
+def compare(left: Any, right: Any, num_scores: int, dropout: float = 0.0, **options: Any) -> Any:
+    """From two sentences `[batch, units]` to a distribution over the scores `[batch, scores]`."""
     both = keras.layers.concatenate([left * right, keras.ops.abs(left - right)])
+    both = keras.layers.Dropout(dropout)(both)
     hidden = keras.layers.Dense(50, "sigmoid", **options)(both)
-    return keras.Model(inputs, keras.layers.Dense(num_scores, "softmax", **options)(hidden))
+    return keras.layers.Dense(num_scores, "softmax", **options)(hidden)

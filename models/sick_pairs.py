@@ -34,12 +34,18 @@ def read(directory: Path, split: str, score_range: Sequence[float] = SCORE_RANGE
     return list(first), list(second), np.array(scores, np.float32)
 
 
+def distributions(given: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """The distributions over scores of Tai et al. 2015, section 4.2, float32 `[pairs, scores]`.
+
+    These have at most two scores, the neighbors of the given one, which is their mean.
+    """
+    return np.maximum(0, 1 - np.abs(given[:, None] - scores))
+
+
 def batches(
     pairs: Pairs, vocabulary: Vocabulary, seed: int | None = None, scores: np.ndarray = SCORES
 ) -> tf.data.Dataset:
-    """Batches of 25 pairs, with the distributions over scores of Tai et al. 2015, section 4.2.
-
-    These have at most two scores, the neighbors of the given one, which is their mean.
+    """Batches of 25 pairs, with the distributions of their scores.
 
     Args:
         pairs: Of a split.
@@ -48,8 +54,8 @@ def batches(
         scores: That have a probability, as from `scores_of`.
     """
     sides = [[encode_dependencies(tree, vocabulary) for tree in side] for side in pairs[:2]]
-    distributions = np.maximum(0, 1 - np.abs(pairs[2][:, None] - scores))
-    return tree_pair_batches(*sides, distributions, 25, shuffle=seed is not None, seed=seed)
+    labels = distributions(pairs[2], scores)
+    return tree_pair_batches(*sides, labels, 25, shuffle=seed is not None, seed=seed)
 
 
 def by_known_words(
