@@ -39,6 +39,7 @@ def export(
 
     function = tf.function(serve, input_signature=list(signature))
     archive = keras.export.ExportArchive()
-    archive.track(model)  # Its tables of words, too.
+    if any(spec.dtype == tf.string for spec in signature):
+        archive.track(model)  # Finds its tables of words, by a call with dense inputs.
     archive.add_endpoint("serve", function)
     archive.write_out(folder, verbose=False)
