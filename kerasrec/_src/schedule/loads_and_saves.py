@@ -8,7 +8,7 @@ results, and instructions whose results nobody reads are left out.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from kerasrec._src.errors import GraphError
@@ -124,12 +124,12 @@ class _Adder:
         kinds = (*ROOTS, Select) if segment.place is not None else ROOTS
         roots: list[Instruction] = [root for root in segment.placed if isinstance(root, kinds)]
         waiting = [*roots, *(maker_of(item) for save in saves for item in save.reads)]
-        live = dict.fromkeys(reached(waiting, lambda reader: map(maker_of, reader.reads)))
+        live = dict.fromkeys(reached(waiting, lambda reader: map(maker_of, self._reads(reader))))
         ordered: dict[Instruction, None] = {}
 
         def put(instruction: Instruction) -> None:
             if instruction not in ordered:
-                for item in instruction.reads:
+                for item in self._reads(instruction):
                     put(maker_of(item))
                 ordered[instruction] = None
 
@@ -142,6 +142,13 @@ class _Adder:
         first = [load for load in loads if not load.reads]
         others = [instruction for instruction in ordered if instruction not in first]
         return segment.holding([*first, *others, *saves])
+
+    def _reads(self, instruction: Instruction) -> Sequence[Item]:
+        """The items that an instruction reads; in blocks, branches are masks in those around."""
+        if self.schedule.in_blocks and isinstance(instruction, Select):
+            around = instruction.regions[0].parent
+            return [*instruction.reads, *([around] if around else [])]
+        return instruction.reads
 
     def _at(self, spot: _Spot) -> Segment:
         number, at = spot
