@@ -30,6 +30,7 @@ from tests.datatypes.formulas import (
     value,
 )
 from tests.parameters import few_of
+from tests.programs import EVENT_VALUES, EVENTS, makes_values, plain_makes_values
 
 OPTIONS = [
     {},
@@ -1084,3 +1085,9 @@ def test_engines_that_cannot_make_values_say_so(engine):
     grow = grow_function(tf.Variable([1.0, 1.0]), engine=engine)
     with pytest.raises(kerasrec.TraceError, match="grow makes a value of a data type at"):
         grow(2, 1.0)
+
+
+def test_values_that_are_neither_read_nor_returned():
+    x = tf.constant([0.4, 0.7, -0.3, 1.2], tf.float64)
+    expected = [plain_makes_values(*inputs) for inputs in zip(EVENTS, x, strict=True)]
+    np.testing.assert_allclose(makes_values(EVENT_VALUES, x), expected, rtol=1e-12)

@@ -60,9 +60,9 @@ def build(states: Sequence[FunctionState], for_blocks: bool) -> dict[str, Functi
         carried |= FOR_ERRORS
     reads = frozenset().union(*(state.tracer.reads for state in states))
     returns_made = may_be_made(states[0].tracer.returns.structure)
-    is_kept = returns_made or bool(reads)
-    makes_values = is_kept and any(state.tracer.makes_values for state in states)
-    if (makes_values and not reads) or draws:
+    makes = any(state.tracer.makes_values for state in states)
+    makes_values = makes and (returns_made or bool(reads))
+    if (makes and not reads) or draws:
         carried |= FOR_KEYS
     given = makes_values, reads, returns_made, draws, carried, _free_tensors(states)
     facts = ProgramFacts(for_blocks, *given)
