@@ -5,7 +5,6 @@ python -m tests.training.every_optimizer parameter_server  (in its coordinator)
 """
 
 import functools
-import json
 import sys
 
 import keras
@@ -15,6 +14,7 @@ import tensorflow as tf
 from kerasrec.datasets import tree_batches
 from kerasrec.layers import TreeRNN
 from kerasrec.training import OptimizerPerLayer, TreeCrossentropy, fit
+from tests.training.clusters import print_object
 from tests.training.strategies import (
     NUM_CLASSES,
     NUM_WORDS,
@@ -175,7 +175,7 @@ def main():
         "trees": weights(by_optimizer, trees()),
         "accumulated": weights(accumulated, words()),
     }
-    print(json.dumps({**trained(strategy), **found}))
+    print_object({**trained(strategy), **found})
 
 
 if __name__ == "__main__":

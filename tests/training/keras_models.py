@@ -4,13 +4,13 @@ python -m tests.training.keras_models multi_worker      (in each worker of a clu
 python -m tests.training.keras_models parameter_server  (in its coordinator)
 """
 
-import json
 import sys
 
 import keras
 import numpy as np
 
 from kerasrec.training import Model, Sequential
+from tests.training.clusters import print_object
 from tests.training.strategies import STRATEGIES
 
 X = np.random.default_rng(0).normal(size=[20, 3]).astype("float32")
@@ -63,7 +63,7 @@ def main():
     with STRATEGIES[sys.argv[1]]().scope():
         models = [functional(Model), sequential(Sequential), subclassed(Model)]
     for model in models:
-        print(json.dumps(results(model)))
+        print_object(results(model))
 
 
 if __name__ == "__main__":

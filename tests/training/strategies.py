@@ -19,6 +19,7 @@ import tensorflow as tf
 from kerasrec.datasets import tree_batches, tree_file_batches
 from kerasrec.layers import TreeLSTM
 from kerasrec.training import NodeAccuracy, TreeCrossentropy, evaluate, fit
+from tests.training.clusters import print_object
 
 STRATEGIES = {
     "none": tf.distribute.get_strategy,
@@ -178,13 +179,13 @@ def main():
         data = reader(options.files) if options.files else None
         callbacks = writers(Path(options.logs)) if options.logs else []
         model = {"optimizer": adam, "recursive": not options.dense}
-        print(json.dumps(trained(strategy, fitted={"callbacks": callbacks}, data=data, **model)))
+        print_object(trained(strategy, fitted={"callbacks": callbacks}, data=data, **model))
         return
     interrupt = options.kill and Kill(
         options.kill, options.task, signal.Signals[f"SIG{options.signal}"]
     )
     backup = {"backup_dir": options.backup_dir, "save_freq": 2}
-    print(json.dumps(resumable(strategy, interrupt, optimizer=adam, **backup)))
+    print_object(resumable(strategy, interrupt, optimizer=adam, **backup))
 
 
 if __name__ == "__main__":
