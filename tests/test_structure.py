@@ -58,6 +58,7 @@ SHARED = {
     "half_precision",
     "host",
     "int_range",
+    "powers_of_two",
     "private",
     "row_ids",
     "short_repr",
@@ -71,6 +72,7 @@ ALONE = {
     "datasets": {
         "autograph",
         "int_range",
+        "powers_of_two",
         "row_ids",
         "short_repr",
         "shuffling",

@@ -9,10 +9,10 @@ import keras
 import tensorflow as tf
 
 from kerasrec._src.errors import SentenceFirst
-from kerasrec._src.frames.rows_xla.sizes import bucket
 from kerasrec._src.layers.saved_arguments import SavedByArguments
 from kerasrec._src.layers.shared_sublayers import MadeOnce
 from kerasrec._src.layers.tree_layer import is_ragged
+from kerasrec._src.powers_of_two import next_power_of_two
 from kerasrec._src.private import (
     in_stateless_scope,
     in_symbolic_scope,
@@ -152,7 +152,7 @@ def _padded(tensor: tf.Tensor, spec: tf.TensorSpec) -> tf.Tensor:
 
     def missing(axis: int) -> tf.Tensor:
         size = tf.shape(tensor)[axis]
-        return tf.maximum(bucket(size), 16) - size
+        return tf.maximum(next_power_of_two(size), 16) - size
 
     open_axes = [axis for axis, size in enumerate(spec.shape) if axis and size is None]
     more = [[0, missing(axis) if axis in open_axes else 0] for axis in range(len(spec.shape))]

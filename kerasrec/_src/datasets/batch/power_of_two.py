@@ -5,6 +5,7 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec._src.autograph import not_converted
+from kerasrec._src.powers_of_two import next_power_of_two
 
 
 def pad_to_power_of_two(batches: tf.data.Dataset, min_nodes: int = 1) -> tf.data.Dataset:
@@ -95,8 +96,7 @@ def _padded_nodes(values: Any, children: tf.Tensor, more: tf.Tensor, value: int)
 def _more(children: tf.Tensor, min_nodes: int) -> tf.Tensor:
     """The number of tree nodes missing to the next power of two."""
     nodes = tf.shape(children)[1]
-    powers = tf.constant([1 << exponent for exponent in range(31)])
-    return powers[tf.searchsorted(powers, [tf.maximum(nodes, min_nodes)])[0]] - nodes
+    return next_power_of_two(tf.maximum(nodes, min_nodes)) - nodes
 
 
 def _pad(tensor: tf.Tensor, more: tf.Tensor, value: int) -> tf.Tensor:

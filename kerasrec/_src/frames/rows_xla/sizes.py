@@ -14,6 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from kerasrec._src import host
+from kerasrec._src.powers_of_two import next_power_of_two
 from kerasrec._src.private import compile_time, in_xla
 
 # For numbers of frames for which there is at least room, the number of frames in a block: on a CPU,
@@ -105,8 +106,7 @@ def bucket(number: tf.Tensor) -> tf.Tensor:
     """Rounds up to a power of two, 0 to 1: an int32 scalar. Inside XLA, nothing is rounded."""
     if in_xla():
         return number
-    is_smaller = tf.constant([1 << exponent for exponent in range(30)]) < number
-    return tf.bitwise.left_shift(1, tf.reduce_sum(tf.cast(is_smaller, tf.int32)))
+    return next_power_of_two(number)
 
 
 def bucket_beside(number: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
