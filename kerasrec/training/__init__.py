@@ -1,6 +1,6 @@
 """Training under every strategy; losses and metrics for trees; an optimizer per layer.
 
-The package stands alone: it imports neither the compiler nor the layers.
+The package is independent: it imports neither the compiler nor the layers.
 """
 
 from kerasrec._src.training.fit import evaluate, fit

@@ -112,7 +112,7 @@ def wait(
         codes = [process.poll() for process in processes]
         failed = [code for code in codes if code]
         if failed:
-            return failed[0] if failed[0] > 0 else 128 - failed[0]  # as shells say it
+            return failed[0] if failed[0] > 0 else 128 - failed[0]  # as in shells
         if None not in codes:
             return 0
         if workers and all(worker.poll() is not None for worker in workers):

@@ -22,7 +22,7 @@ from kerasrec._src.datasets.validation import expect_several
 
 Split: TypeAlias = Literal["train", "dev", "test"]
 SPLITS: tuple[Split, ...] = get_args(Split)
-# A dependency tree comes alone, or with a label for each of its words.
+# A dependency tree comes with or without a label for each of its words.
 LabeledTree: TypeAlias = Tree | DependencyTree | tuple[DependencyTree, Sequence[Any]]
 
 

@@ -43,7 +43,7 @@ def index_of(value: Any) -> int | None:
 
 
 def problem_of_word(word: str) -> str:
-    """What keeps a text from being a word, for an error, after its place; empty if it is one."""
+    """Why a text is not a word, for an error, after its place; empty if it is one."""
     if not word:
         return "is '', an empty text; expected a word. Leave it out."
     return "" if is_utf8(word) else f"is {reprlib.repr(word)}, {NOT_UTF8}"

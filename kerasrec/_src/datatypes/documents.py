@@ -22,11 +22,11 @@ from kerasrec._src.datatypes.kinds import LIST, NUMBER, OBJECT, TEXT, TRUTH, Kin
 
 # The only field of a kind that is not an object.
 ITEM = "value"
-# The key that says of which kind an object is, if there are several.
+# The key of an object's kind, if there are several.
 KIND_KEY = "kind"
 # Why a value that contains itself is refused, for errors, after its path.
 CYCLE = "leads back to itself through its fields; a recursion over it would not end"
-# What is read of a field that the value does not have.
+# Stands for a field that the value does not have.
 MISSING = object()
 # The number of kinds that an error names; a programming language has too many.
 _MOST_NAMED = 12

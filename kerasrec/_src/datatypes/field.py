@@ -36,8 +36,7 @@ class Numbers:
         """Returns a value as NumPy represents it.
 
         Raises:
-            ValueError: If it is not such a value; the message says what it is and what was
-                expected.
+            ValueError: If it is not such a value; the message names it and the expected ones.
         """
         if self.shape:
             return self._vector(value)
@@ -117,8 +116,8 @@ class Choice:
     def taken_for_another(self) -> tuple[Any, int] | None:
         """The first choice that is itself a number, but not its own, with its number; or None.
 
-        In a recursive function, such a choice would be taken for another one. That values of an
-        inferred schema are read as their numbers is said in `Schema.infer`.
+        In a recursive function, such a choice would be taken for another one. `Schema.infer`
+        documents that values of an inferred schema are read as their numbers.
         """
         if self.takes_others:
             return None
@@ -208,7 +207,7 @@ class Field:
 
     @property
     def needs_presence(self) -> bool:
-        """Whether a separate bool says if there is a value; a reference says so itself."""
+        """Whether a separate bool marks if there is a value; a missing reference is -1."""
         return self.is_optional and not self.is_reference
 
     def __str__(self) -> str:

@@ -3,8 +3,8 @@
 An object's place decides its kind, as in Mandlik et al. 2022, "JsonGrinder.jl: Automated
 Differentiable Neural Architecture for Embedding Arbitrary JSON Data": objects under one key of one
 kind have the same kind. Below an object under a key, the same key leads to the same place, so
-documents that are nested to any depth have few kinds. Objects that say which kind they are have
-that kind, wherever they stand.
+documents that are nested to any depth have few kinds. Objects with a key for their kind have that
+kind, wherever they stand.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def infer(
         raise ValueError("There are no documents to infer a schema from; expected at least one.")
     config, left_out = inference.config()
     for field in _named(config, left_out, "optional", optional).values():
-        field["is_optional"] = not field["is_list"]  # A list without entries says so itself.
+        field["is_optional"] = not field["is_list"]  # A list may be empty.
     for name, field in _named(config, left_out, "numbers", numbers).items():
         choices = field.get("choices", ())
         is_number = field.get("dtype") == "float64"
@@ -124,7 +124,7 @@ def _named(
 class _Scalars:
     """The texts or the numbers that were seen at a place.
 
-    `refused` says why a number of these can only be a choice: it is an integer that floats round.
+    `refused` tells why a number of these can only be a choice: it is an integer that floats round.
     """
 
     max_choices: int
@@ -169,7 +169,7 @@ class _Scalars:
 class _Object:
     """Objects of one kind: how many there are, what each key leads to, and how often.
 
-    `is_of_ast` says whether they are nodes of `ast`, whose fields Python has chosen.
+    `is_of_ast` is true for nodes of `ast`, whose fields Python has chosen.
     """
 
     num_seen: int = 0
@@ -186,9 +186,9 @@ class _Place:
         path: The keys that lead to it.
         num_seen: The number of documents that were seen and were not None.
         scalars: The scalars, by their form.
-        objects: The objects that do not say their kind.
+        objects: The objects without a key for their kind.
         items: The place of the entries of lists.
-        has_kinds: Whether objects were seen that say their kind.
+        has_kinds: Whether objects with a key for their kind were seen.
         num_lists_above: The number of lists directly around each other here.
         refused: The error for a list with None, if other lists here have values.
     """
@@ -268,7 +268,7 @@ class _Inference:
         waiting: list[tuple[Any, _Around | None]] = [(document, _Around(self.root, None, None))]
         seen: set[tuple[int, _Place]] = set()
         inside: set[int] = set()  # The objects and lists around the one at hand.
-        alive = []  # So that no other object gets the same id.
+        alive = []  # Keeps other objects from getting the same id.
         while waiting:
             value, around = waiting.pop()
             if around is None:  # All in it was seen.
@@ -316,7 +316,7 @@ class _Inference:
                 place.refused = ValueError(
                     f"example {number}: the list at {'.'.join(place.path)} has an entry that is "
                     "None; expected dicts, lists, numbers, str or bool. Leave such entries out, "
-                    "also of what you encode, or put a value there that stands for them."
+                    "also of the objects you encode, or put a value there that stands for them."
                 )
             if place.items is None:
                 # Lists in lists in lists may be nested to any depth.
@@ -368,7 +368,7 @@ class _Inference:
         return config.of(self.root), config.left_out
 
     def _move_to_node(self, place: _Place) -> None:
-        """What is allowed at one place of objects that say their kind is allowed at all of them."""
+        """Allows objects with a key for their kind the same at all their places."""
         path = ".".join(place.path)
         if place.objects is not None:
             raise ValueError(
@@ -385,10 +385,10 @@ class _Inference:
 
 
 class _Config:
-    """Kinds as plain data, made from what was seen.
+    """Kinds as plain data, made from the objects seen.
 
     Args:
-        node: Stands for all places of objects that say their kind.
+        node: Stands for all places of objects with a key for their kind.
         kinds: Those objects, by kind.
     """
 

@@ -26,8 +26,8 @@ class Kind:
         name: The name, unique in the schema.
         type: The class.
         fields: The fields.
-        keys: The keys in a batch of the tensors of its fields, and of those that say where there is
-            a value.
+        keys: The keys in a batch of the tensors of its fields, and of those that mark where there
+            is a value.
     """
 
     number: int
@@ -51,7 +51,7 @@ class Kind:
         return self.keys[self.fields.index(field)][0]
 
     def presence_key(self, field: Field) -> str:
-        """Returns the key of the tensor that says where there is a value."""
+        """Returns the key of the tensor that marks where there is a value."""
         return self.keys[self.fields.index(field)][1]
 
     @property
@@ -84,7 +84,8 @@ class Kinds:
         root: A subclass of `DataType`.
 
     Raises:
-        TypeError: If `root` is something else, or if a field is not declared as `DataType` says.
+        TypeError: If `root` is something else, or if a field is not declared as `DataType`
+            describes.
     """
 
     def __init__(self, root: type):

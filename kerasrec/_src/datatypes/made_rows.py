@@ -38,7 +38,7 @@ def name_of_table(tables: Any, *keys: str) -> str:
 
 
 def content_of(field: Field) -> Type:
-    """Returns the type of what a field holds, or of an entry of its list."""
+    """Returns the type of a field's value, or of an entry of its list."""
     return _NODE if field.is_reference else Type(field.content.dtype, field.content.shape)
 
 
@@ -71,7 +71,7 @@ def read(
         tables: The `Tables` of the values.
         kind: The kind of the values.
         key: The key of the field in a batch; it is not a list.
-        content: The type of what it holds.
+        content: The type of its value.
         node: Numbers of tree nodes, or keys.
     """
     given = None if _has_none(tables) else tables.fields[key]

@@ -38,7 +38,7 @@ class Schema(Kinds):
     kind of each node. Every field of a kind has a tensor with a row for each node of that kind, in
     the order of their numbers: `batch["Number.value"]`, float32 `[batch, (rows)]`. A field that
     refers to nodes contains their numbers, -1 for None; a list has one more axis,
-    `[batch, (rows), (entries)]`. So memory is proportional to nodes and entries, and a batch goes
+    `[batch, (rows), (entries)]`. Memory is proportional to nodes and entries, and a batch goes
     through `tf.data`, `keras.Input`, `fit` and `predict` like any other dict.
     `kerasrec.datasets.write_value_files` writes values to files.
 
@@ -46,7 +46,8 @@ class Schema(Kinds):
         root: The type of each example, a subclass of `kerasrec.DataType`.
 
     Raises:
-        TypeError: If `root` is something else, or if a field is not declared as `DataType` says.
+        TypeError: If `root` is something else, or if a field is not declared as `DataType`
+            describes.
 
     Example:
 

@@ -98,9 +98,9 @@ class Value:
     """A value of a data type for each token, in a recursive function.
 
     Its fields are attributes. A field may be read once the kind of the value is known: inside a
-    branch of `kerasrec.match`, or anywhere if its type has one kind. `has("field")` says where an
-    optional field has a value, bool `[tokens]`. A field that is a list has a row of values for each
-    token; `one + other` joins two such rows.
+    branch of `kerasrec.match`, or anywhere if its type has one kind. `has("field")` is true where
+    an optional field has a value, bool `[tokens]`. A field that is a list has a row of values for
+    each token; `one + other` joins two such rows.
 
     A value that may have been made in the same run has a key instead of the number of a tree node
     (see `made_rows.py`).
@@ -117,7 +117,7 @@ class Value:
     _row: Any = None
 
     # For tf.nest, only what differs from token to token is a component: the number of a tree node.
-    # What a value may be is known for arguments and results by their type alone.
+    # The possible kinds of an argument or a result are known only by its type.
     def __tf_flatten__(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         return (self._tables, self._type, self._is_optional, self._is_made), (self._node,)
 
@@ -196,7 +196,7 @@ class Value:
             entries = self._rows_of(kind, kind.key(field), content_of(field))
         tracer = active_tracer()
         if tracer is not None and isinstance(entries, tf.RaggedTensor):
-            tracer.rows_of(entries)  # So that they may be reduced.
+            tracer.rows_of(entries)  # Allows reducing them.
         if not isinstance(field.content, Reference):
             return entries
         schema, family = self._tables.schema, field.content.family
@@ -207,7 +207,7 @@ class Value:
         return Value(entries, self._tables, kinds, field.is_optional, self._is_made)
 
     def _rows_of(self, kind: Kind, key: str, content: Type) -> Any:
-        """What a field holds: a row for each token, or of a list a ragged row."""
+        """A field's values: a row for each token, or of a list a ragged row."""
         if self._is_made:
             return read(tracer_for(_READS), self._tables, kind, key, content, self._node)
         return tf.gather(self._tables.fields[key], self._rows())

@@ -29,7 +29,7 @@ class SchemaLayer(keras.layers.Layer):
 
     def __call__(self, batch: Any, *args: Any, **kwargs: Any) -> Any:
         """Calls the layer: `layer(batch)`."""
-        # Keras refuses documents that are not encoded, too, but names only the first number in one.
+        # Keras also refuses documents that are not encoded, but names only the first number in one.
         if not (isinstance(batch, Mapping) and all(hasattr(x, "dtype") for x in batch.values())):
             self._checked(batch)
         return super().__call__(batch, *args, **kwargs)

@@ -130,7 +130,7 @@ class TextLayer(keras.layers.Layer):
     def call(self, text: Any) -> tuple[Any, ...]:
         """Reads texts; see the class."""
         if in_symbolic_scope() and text.dtype != tf.string:
-            text = tf.as_string(text)  # As Keras builds a model of one's own, to load it.
+            text = tf.as_string(text)  # As Keras builds a subclassed model, to load it.
         self._check(text)
         if text.shape.rank == 2:
             text = tf.squeeze(text, 1)

@@ -83,8 +83,8 @@ class TopDownDecoder(keras.layers.Layer):
             in each slot, a sequence of ints; or `"left_right"` or `"first_child"` for the slots of
             `kerasrec.datasets.encode_left_right` or `encode_first_child`. By default all.
         max_depth: The largest number of levels of a tree, an int; nodes on the last level have no
-            children. It also bounds the trees to score, so let it be no less than the number of
-            levels of any tree to train on.
+            children. It also bounds the trees to score, so it must be at least the number of levels
+            of any tree to train on.
         dropout: The fraction of the tokens' vectors, and of the states that predict, to drop in
             training.
         embeddings_initializer: The initializer of the tokens' vectors.

@@ -165,7 +165,7 @@ def both_inputs(
     for what, given, filler in (("x", x, ""), ("children", children, "default_value=-1")):
         if is_ragged(given) and (one_is_padded or not takes_ragged):
             other = "children" if what == "x" else "x"
-            both = f", or {other} in rows, too" if takes_ragged else ""
+            both = f", or also {other} in rows" if takes_ragged else ""
             raise ValueError(
                 f"`{what}` of {name} must be padded, with as many nodes in `x` as in `children`, "
                 f"received a ragged tensor. Give {what}.to_tensor({filler}){both}."

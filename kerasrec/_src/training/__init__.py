@@ -1,4 +1,4 @@
 """Training under every strategy; losses and metrics for trees; an optimizer per layer.
 
-The package stands alone: it imports neither the compiler nor the layers.
+The package is independent: it imports neither the compiler nor the layers.
 """

@@ -1,7 +1,7 @@
 """The checkpoints of one training run, in a separate directory.
 
-`tf.train.Checkpoint` writes them. `tf.train.CheckpointManager` would choose among them by the file
-`checkpoint` alone: if that is missing or damaged, training starts over without an error. It neither
+`tf.train.Checkpoint` writes them. `tf.train.CheckpointManager` would choose among them only by the
+file `checkpoint`: if that is missing or damaged, training starts over without an error. It neither
 goes back from a damaged checkpoint to the one before, nor removes the remains of a save that was
 cut short. `keras.callbacks.BackupAndRestore` overwrites its file in place, and begins the epoch
 again; in another order, if the data are shuffled.

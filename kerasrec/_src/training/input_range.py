@@ -33,7 +33,7 @@ def checked_inputs(model: keras.Model, given: Any) -> Any:
         }
     flat = keras.tree.flatten(given)
     if len(flat) != len(inputs):
-        return given  # Keras says what does not fit.
+        return given  # Keras reports the mismatch.
     checked = [_checked(value, symbol) for value, symbol in zip(flat, inputs, strict=True)]
     return keras.tree.pack_sequence_as(given, checked)
 

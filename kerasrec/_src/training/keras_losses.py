@@ -117,7 +117,7 @@ def _with_losses_of_keras(model: keras.Model, labels: Sequence[Any]) -> list[tup
 
 
 def _checks(labels: Any, loss: Any, are_weighted: bool) -> Iterator[tuple[tf.Tensor, str]]:
-    """What must hold for the labels of one loss of Keras, and the errors where it does not."""
+    """The conditions on the labels of one loss of Keras, and the errors if they do not hold."""
     values = labels.flat_values if isinstance(labels, tf.RaggedTensor) else labels
     values = tf.convert_to_tensor(values)
     dtype = values.dtype

@@ -60,7 +60,8 @@ class TreeNegativeLogLikelihood(keras.losses.Loss):
         _refuse_ragged(y_true, y_pred, type(self).__name__)
         if sample_weight is not None:
             sample_weight = _tree_weights(sample_weight, y_true, type(self).__name__)
-        # Without the mask of y_pred, which is one of tree nodes: labels say which terms count.
+        # Without the mask of y_pred, which is one of tree nodes: labels determine which terms
+        # count.
         return super().__call__(y_true, tf.identity(y_pred), sample_weight)
 
     def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:

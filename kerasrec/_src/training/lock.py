@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator
 
 LOCK = "training.lock"
-# The errors by which a file system says that it has no locks.
+# The errors of a file system without locks.
 NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL}
 
 

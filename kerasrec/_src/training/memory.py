@@ -1,4 +1,4 @@
-"""What callbacks remember, and its form as bytes, with all else that is not a variable."""
+"""The state of callbacks, and its form as bytes, with all else that is not a variable."""
 
 from __future__ import annotations
 

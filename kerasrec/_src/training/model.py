@@ -193,7 +193,7 @@ class Model(_AnyStrategy, keras.Model):
         is_functional = len(args) == 2 or "outputs" in kwargs
         if is_functional and cls is Model:
             return Functional(*args, **kwargs)
-        if is_functional:  # Otherwise Keras would change the bases of `Model`, too.
+        if is_functional:  # Otherwise Keras would also change the bases of `Model`.
             cls.__bases__ = tuple(Functional if base is Model else base for base in cls.__bases__)
         return keras.Model.__new__(cls)
 

@@ -93,7 +93,7 @@ def of_same_shape(
     wanted, given = tf.shape(outputs)[:2], tf.shape(labels)
     expected = f"{asked_by} expects as many labels as {rows}, for [trees, nodes]"
     with asserted(tf.reduce_all(given == wanted), [expected, wanted, "Received: labels", given]):
-        return tf.reshape(labels, wanted)  # In XLA, too, which drops assertions.
+        return tf.reshape(labels, wanted)  # Also in XLA, which drops assertions.
 
 
 def _ragged_as(

@@ -62,7 +62,7 @@ class NodeLabels:
                 numbers of labels and of outputs differ. XLA drops the checks of labels, as it drops
                 every assertion.
         """
-        # A new tensor carries no Keras mask: only the labels say which nodes count.
+        # A new tensor carries no Keras mask: only the labels determine which nodes count.
         labels, outputs = as_tensor(y_true), tf.cast(as_tensor(y_pred), tf.float32)
         self.check_kind(labels, outputs, asked_by)
         if not labels.shape.is_compatible_with(outputs.shape[:2]):

@@ -68,7 +68,7 @@ class Builder(tfds.core.GeneratorBasedBuilder):
     ]
     MANUAL_DOWNLOAD_INSTRUCTIONS = (
         "For the configuration 'manual', pass DownloadConfig(manual_dir=...), a folder that holds "
-        f"{', '.join(FILES.values())}, a bracketed tree a line. SST's own are in {ADDRESS}."
+        f"{', '.join(FILES.values())}, one bracketed tree per line. SST's own are in {ADDRESS}."
     )
 
     def _info(self) -> tfds.core.DatasetInfo:

@@ -216,7 +216,7 @@ def test_another_schema_is_refused(directory, config, difference):
         ([(VALUES[0], 1.0, 1.0), (VALUES[0], 1.0, [1.0])], r"weight of value 1 is \[1.0\]"),
         ([(VALUES[0], 1.0), (VALUES[0], -1e300)], "label of value 1 is -1e.300.* too large for"),
         ([(VALUES[0], 1), VALUES[1]], "Value 1 came in a tuple of 1"),
-        ([(VALUES[0], 1, 1, 1)], "Value 0 came in a tuple of 4; expected all values alone"),
+        ([(VALUES[0], 1, 1, 1)], "Value 0 came in a tuple of 4; expected all values"),
     ],
 )
 def test_wrong_values(tmp_path, values, reason):

@@ -378,11 +378,11 @@ class TreeOrder:
         found = []
         for tree, size in enumerate(self.sizes):
             row = rows[tree] if splits is None else rows[splits[tree] : splits[tree + 1]]
-            if isinstance(row, tf.RaggedTensor):  # Another axis differs between batches, too.
+            if isinstance(row, tf.RaggedTensor):  # Another axis also differs between batches.
                 row = row.to_tensor().numpy()
             if not row.ndim or len(row) < size:
                 raise ValueError(
-                    f"What was predicted for tree {tree} is of shape {row.shape}, and the tree has "
+                    f"The prediction for tree {tree} is of shape {row.shape}, and the tree has "
                     f"{size} nodes. as_list=True is for outputs of tree nodes, [trees, nodes, ..]: "
                     "leave it out for an output of whole trees."
                 )

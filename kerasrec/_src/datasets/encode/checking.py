@@ -233,7 +233,7 @@ def check_nth_tree(
         tree: The tree's tokens, children and labels.
         former: The result for the tree before; `None` for the first.
         arity: The number of slots for children; `None` for as many as the tree has.
-        hint: What to do if there are too few slots; `{}` stands for the number that the tree needs.
+        hint: A fix for too few slots; `{}` stands for the number that the tree needs.
         shared_nodes: The argument of `check_tree`.
 
     Returns:

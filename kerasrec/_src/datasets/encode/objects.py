@@ -53,7 +53,7 @@ def encode_objects(
             has one.
         vocabulary: The vocabulary that gives words their tokens.
         labels: The things that have labels. `"nodes"`: each node may have one. `"root"`: `label_of`
-            is called for the root alone, and the tree has its label.
+            is called only for the root, and the tree has its label.
         arity: The number of slots for the children of a node; then `children_of` may return None
             for a slot without a child. By default there may be any number of children.
         shared_nodes: Whether a node may have several parents, so that the result is a directed
@@ -252,7 +252,7 @@ class _Features(_Column):
         expected = "a list of numbers" if self._size is None else f"{self._size} numbers, as before"
         try:
             array = np.asarray(features)
-            # NumPy makes numbers of texts, and of truth values beside numbers.
+            # NumPy makes numbers of texts, and of truth values next to numbers.
             entries = features if isinstance(features, list | tuple) else array.ravel()[:1]
             entries = array.ravel() if array.dtype == object else entries
             are_others = any(isinstance(entry, str | bytes | bool | np.bool_) for entry in entries)

@@ -47,7 +47,7 @@ class Vocabulary:
 
     def __init__(self, words: Iterable[str], lowercase: bool = True) -> None:
         expect_words(words)
-        # A Counter has numbers, too, but they are not tokens.
+        # A Counter also has numbers, but they are not tokens.
         of_words = words.values() if isinstance(words, Mapping) else ()
         if not isinstance(words, Counter) and any(isinstance(token, int) for token in of_words):
             raise ValueError(

@@ -11,7 +11,7 @@ import numpy as np
 
 Node = TypeVar("Node")
 
-# Equal values may be one object, wherever they stand: each place is a tree node of its own.
+# Equal values may be one object, wherever they stand: each place is a separate tree node.
 _VALUES = (str, bytes, int, float, complex, tuple, frozenset, type(None))
 
 

@@ -1,4 +1,4 @@
-"""What records hold of trees, and the checks that they do, while `tf.data` reads them.
+"""The fields of trees in records, and their checks while `tf.data` reads them.
 
 A record has one tree, or two if trees are paired; the keys of the second begin with `right/`.
 """
@@ -88,7 +88,7 @@ class TreeIndex(Index):
 
     @property
     def sides(self) -> tuple[str, ...]:
-        """What stands before the keys of each tree of a record."""
+        """The prefix of the keys of each tree of a record."""
         return SIDES if self.labels.endswith("of pairs") else SIDES[:1]
 
     @property

@@ -123,7 +123,7 @@ def _write(schema: Schema, values: Iterable[Any], files: Writer, num_files: int)
                 group = []
     if not num_values:
         raise ValueError("values is empty; expected at least one value.")
-    if group:  # An empty record says that there is no value, and keeps all files equally long.
+    if group:  # An empty record stands for no value, and keeps all files equally long.
         files.write(group + [b""] * (num_files - len(group)))
     files.write_index(ValueIndex(files.close(), num_values, kinds, schema.get_config()))
 
@@ -171,8 +171,8 @@ def _numbers(examples: list[tuple[Any, ...]], kinds: list[Numbers], first: int) 
     for number, (_, *numbers) in enumerate(examples, first):
         if len(numbers) != len(kinds) or len(kinds) > len(NUMBERS):
             raise ValueError(
-                f"Value {number} came in a tuple of {1 + len(numbers)}; expected all values alone, "
-                "all as (value, label), or all as (value, label, weight)."
+                f"Value {number} came in a tuple of {1 + len(numbers)}; expected all values "
+                "without labels, all as (value, label), or all as (value, label, weight)."
             )
         for name, value, kind in zip(NUMBERS, numbers, kinds, strict=False):
             if kind.is_float and is_too_large(value).any():

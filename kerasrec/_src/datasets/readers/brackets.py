@@ -169,7 +169,7 @@ def _chunks(
     """Yields the numbered lines of each tree, and which of them looks as if it began another tree.
 
     A tree begins at two of three signs: the tree above is closed, a blank line stands between them,
-    and there is a bracket indented no more than that tree's first. With the last sign alone, it is
+    and there is a bracket indented no more than that tree's first. With only the last sign, it is
     unknown whether a tree is not indented or was cut off; its pieces, and trees that follow, stay
     together, and none is read.
     """

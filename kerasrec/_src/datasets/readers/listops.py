@@ -112,7 +112,7 @@ def _leaf(number: int, part: str) -> Tree:
 
 def _left_to_right(parts: Sequence[tuple[int, str]]) -> Tree:
     """Makes the paper's tree of an expression, and checks its operators."""
-    above: list[Tree] = []  # What was read of each operation that is not closed.
+    above: list[Tree] = []  # The part read of each operation that is not closed.
     root: Tree | None = None
     for number, part in parts:
         if root is not None:

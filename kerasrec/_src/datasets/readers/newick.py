@@ -247,7 +247,7 @@ def _tree(tokens: Sequence[tuple[int, str]]) -> NewickTree:
     taxa: set[str] = set()
     inner: set[str] = set()
     node = -1
-    # What was read before: "" where a tree node is to begin, otherwise the last part of a node.
+    # The last part that was read of a node; "" where a tree node is to begin.
     before = ""
     for place, token in tokens:
         shown = _shown(token)

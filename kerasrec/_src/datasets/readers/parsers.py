@@ -111,7 +111,7 @@ def constituents_from_parser(parsed: Any) -> list[Tree]:
 
 def _sentences(parsed: Any) -> Iterable[Any]:
     """The sentences of a document, or a single sentence."""
-    is_span = hasattr(parsed, "start") and hasattr(parsed, "end")  # A Span has `sents`, too.
+    is_span = hasattr(parsed, "start") and hasattr(parsed, "end")  # A Span also has `sents`.
     if hasattr(parsed, "words") or (is_span and hasattr(parsed, "doc")):
         return [parsed]
     sentences = getattr(parsed, "sents", None)

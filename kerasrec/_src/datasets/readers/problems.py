@@ -1,4 +1,4 @@
-"""What readers of text share: lines, numbers, and one report that names all malformed lines."""
+"""Parts of readers of text: lines, numbers, and one report that names all malformed lines."""
 
 import functools
 import itertools
@@ -50,7 +50,7 @@ class MalformedFileWarning(UserWarning):
 
 
 class Problem(ValueError):
-    """What is wrong at a place of a file, or of a text.
+    """A mistake at a place of a file, or of a text.
 
     Args:
         place: The number of the line, from 1, or another place.
@@ -73,7 +73,7 @@ def numbered_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, bytes]]:
         path: A text file.
 
     Yields:
-        The number of the line, from 1, and the line without its end (LF, CR LF, or CR alone) and
+        The number of the line, from 1, and the line without its end (LF, CR LF, or only CR) and
         without a byte order mark.
 
     Raises:

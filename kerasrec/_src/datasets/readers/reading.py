@@ -184,7 +184,7 @@ def expect_files(folder: Path, names: Sequence[str], reader: str, of_a_file: str
         folder: The path that was passed.
         names: The names of the files, or of directories in their place.
         reader: The reader's name.
-        of_a_file: What to do with a path that is one file: a sentence, or nothing.
+        of_a_file: How to read a path that is one file: a sentence, or nothing.
 
     Raises:
         FileNotFoundError: If one is missing. The message names a directory inside that holds all.
@@ -242,7 +242,7 @@ def files_of(path: str | os.PathLike[str], endings: Sequence[str]) -> list[Path]
             )
         return files
     if path.exists() or not glob.has_magic(str(path)):
-        return [path]  # If there is none, that is said when it is opened.
+        return [path]  # Opening a missing file raises an error.
     files = sorted(Path(name) for name in glob.glob(str(path), recursive=True))
     files = [file for file in files if file.is_file()]
     if not files:

@@ -169,7 +169,7 @@ def _check_numbers_of_lines(folder: Path, numbers: dict[str, int]) -> None:
 
 
 def _range(score_range: tuple[float, float]) -> tuple[float, float]:
-    # Text and bytes have entries, too, and a set has no first one.
+    # Text and bytes also have entries, and a set has no first one.
     ends: list[Any] = (
         list(score_range) if isinstance(score_range, list | tuple | np.ndarray) else []
     )

@@ -57,7 +57,8 @@ def read_sst(
 def format_of(num_classes: int) -> Format[Tree]:
     """The expected format of files."""
     expected = (
-        f"one binary tree a line with labels 0 to {num_classes - 1}, such as '(3 (2 It) (3 works))'"
+        f"one binary tree per line with labels 0 to {num_classes - 1}, "
+        "such as '(3 (2 It) (3 works))'"
     )
     read = functools.partial(_read, num_classes)
     return Format("read_sst", [".txt", ".ptb"], "tree", expected, read)
