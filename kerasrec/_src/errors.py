@@ -76,7 +76,7 @@ def asserted(is_right: tf.Tensor, message: list[Any]) -> AbstractContextManager[
     """Ops in this context wait for an assertion; eager code checks at once.
 
     Args:
-        is_right: What is asserted, a bool scalar.
+        is_right: The asserted condition, a bool scalar.
         message: Text and tensors, which the error shows.
     """
     if tf.executing_eagerly():
@@ -91,8 +91,8 @@ def asserted(is_right: tf.Tensor, message: list[Any]) -> AbstractContextManager[
 class SentenceFirst(contextlib.ContextDecorator):
     """A context or decorator that puts the cause first in the message of a failed assertion.
 
-    So does that of an index outside of a tensor in a body. TensorFlow and Keras begin it with the
-    op that failed and where it was made. Other errors stay as they are.
+    The same goes for an index outside of a tensor in a body. TensorFlow and Keras begin messages
+    with the op that failed and where it was made. Other errors stay as they are.
     """
 
     def __enter__(self) -> None:
@@ -106,14 +106,14 @@ class SentenceFirst(contextlib.ContextDecorator):
         if sentence is None or error.message.startswith(sentence):
             return
         clearer = type(error)(error.node_def, error.op, f"{sentence}\n\n{error.message}")
-        # Attributes that Keras has set, such as the one that says that arguments are named already.
+        # Attributes that Keras has set, such as the one for errors that already name arguments.
         notes = {key: value for key, value in vars(error).items() if key not in vars(clearer)}
         vars(clearer).update(notes)
         raise clearer.with_traceback(error.__traceback__) from None
 
 
 def _sentence_of(message: str) -> str | None:
-    """What a message of TensorFlow is about; None if it is about nothing that kerasrec names."""
+    """The subject of TensorFlow's message, in users' terms; None if kerasrec has no name for it."""
     line = _LINE.search(message)
     place = line and _CELL.sub(r"In[\1]", line[1]) + f":{line[2]}"
     asserted, outside = _ASSERTED.search(message), _OUTSIDE.search(message)

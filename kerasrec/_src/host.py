@@ -23,7 +23,7 @@ def integers_on_host() -> AbstractContextManager[None]:
     """Returns a context in which ops that read and write only integers and bools run on the host.
 
     This includes loops, and leaves out ops on uint32. An op that was given a device keeps it.
-    Without a GPU, or inside of what XLA compiles as a whole, nothing is placed.
+    Without a GPU, or inside of code that XLA compiles as a whole, nothing is placed.
     """
     if not has_gpu() or in_xla():
         return contextlib.nullcontext()

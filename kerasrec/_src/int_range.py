@@ -13,7 +13,7 @@ def cast_integers(values: tf.Tensor, dtype: tf.DType, what: str) -> tf.Tensor:
     Args:
         values: Integers of any dtype and shape.
         dtype: An integer dtype.
-        what: What the integers are, for messages.
+        what: The name of the integers, for messages.
 
     Raises:
         ValueError: If they are not integers.
@@ -36,7 +36,7 @@ def whole_numbers(values: tf.Tensor, what: str) -> tf.Tensor:
 
     Args:
         values: Floats of any dtype and shape.
-        what: What the numbers are, for messages.
+        what: The name of the numbers, for messages.
 
     Raises:
         tf.errors.InvalidArgumentError: When the graph runs, if one is not an integer; the message
@@ -48,7 +48,7 @@ def whole_numbers(values: tf.Tensor, what: str) -> tf.Tensor:
 
 
 def _unless(is_wrong: tf.Tensor, cast: tf.Tensor, values: tf.Tensor, message: str) -> tf.Tensor:
-    """What values were cast to; fails, with the first of them and its place, if one is wrong."""
+    """Returns the cast values; fails, with the first wrong one and its place, if one is wrong."""
     shown = [message, tf.boolean_mask(values, is_wrong)[:1], "at", tf.where(is_wrong)[:1]]
     with asserted(~tf.reduce_any(is_wrong), shown):
         return tf.identity(cast)

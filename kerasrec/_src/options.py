@@ -25,7 +25,7 @@ _LEAST = {
 
 @dataclass(kw_only=True, eq=False)
 class Options:
-    """What a recursive function is told besides its Python function; see `kerasrec.recursive`.
+    """The options of a recursive function; see `kerasrec.recursive`.
 
     Raises:
         TraceError: An option has a value that it cannot have.

@@ -18,8 +18,8 @@ import keras
 import tensorflow as tf
 
 # Keras works out the shapes of subclassed models by calling them inside scopes in which variables
-# have other values than usual: their initializers' output, or the caller's tensors. What
-# is traced there must not be kept. Without these names, kerasrec cannot be imported.
+# have other values than usual: their initializers' output, or the caller's tensors. Programs traced
+# there must not be kept. Without these names, kerasrec cannot be imported.
 from keras.src.backend import in_stateless_scope
 from keras.src.backend.common.global_state import get_global_attribute
 from keras.src.backend.common.symbolic_scope import in_symbolic_scope
@@ -70,9 +70,9 @@ __all__ = [
     "with_outer_graphs",
 ]
 
-# Attributes of an op that say which gradient it was given, and how many outputs a loop had before
-# its gradient added some. Gradients of copies read them. If one is renamed, an op with a
-# `tf.custom_gradient` of its own, or a loop in a body, has a wrong gradient or fails.
+# Attributes of an op that record which gradient it was given, and how many outputs a loop had
+# before its gradient added some. Gradients of copies read them. If one is renamed, an op with its
+# own `tf.custom_gradient`, or a loop in a body, has a wrong gradient or fails.
 _GRADIENT = "_gradient_op_type"
 OF_GRADIENTS = frozenset({_GRADIENT, "_num_original_outputs"})
 
@@ -251,8 +251,8 @@ def _show_to_tapes(
 
     def gradient(*cotangents: tf.Tensor | tf.IndexedSlices) -> list[Any]:
         with unseen_by_tapes():
-            # Cotangents of cotangents may come from inputs, too; tapes go that way themselves.
-            # tf.gradients does not stop at what a tf.function returned, so it stops at copies.
+            # Cotangents of cotangents may also come from inputs; tapes go that way themselves.
+            # tf.gradients does not stop at results of a tf.function, so it stops at copies.
             copies = tf.nest.map_structure(tf.identity, cotangents, expand_composites=True)
             gradients = tf.gradients(outputs, starts, list(copies), stop_gradients=starts)
         given = [gradient for gradient in gradients if gradient is not None]
@@ -284,7 +284,7 @@ def set_mask(tensor: tf.Tensor, mask: tf.Tensor | None) -> None:
 
 
 def added_losses(layer: keras.layers.Layer) -> list[tf.Tensor]:
-    """What a layer, and those it holds, have added by `add_loss`, or by an `activity_regularizer`.
+    """The losses that a layer, and those in it, have added by `add_loss` or `activity_regularizer`.
 
     The public `losses` also has regularizers of weights; their tensors are new whenever it is
     asked. If a name changes, no cell can be called.
@@ -413,10 +413,10 @@ def update_slice(buffer: tf.Tensor, values: tf.Tensor, start: tf.Tensor) -> tf.T
 
 
 def rows_from(buffer: tf.Tensor, start: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
-    """So many rows of a buffer, in a program that XLA compiles.
+    """A number of rows of a buffer, in a program that XLA compiles.
 
     `tf.slice` makes XLA compile again for each start that it can know before, and with it for all
-    that the start is computed from. As for `update_slice`, there is no public name.
+    values that the start is computed from. As for `update_slice`, there is no public name.
     """
     rest = buffer.shape[1:]
     begin = tf.stack([start, *([0] * rest.rank)])

@@ -313,7 +313,7 @@ def _importable_name(function: RecursiveFunction) -> str | None:
 
 
 def _how_to_decorate(given: Any) -> str:
-    """What to do where the decorator was given something else than a Python function."""
+    """How to decorate, if the decorator was given something other than a Python function."""
     if hasattr(given, "cache_info"):
         return "Leave out functools.cache: with memo=True, equal calls of a run are one call."
     if isinstance(given, staticmethod | classmethod):
@@ -390,8 +390,8 @@ def recursive(  # noqa: D417
           the sum over its callers. The program runs in "waves", or, if no call depends on another's
           result, in the engine "compiled"; "scalar" raises a `TraceError`. The option holds for
           every function that is called, whether or not that function has the option, and equal
-          calls share their random numbers. With "batch" all root tokens share calls; then there
-          must be no floats or vectors among the arguments.
+          calls share their random numbers. With "batch" all root tokens share calls; then the
+          arguments must not include floats or vectors.
         max_depth: The number of nested calls beyond which the run stops with an error. In the
           engine "scalar", calls with a result that is returned as it is (tail calls) do not nest
           and take no memory; a billion of them in a row raise an error.

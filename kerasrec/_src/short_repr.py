@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 SHOWN = 20  # entries of an array, or of a list
-LONGEST = 100  # characters of anything else, and of what is shown of a list
+LONGEST = 100  # characters of anything else, and of the shown part of a list
 FIRST = 3  # entries that are shown of a longer list
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = LONGEST // FIRST

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import tensorflow as tf
 
-# Turkish, Azerbaijani and Lithuanian have rules of their own for these letters, beside I and J.
+# Turkish, Azerbaijani and Lithuanian have their own rules for these letters, next to I and J.
 _OF_SOME_LANGUAGES = ("\u00cc", "\u00cd", "\u0128", "\u012e", "\u0130")
 
-# What tells a label from a word, where nothing says whether brackets begin with labels.
+# Tells a label from a word, where it is not known whether brackets begin with labels.
 #
 # `(hello (world .))` may be two words and a full stop, or a word below two labels. Readers and
 # layers that are not told which it is take a bracket's first word for its label only if all labels
@@ -55,7 +55,7 @@ CONLLU_COLUMNS = (
 )
 UNKNOWN_VALUE = "_"  # of a column
 
-# What is wrong with a text that is not `is_utf8`, for an error, after the text.
+# Why a text is not `is_utf8`, for an error, after the text.
 NOT_UTF8 = (
     "which contains an unpaired surrogate, half a character. Replace it: "
     "text.encode(errors='replace').decode()"
@@ -75,13 +75,13 @@ def lower_case(text: tf.Tensor) -> tf.Tensor:
     """Text in lower case, in the same way on every machine.
 
     `tf.strings.lower` follows the language that the environment names (LANG): with `tr_TR.UTF-8`,
-    "It" becomes a word that begins with a dotless i, which no vocabulary has. So letters that
-    languages differ about come first.
+    "It" becomes a word that begins with a dotless i, which no vocabulary has. Therefore letters
+    that languages differ about come first.
 
     Args:
         text: UTF-8, of any shape.
     """
-    text = tf.strings.lower(text)  # A to Z alone
+    text = tf.strings.lower(text)  # only A to Z
     for letter in _OF_SOME_LANGUAGES:
         text = tf.strings.regex_replace(text, letter, letter.lower())
     return tf.strings.lower(text, encoding="utf-8")

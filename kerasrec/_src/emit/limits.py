@@ -133,7 +133,7 @@ class Limits:
 
 
 def memory_of_machine() -> int:
-    """The bytes of main memory; a number above any memory if the system does not say."""
+    """The bytes of main memory; a number above any memory if the system does not report it."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
@@ -152,7 +152,7 @@ def walk_up(
 
     Args:
         depth: The number of labels of the tag, an int32 scalar.
-        token: What `caller` needs to know of the token, int32 scalars.
+        token: The numbers of the token that `caller` needs, int32 scalars.
         caller: A function from a depth and these numbers to the label that the tag has there, and
             the numbers of the token's caller.
 

@@ -94,8 +94,8 @@ class Sums:
         """Returns the gradient of each SHARED value.
 
         That of a variable is sparse if all its parts are, and then has each row once; see
-        `rows_once`. That of another tensor, which TensorFlow would make dense, is dense. So is one
-        in half precision, since TensorFlow would add equal rows up in half precision.
+        `rows_once`. That of another tensor, which TensorFlow would make dense, is dense. One in
+        half precision is also dense, since TensorFlow would add equal rows up in half precision.
         """
         return {
             value: _total(parts, shared[value], in_xla() or reads_variable(value.node.op))

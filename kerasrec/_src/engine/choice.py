@@ -1,4 +1,4 @@
-"""Chooses which engine runs a program, and says what may be faster on this machine."""
+"""Chooses which engine runs a program, and names one that may be faster on this machine."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class ExecutionPlan:
         reason: Why this engine runs the program.
         program: The program.
         run: Makes a run from the tensors of SHARED values.
-        advice: What may make it faster on this machine; empty if nothing is known, or if you chose
-          the engine.
+        advice: A change that may make it faster on this machine; empty if nothing is known, or if
+          you chose the engine.
         known: The sizes for which XLA has compiled the program, if it compiles once for each size.
     """
 
@@ -52,7 +52,7 @@ class ExecutionPlan:
 
     @property
     def schedule(self) -> Schedule:
-        """What runs when, on which tokens, and what is kept for the gradient.
+        """The order of the ops, their tokens, and the values kept for the gradient.
 
         For "scalar", it is how waves would run it.
         """

@@ -166,7 +166,7 @@ class Executable:
 
     @functools.cached_property
     def _asked(self) -> dict[Value, frozenset[str]]:
-        """The SHARED values that say whether any result of a set is read, each with its set."""
+        """The SHARED values that tell whether any result of a set is read, each with its set."""
         nodes = [node for node in self.graph.shared if isinstance(node, SumCotangent)]
         return {node.output(): node.key[1] for node in nodes if isinstance(node.key[1], frozenset)}
 

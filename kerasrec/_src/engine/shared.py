@@ -70,7 +70,7 @@ def _compute_shared(
 ) -> dict[Value, tf.Tensor]:
     """Returns the known values with those computed from them.
 
-    Nodes without outputs change something; `has_run` says whether they have run already.
+    Nodes without outputs change something; `has_run` is true if they have run already.
     """
     tensors = dict(known)
     for node in nodes:
@@ -103,7 +103,7 @@ def _fire_with_own_gradient(
 ) -> Sequence[tf.Tensor]:
     """Fires an op whose gradient is a Python function that reads tensors of the traced graph.
 
-    TensorFlow cannot call this function in the graph of a run. So the gradient is built in a
+    TensorFlow cannot call this function in the graph of a run, so the gradient is built in a
     scratch graph, which captures these tensors, and then copied.
 
     Args:

@@ -1,7 +1,7 @@
 """A block: frames of one body that run one of its places together.
 
-What does not depend on how rows are stored is here: which values a block reads, and which rows they
-are in.
+This module holds the part that does not depend on how rows are stored: which values a block reads,
+and which rows they are in.
 """
 
 from __future__ import annotations

@@ -55,8 +55,8 @@ class BufferSpec:
     """The rows of a buffer: what they represent, and their type.
 
     Args:
-        space: What the rows represent, such as the frames of a body. All buffers of a space have
-            the same number of rows.
+        space: The objects that rows represent, such as the frames of a body. All buffers of a space
+            have the same number of rows.
         dtype: The dtype of a row.
         shape: The shape of a row. A size that only a run knows is None. It must be the same for
             all rows, which is checked when they are written; until then it is 0.
@@ -81,7 +81,7 @@ class Layout:
         order: All places, in the order in which they run.
         components: The same by component; see `Queues`.
         bytes_kept: The least number of bytes that a frame of each body keeps in the forward pass,
-            and a row of what is made, by space.
+            and a row that the run makes, by space.
     """
 
     def __init__(self, schedule: Schedule):
@@ -219,7 +219,7 @@ class Layout:
 
     @property
     def spaces_of_rows(self) -> list[Hashable]:
-        """The spaces of what the run makes; with a bound they are not forgotten with the frames."""
+        """The spaces of rows that the run makes; with a bound they outlive the frames."""
         return list(dict.fromkeys(("rows", row.node.rows) for _, row in self._all(InTable)))
 
     def buffer_specs(self, sweep: int) -> Specs:

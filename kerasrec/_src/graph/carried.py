@@ -5,12 +5,12 @@ that of Kostopoulou et al., section 3: CALL_i makes the tag `i : t` from a tag `
 j of a token's row is `Entry(j) : t`.
 
 An engine knows a token only by its place in a wave, but the message of a failed assertion must name
-the token. So functions of a program with assertions take two more arguments, the root token and the
+the token. Functions of a program with assertions take two more arguments, the root token and the
 tag. In a program that makes values of data types, tokens carry a key. It identifies what they make
 before it is known in which row that will be. In a program that draws random numbers, the key
 determines which numbers a token draws (`trace/draws.py`). If calls of a function read different
-results of it, the function takes bools for which results are read (see `transform/reads.py`).
-If equal calls are one call, tokens carry their root token, since calls of different roots are never
+results of it, the function takes bools for which results are read (see `transform/reads.py`). If
+equal calls are one call, tokens carry their root token, since calls of different roots are never
 one.
 """
 
@@ -130,7 +130,7 @@ def carried_inside(name: str, label: int, tensor: tf.Tensor) -> tf.Tensor:
     Args:
         name: "root", "tag" or "key".
         label: The label of the call site.
-        tensor: What they carry at the call site, `[tokens, ...]`.
+        tensor: The value that they carry at the call site, `[tokens, ...]`.
     """
     if name == "root":
         return tensor

@@ -43,7 +43,7 @@ def fire(node: Node, inputs: Sequence[tf.Tensor], has_gradient: bool = True) -> 
             outputs = _run_if_any(node, inputs, run) if node.has_effect else run()
         elif isinstance(node, Primitive):
             outputs = _run_primitive(node.operation, inputs)
-    # The types of a node may say more than TensorFlow infers for the op.
+    # The types of a node may be narrower than those that TensorFlow infers for the op.
     for tensor, item in zip(outputs, node.types, strict=True):
         tensor.set_shape(item.tensor_shape())
     return list(outputs)
@@ -162,7 +162,7 @@ def copy_of(
 ) -> tf.Operation:
     """Copies an op into the default graph, with other inputs.
 
-    Attributes of the executor, such as colocation with other ops, are left out. So is the request
+    Attributes of the executor, such as colocation with other ops, are left out, as is the request
     for XLA, which would compile again for each number of tokens.
 
     Args:

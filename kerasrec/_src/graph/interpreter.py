@@ -127,7 +127,7 @@ class Interpretation:
 
     @property
     def outputs(self) -> list[Any]:
-        """What the function returns, one array for each flat output."""
+        """The function's results, one array for each flat output."""
         return self.sweeps[0]
 
     @property
@@ -243,7 +243,7 @@ class _Run:
         if isinstance(node, nodes.RowsOfRoots):
             return
         if isinstance(node, nodes.SumCotangent):
-            # A result counts as read unless the caller says otherwise.
+            # A result counts as read unless the caller passes another value.
             given = self.sums.get(node.key, True if node.types[0].dtype.is_bool else None)
             tensors = [] if given is None else [tf.constant(given)]
         elif isinstance(node, nodes.Shared):

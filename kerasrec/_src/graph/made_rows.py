@@ -2,8 +2,8 @@
 
 In sweep 0, whoever has the key of a row finds all of it. In a gradient, several PUTs may add to a
 row, so GETs wait until nothing else can run. Then one goes on: in a sweep that goes backwards, the
-GET of the row that was put last in sweep 0. What reads a row runs after its PUT, so in reverse it
-has run by then. In a later sweep that goes forwards, the row that was put first comes first.
+GET of the row that was put last in sweep 0. Ops that read a row run after its PUT, so in reverse
+they have run by then. In a later sweep that goes forwards, the row that was put first comes first.
 """
 
 from __future__ import annotations

@@ -191,7 +191,7 @@ class _OfMade(Named):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class New(_OfMade):
-    """NEW values...: new rows, once the values are there; the key stands for what is made of them.
+    """NEW values...: new rows, once the values are there; the key identifies the new row.
 
     Args:
         number: A number that keys hold besides the row: that of the kind of value.
@@ -334,7 +334,7 @@ class LoopEnter(Call):
 class LoopNext(Call):
     """NEXT value: a CALL that makes the next iteration of a loop, and whose result is returned.
 
-    So the label of NEXT occurs in a token's tag once for each iteration after the first.
+    The label of NEXT occurs in a token's tag once for each iteration after the first.
     """
 
     kind = "NEXT"

@@ -43,7 +43,7 @@ class Node:
         control: Nodes that must have fired before, under the same tag (control edges).
 
     Attributes:
-        facts: What a stage has found out about it once its graph was built.
+        facts: Facts that a stage has found out about it once its graph was built.
     """
 
     inputs: list[Value]
@@ -54,7 +54,7 @@ class Node:
     facts: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
 
     kind: ClassVar[str] = ""
-    """What it prints as, if not as the name of its class."""
+    """The name to print, if it is not that of its class."""
 
     @property
     def op(self) -> str:

@@ -1,7 +1,7 @@
 """Ways to look at the graph of a whole program, besides printing it.
 
-`graph/graph.py` imports this file for its two classes of whole programs. So this file, and what it
-imports from `inspect`, may import only nodes and values from `graph`.
+`graph/graph.py` imports this file for its two classes of whole programs. Therefore this file, and
+those that it imports from `inspect`, may import only nodes and values from `graph`.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ The first definitions, of a single name, are those that the outside asks for. Un
   `token(e)`, which adds the token axis to `e`. Number literals are tokens where one is expected.
 
 A value that several expressions read has a variable, as has a long one, or one from a variable of
-TensorFlow. What nobody asks for is left out.
+TensorFlow. Values that nobody asks for are left out.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from kerasrec._src.graph.values import Node, Value
 from kerasrec._src.ops.notation import OPERATORS
 
 _WORDS = {"actuals", "case", "token", "entry", "around", "row", "rows", *keyword.kwlist}
-# Literals of these dtypes say no dtype.
+# Literals of these dtypes are printed without it.
 _PLAIN = (tf.int32, tf.float32, tf.bool, tf.string)
 _MAX_ENTRIES = 6
 _MAX_LENGTH = 60
@@ -145,7 +145,7 @@ class _Writer:
         elif isinstance(node, nodes.Parameter):
             yield from self._actual_values(node)
         else:
-            # The other inputs of these only say for which tokens.
+            # The other inputs of these only choose the tokens.
             is_alone = isinstance(node, nodes.Broadcast | nodes.Enter | nodes.Repeat)
             yield from node.inputs[:1] if is_alone else node.inputs
             if isinstance(node, nodes.Merge):

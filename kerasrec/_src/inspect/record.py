@@ -101,7 +101,8 @@ def _run_trace(
 
     Args:
         schedule: The schedule that ran.
-        notes: The notes of the run in order, each with what ran, on which wave, and how deep.
+        notes: The notes of the run in order, each with the ops that ran, on which wave, and how
+            deep.
         sizes: The number of tokens in each wave, by body and region.
         usual_way: How ordinary calls run; see `RunTrace`.
     """

@@ -1,4 +1,4 @@
-"""What happened in one step of a run."""
+"""The record of one step of a run."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class RunStep:
-    """What one function did in one step of a run.
+    """The record of one function in one step of a run.
 
     Args:
         step: The number of the step in the run. Functions that run in one step have the same
             number.
         function: The function's name.
-        stage: What ran: "loop 0", as `fn.execution_plan` counts loops, or "hoisted 0" for nodes
-            hoisted out of it. In a program of several rounds, "place 0" and "hoisted".
+        stage: The stage that ran: "loop 0", as `fn.execution_plan` counts loops, or "hoisted 0" for
+            nodes hoisted out of it. In a program of several rounds, "place 0" and "hoisted".
         depth: The number of calls in which the deepest of these tokens is nested; 0 for tokens
             called from outside. None for hoisted steps, which take all tokens at once.
         wave: The number of the wave among those of the function, or in a program of several rounds

@@ -1,4 +1,4 @@
-"""What happened in a run, wave by wave, and how parallel the recursion was."""
+"""The record of a run, wave by wave, and how parallel the recursion was."""
 
 from __future__ import annotations
 

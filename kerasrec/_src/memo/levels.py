@@ -113,7 +113,7 @@ def check_order(
     def failed() -> tf.Tensor:
         edges = tf.where(tf.gather(is_open, callers) & tf.gather(is_open, callees))[:, 0]
         caller, callee = tf.gather(callers, edges), tf.gather(callees, edges)
-        # So the path gets to a cycle.
+        # Makes the path get to a cycle.
         none = tf.zeros([calls.count], tf.int32)
         following = tf.tensor_scatter_nd_update(none, tf.expand_dims(caller, 1), callee)
         start = tf.cast(tf.argmax(is_open), tf.int32)

@@ -1,7 +1,7 @@
 """Plans when each call runs, and in which rows the results of other calls are then.
 
 Calls run level by level, those that call nobody first. Their results are kept as rows. A row is
-live as long as a call of a higher level reads it. So each level reads live rows, and its own
+live as long as a call of a higher level reads it. Each level reads live rows, and its own
 results replace rows that nobody reads any more. The gradient goes through the levels in reverse,
 and adds up the cotangents of each row from all its readers.
 """

@@ -24,7 +24,7 @@ from kerasrec._src.ops.views import (
 
 
 class Lost(enum.Enum):
-    """What an op does that leaves no axis of tokens: it adds up along the axis, or mixes tokens."""
+    """Why an op leaves no axis of tokens: it adds up along the axis, or mixes tokens."""
 
     SUMMED = "summed"
     MIXED = "mixed"

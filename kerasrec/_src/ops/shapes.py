@@ -114,7 +114,7 @@ def moves_of_bound(operation: tf.Operation) -> Callable[[int, int], int | None] 
 
 
 def first_size(shape: tf.Tensor) -> tf.Tensor:
-    """Returns the scalar that is the first size in a shape, as far as it was computed alone."""
+    """Returns the scalar that is the first size in a shape, if it was computed separately."""
     first = shape.op.inputs[0] if shape.op.type == "ConcatV2" else shape
     is_one = first.op.type in ("ExpandDims", "Pack", "StridedSlice")
     return first.op.inputs[0] if is_one and first.op.inputs[0].shape.rank == 0 else first

@@ -156,14 +156,14 @@ class Xla(enum.Enum):
 
 
 class Effect(enum.Enum):
-    """What an op with state, a resource or no outputs does; a recursive function may have these."""
+    """The effects of ops with state, a resource or no outputs that recursive functions may have."""
 
     READS = enum.auto()
     DRAWS = enum.auto()
     ASSERTS = enum.auto()
     CHECKS_NUMBERS = enum.auto()
     SHOWS = enum.auto()
-    DUMPS = enum.auto()  # `tf.debugging.experimental.enable_dump_debug_info` puts it beside an op.
+    DUMPS = enum.auto()  # `tf.debugging.experimental.enable_dump_debug_info` adds it to an op.
 
 
 class Holds(enum.Enum):
@@ -194,7 +194,7 @@ class Ragged(enum.Enum):
     TO_SPARSE = enum.auto()
     COUNTS_INTEGERS = enum.auto()
     REDUCES = enum.auto()  # By row numbers; the last input is how many rows there are.
-    REDUCES_SORTED = enum.auto()  # There are as many rows as the last entry says.
+    REDUCES_SORTED = enum.auto()  # The last entry determines the number of rows.
     LOOKS_UP_AND_REDUCES = enum.auto()
 
 
@@ -214,7 +214,7 @@ class ByNumber:
 
 @dataclass(frozen=True)
 class Op:
-    """What is known of an op.
+    """The facts of an op.
 
     Args:
         axes: The rule for the axis of tokens; None if there is none.
@@ -222,10 +222,10 @@ class Op:
         xla: Where XLA may run it.
         fails: When its kernel fails.
         by_number: How it puts rows at places, or takes them from there, by their numbers.
-        effect: What it does besides computing outputs.
+        effect: Its effect besides computing outputs.
         holds: The functions that it holds.
-        draw: What each token may draw by itself instead.
-        ragged: What it does with ragged rows.
+        draw: The numbers that each token may draw by itself instead.
+        ragged: How it treats ragged rows.
         reduction: How TensorFlow reduces ragged rows in the same way.
         formula: How XLA is made to compute it; None if it needs no help.
         dtypes: If XLA gives the same results only in some dtypes, these; for a cast, of floats. The

@@ -39,13 +39,13 @@ def has_open_rows(tensor: tf.Tensor) -> bool:
 
 @dataclass(frozen=True)
 class Cut:
-    """What a slice such as `x[:, 0, None, 1:]` does to one axis.
+    """The effect of a slice such as `x[:, 0, None, 1:]` on one axis.
 
     Args:
         axis: The axis of the input; None if the slice adds the axis.
         place: The axis of the output; None if the slice drops the axis.
-        taken: What it takes of the axis, if known: a slice, or the number of an entry if it drops
-            the axis. A slice that begins with the first entry has no begin.
+        taken: The part of the axis that it takes, if known: a slice, or the number of an entry if
+            it drops the axis. A slice that begins with the first entry has no begin.
     """
 
     axis: int | None

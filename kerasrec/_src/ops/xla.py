@@ -2,8 +2,8 @@
 
 XLA differs in three ways. First, some of its ops differ: with the flags that TensorFlow sets on a
 CPU, its `max(0, NaN)` is 0. These ops have a formula here. Second, it rewrites sequences of ops by
-the laws of real numbers: then `log(exp(1000))` is 1000 instead of infinity. So an op's result may
-have to be hidden from the next op. Third, it goes on where a kernel raises an error.
+the laws of real numbers: then `log(exp(1000))` is 1000 instead of infinity. Therefore an op's
+result may have to be hidden from the next op. Third, it goes on where a kernel raises an error.
 
 Two differences remain: the sign of a zero in a maximum or minimum of equal values, and subnormal
 numbers, which count as zero in some of TensorFlow's own kernels and not in others.
@@ -63,7 +63,7 @@ class Fails(enum.Enum):
         return None
 
 
-# These fail with an error that does not say where in the program the index comes from.
+# These fail with an error that does not show where in the program the index comes from.
 OUTSIDE = frozenset({Fails.ROW_OUTSIDE, Fails.PLACE_OUTSIDE, Fails.OTHER_OUTSIDE})
 
 
@@ -108,7 +108,7 @@ def extreme(kernel: Kernel, values: tf.Tensor, axes: tf.Tensor) -> tf.Tensor:
 def place_of_largest(kernel: Kernel, values: tf.Tensor, axis: tf.Tensor) -> tf.Tensor:
     """Skips NaN, as TensorFlow's own kernel does; XLA gives the place of the first NaN.
 
-    The kernel begins with place 0 and the lowest finite number. So it gives place 0 if all numbers
+    The kernel begins with place 0 and the lowest finite number, so it gives place 0 if all numbers
     are that number, -infinity or NaN.
     """
     if values.dtype.is_floating:
@@ -199,7 +199,7 @@ def power(kernel: Kernel, base: tf.Tensor, exponent: tf.Tensor) -> tf.Tensor:
 
     shape = tf.broadcast_static_shape(base.shape, exponent.shape)
     given = [tf.broadcast_to(item, shape) for item in (tf.ones_like(base), base, exponent)]
-    # A negative exponent, which is an error or in a branch that is not chosen, ends the loop, too.
+    # A negative exponent, an error or in a branch that is not chosen, also ends the loop.
     power, *_ = tf.while_loop(
         lambda power, base, exponent: tf.reduce_any(exponent > 0), square, given
     )

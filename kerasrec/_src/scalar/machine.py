@@ -5,9 +5,9 @@ place in the program that it has reached. Calls of a routine are made in the ord
 except that tail calls come last; calls of a branch that was not chosen are skipped. Place k of a
 routine means that its first k calls are done or skipped. A step of the machine computes the whole
 routine from the frame (a value that is not known yet may be anything, and nothing uses it). Then it
-either makes the next call or returns. So a step is straight-line code, without branches. A tail
-call, with a result that is returned unchanged, takes the frame of its caller, so the stack does not
-grow, however many tail calls follow each other.
+either makes the next call or returns. A step is straight-line code, without branches. A tail call,
+with a result that is returned unchanged, takes the frame of its caller, so the stack does not grow,
+however many tail calls follow each other.
 
 The gradient is a program for the same machine (`sweeps.py`).
 """

@@ -4,7 +4,7 @@ Recursion that is sequential by nature, such as Ackermann's function, has no tok
 holds one token, and one TensorFlow op costs more than all the arithmetic of a call. Here, a program
 is a small machine with one stack (`machine.py`), which XLA compiles into one loop.
 
-XLA needs sizes that are known when it compiles. So tokens run in blocks of one size, and a machine
+XLA needs sizes that are known when it compiles, so tokens run in blocks of one size, and a machine
 begins with little room. A token that needs more begins again, in the same machine compiled for more
 room. Most calls are one block that needs little room. They cost one launch; everything else is in a
 separate function, which costs nothing unless it is called.

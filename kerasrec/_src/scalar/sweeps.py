@@ -1,11 +1,10 @@
 """The programs that XLA compiles: the values of a block of tokens, and their gradient.
 
 The gradient runs each token again, with a log, and then backwards. When a frame returns, it is
-written to the log. So the log contains frames in the order in which they returned, and a frame
-comes after the frames of the calls that it made. The gradient makes these calls in the opposite
-order, so the frame of every call is the next one up the log. A frame in the log contains the
-arguments of its call and the results of the calls that it made. All other values are computed from
-these again.
+written to the log. The log contains frames in the order in which they returned, and a frame comes
+after the frames of the calls that it made. The gradient makes these calls in the opposite order, so
+the frame of every call is the next one up the log. A frame in the log contains the arguments of its
+call and the results of the calls that it made. All other values are computed from these again.
 """
 
 from __future__ import annotations
@@ -264,7 +263,7 @@ def _run_tokens(
     Args:
         run_token: Takes the values given to a token, `[1]` each, and the state; returns the state,
             the token's results, `[1]` each, and whether it has ended, a bool scalar.
-        state: What else tokens change.
+        state: Other values that tokens change.
         first: The token to begin with, int32.
         num_tokens: The number of tokens, int32.
         given: The values given to each token, `[block]` each.

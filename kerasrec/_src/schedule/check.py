@@ -99,7 +99,7 @@ def saves_are_loaded(schedule: Schedule) -> Iterator[str]:
 
 
 def linkage_is_in_its_place(schedule: Schedule) -> Iterator[str]:
-    """Arguments go down, results go up; a section for all tokens does both if it is alone.
+    """Arguments go down, results go up; a section for all tokens does both if it is the only one.
 
     In queues, all values are passed by frame, and can be read wherever they are needed.
     """
@@ -178,7 +178,7 @@ def frames_are_done(schedule: Schedule) -> Iterator[str]:
         sent = [send.sites for send in segment.of(Send)]
         for hand_on in segment.of(HandOn):
             if (hand_on.site,) not in sent:
-                yield f"{where}: CALL_{hand_on.site.label} is handed on, and not sent alone"
+                yield f"{where}: CALL_{hand_on.site.label} is handed on, but not sent by itself"
         ended[name] += _regions([segment], HandOn) + _regions([segment], Return)
         if not _are_all([*(wait.region for wait in waits[name]), *ended[name]]):
             yield f"{where}: not every frame returns or waits, once"
@@ -229,7 +229,7 @@ def instructions_are_whole(schedule: Schedule) -> Iterator[str]:
 
 
 def parts_stay_together(schedule: Schedule) -> Iterator[str]:
-    """Parts of a value are read only by ops on the same part of others, and by what joins them."""
+    """Parts of a value are read only by ops on the same part of others, and by joining ops."""
     parts: dict[Item, int] = {}
     for _, segment, one in schedule.instructions():
         numbers = [parts.get(item) for item in one.reads]

@@ -31,7 +31,7 @@ def hoisted(schedule: Schedule) -> Schedule:
     """
     at_use = at_use_of(schedule)
     sections = list(schedule.sections)
-    # What earlier loops have computed with a different width for each wave.
+    # Values that earlier loops have computed with a different width for each wave.
     by_width: set[Item] = set()
     for number, section in enumerate(sections):
         if not isinstance(section, Loop):
@@ -82,7 +82,7 @@ def _divided(
     by_width: Collection[Item],
     in_queues: bool,
 ) -> list[Segment]:
-    """Returns a body's segments in a loop, with what the loop waits for, then the hoisted segment.
+    """Returns a body's segments in a loop, with all that it waits for, then the hoisted segment.
 
     Args:
         loops: The loop's segments of a body, in the order in which its tokens come to them.
@@ -99,7 +99,7 @@ def _divided(
     # A loop with one segment for each body takes back hoisted instructions that it waits for now.
     back = [instruction for instruction in after.placed if instruction in needed]
     if back and len(loops) > 1:
-        raise GraphError(f"{after.body} waits for what runs for all tokens, {back[0]}.")
+        raise GraphError(f"{after.body} waits for {back[0]}, which runs for all tokens.")
     copies = [copy for other in (*loops, after) for copy in other.at_use]
     divided: list[Segment] = []
     for segment in loops:

@@ -27,7 +27,7 @@ values, which are the same for all tokens.
     Pass        a value under another name: ENTER_ROWS, LEAVE_ROWS
     Fire        an op of TensorFlow
     Observe     CHECK, EFFECT
-    InTable     a row of what the run has made: NEW, PUT, GET
+    InTable     a row that the run has made: NEW, PUT, GET
     Interleave  the first row of several values, then the second row of each, and so on
     Separate    undoes Interleave
     Reshape     interleaves or separates pieces of one row, without a copy
@@ -150,7 +150,7 @@ class Instruction:
     """One step of a segment.
 
     A class statement names the fields whose items it reads and writes, as in `class Divide(...,
-    reads="value", writes="outputs")`. `by_frame` names the field that says whether it also reads
+    reads="value", writes="outputs")`. `by_frame` names the field that tells whether it also reads
     which frames its tokens are.
 
     Args:
@@ -215,7 +215,7 @@ class Instruction:
 
     @property
     def title(self) -> str:
-        """What it is, for errors."""
+        """The kind of instruction, for errors."""
         return type(self).__name__
 
     def text(self, names: ItemNames) -> str:
@@ -289,7 +289,7 @@ class _OfSites(Instruction):
     """An instruction of call sites that call for the same tokens.
 
     Args:
-        sites: The call sites; the rows of what they pass, or get back, are interleaved.
+        sites: The call sites; the rows that they pass, or get back, are interleaved.
     """
 
     sites: tuple[CallSite, ...]
@@ -554,7 +554,7 @@ class Join(Instruction, reads="parts", writes="outputs"):
 
 @dataclass(frozen=True, eq=False)
 class _OfNode(Instruction):
-    """What a node does, for the tokens of its region.
+    """The work of a node, for the tokens of its region.
 
     Args:
         node: The node.
@@ -682,7 +682,7 @@ class Send(_OfSites, reads="values", by_frame="by_frame"):
 
 @dataclass(frozen=True, eq=False)
 class _Done(Instruction, by_frame="region"):
-    """What some tokens do at the end of a segment.
+    """The last step of some tokens in a segment.
 
     Args:
         region: The region of these tokens; None for all tokens of the body.
@@ -790,7 +790,7 @@ class Reduce(_OfNode, by_frame="is_masked"):
 
 
 def _origin(value: Value) -> str:
-    """Returns the name that a SHARED value has outside, or the names of what it is made of."""
+    """Returns the name that a SHARED value has outside, or the names of its parts."""
     nodes = reached([value.node], lambda node: (read.node for read in reversed(node.inputs)))
     names = [node.name for node in nodes if isinstance(node, Named) and _has_gradient(node)]
     is_itself = isinstance(value.node, Named) or reads_variable(value.node.op)

@@ -1,7 +1,7 @@
 """Call linkage in schedules: the instructions by which segments pass values to each other.
 
 Call sites that call for the same tokens alternate: first all calls of the first token, then all
-calls of the second. So the results of a token's calls are side by side, as most cells read them:
+calls of the second. Thus the results of a token's calls are side by side, as most cells read them:
 the states of a tree node's children are one row. Other call sites follow each other.
 """
 

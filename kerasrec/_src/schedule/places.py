@@ -82,7 +82,7 @@ class BodyPlaces:
         for index in range(len(body.sweeps)):
             earliest = self._earliest_of_gradient if index % 2 else self._earliest_again
             find_stages(self._stages, body, self.rounds, len(self.rounds), index, earliest)
-            # Calls of later sweeps are at the same places, so frames are done there, too.
+            # Calls of later sweeps are at the same places, so frames are also done there.
             while not index and not self._end_tails():
                 pass
 
@@ -137,7 +137,7 @@ class BodyPlaces:
         if any(instruction.at_use for instruction in self._made[node]):
             return 0
         if isinstance(node, Get):
-            # What is made has its cotangent when all that read it have run.
+            # A row has its cotangent when all its readers have run.
             return len(self.rounds) - self._place_of_key(node)
         ends = [leaf.place for leaf in self.tail.around(node.region).leaves]
         return len(self.rounds) - min(ends)
@@ -149,7 +149,7 @@ class BodyPlaces:
         return self._place_of_key(node)
 
     def _place_of_key(self, node: Get) -> int:
-        """Returns the place at which the key of a row is known: for what is made, where it is."""
+        """Returns the place at which the key of a row is known: for a new row, where it is made."""
         return self._place(node.inputs[0].node)
 
     def _end_tails(self) -> bool:

@@ -27,7 +27,7 @@ The lines follow this grammar:
 
 Names are given while printing: %0, %1 and so on, in the order of the lines. Small constants are
 printed where they are read. The indented lines below a branch are for the tokens that take it. A
-"save" says which sweeps load the items: without more words its own sweep; with "both passes", or
+"save" shows which sweeps load the items: without more words its own sweep; with "both passes", or
 "this sweep and later ones", its own sweep and others. "again" marks a line whose results a line
 above also computes. "by" names the pass that added a line.
 """
@@ -114,7 +114,7 @@ class _Printer:
         return lines
 
     def _shared(self) -> list[str]:
-        """Returns lines for SHARED values that are read, and for what is prepared from them."""
+        """Returns lines for SHARED values that are read, and for those prepared from them."""
         instructions = (*self._instructions, *self._prepared)
         read = {value for instruction in instructions for value in instruction.reads_shared}
         nodes: list[Node] = []

@@ -114,7 +114,7 @@ class Direction(enum.Enum):
 
 @dataclass(frozen=True)
 class Section:
-    """What runs for a stage of a sweep.
+    """The instructions of a stage of a sweep.
 
     Args:
         sweep: The number of the sweep.

@@ -40,8 +40,8 @@ def rounds_of(graph: TaggedGraph) -> dict[str, Rounds]:
 def needs_queues(graph: TaggedGraph) -> bool:
     """Whether calls are known only as the program runs, or their order counts.
 
-    Some depend on what others return; or with `memo`, some belong to a loop and are never equal.
-    What calls make is read by others that run later.
+    Some depend on the results of others; or with `memo`, some belong to a loop and are never equal.
+    Rows that calls make are read by others that run later.
     """
     if graph.reads_made:
         return True

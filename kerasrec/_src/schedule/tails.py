@@ -1,7 +1,7 @@
 """Finds tail regions: where the tokens of a body are done.
 
-A body often ends in a conditional, and returns what one of the branches returns. Then the tokens of
-a branch are done when this branch is, whatever other branches still wait for. So the leaves of a
+A body often ends in a conditional, and returns the result of one of the branches. Then the tokens
+of a branch are done when this branch is, whatever other branches still wait for. The leaves of a
 tree return at once, and a branch that calls once does not wait for one that calls twice.
 Derivatives of the gradient also return there, since their conditionals are the same.
 """
@@ -25,8 +25,8 @@ class Tail:
 
     Args:
         region: The region of its tokens; None for all tokens of the body.
-        values: What the body returns for these tokens in each sweep of even number: for each output
-            of the sweep, one value of this region.
+        values: The results of the body for these tokens in each sweep of even number: for each
+            output of the sweep, one value of this region.
         branches: The branches of the conditional that decides the values; empty if none does.
         place: For a leaf, the place of the body at which its tokens are done.
         call: The tail call, whose results its tokens return as they are; None without one.
@@ -40,7 +40,7 @@ class Tail:
 
     @property
     def merges(self) -> list[Merge]:
-        """The MERGEs that pass on what the branches return."""
+        """The MERGEs that pass on the results of the branches."""
         nodes = (value.node for value in itertools.chain(*self.values))
         return [node for node in nodes if isinstance(node, Merge)]
 
@@ -64,7 +64,7 @@ class Tail:
 
     @property
     def passing(self) -> list[Node]:
-        """The MERGEs that only pass on what a branch returns, or the RETURNs of a tail call."""
+        """The MERGEs that only pass on the result of a branch, or the RETURNs of a tail call."""
         if self.branches:
             return list[Node](self.merges)
         return [value.node for value in itertools.chain(*self.values)] if self.call else []
@@ -173,7 +173,7 @@ def readers_of(body: Body) -> dict[Value, list[Node]]:
 
 
 def _tail_of_values(body: Body, readers: dict[Value, list[Node]]) -> Tail:
-    """Returns the parts of a body by what decides its values, before tail calls are known."""
+    """Returns the parts of a body by the conditionals of its values, without tail calls."""
     outputs = set(itertools.chain(*results_of(body)))
     return _divided(None, whole(body).values, outputs, readers)
 
@@ -233,7 +233,7 @@ def _divided(
 
     Args:
         region: The region of the part.
-        values: What it returns in each sweep of even number.
+        values: Its results in each sweep of even number.
         passed_to: The nodes that pass the values on. If other nodes also read the values, all
             tokens are needed together.
         readers: The nodes that read each value.

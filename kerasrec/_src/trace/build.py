@@ -115,7 +115,7 @@ class _Builder:
 
     Args:
         state: The function, after it was traced.
-        facts: What is known of the program.
+        facts: The facts about the program.
     """
 
     def __init__(self, state: FunctionState, facts: ProgramFacts):
@@ -181,7 +181,7 @@ class _Builder:
             elif checks_numerics(operation):
                 self._check_numerics(operation)
             elif dumps(operation) and self.ops.value(operation.inputs[0]).is_shared:
-                # It would run before any token does; its input says nothing of them.
+                # It would run before any token does; its input is not about them.
                 self.values[operation.outputs[0].name] = self.ops.value(operation.inputs[0])
             elif self.facts.draws and is_draw_of_tokens(operation, self.tracer.kind):
                 self._draw(operation)
@@ -202,7 +202,7 @@ class _Builder:
         if found is None:
             return False
         kind, pairs = self.tracer.kind, zip(call.outputs, found.outputs, strict=True)
-        # Ops that read an output already count on its kind. Some outputs are for gradients alone.
+        # Ops that read an output already count on its kind. Some outputs are only for gradients.
         if any(kind(old) != kind(new) for old, new in pairs if old.consumers()):
             return False
         source = self.ops.source_of(call)
@@ -249,8 +249,8 @@ class _Builder:
     def _watch(self, operation: tf.Operation, tensor: tf.Tensor) -> None:
         """Checks a tensor instead of an op that a debugging tool has put here; see `watched_by`.
 
-        Later ops read the checked tensor, so that its gradient is also checked. What ops compute of
-        tensors from outside is checked, not the tensors: they may have rows for padding.
+        Later ops read the checked tensor, so that its gradient is also checked. Results of ops on
+        tensors from outside are checked, not the tensors: they may have rows for padding.
         """
         if is_given(tensor.op):
             return

@@ -46,7 +46,7 @@ def parts_of(value: Any) -> Parts | None:
 
 
 class Outline:
-    """What functions read, and what identifies it.
+    """The values that functions read, and their identity.
 
     Two outlines are equal if their functions have the same source lines and read the same objects.
 
@@ -86,7 +86,7 @@ class Outline:
 
 
 class Captured(Outline):
-    """What functions read from the call in which they are defined.
+    """The values that functions read from the call in which they are defined.
 
     Its tensors do not count for whether two are equal: if they are, one graph serves both. The
     search goes through closure variables and defaults, and from there through partials, methods,

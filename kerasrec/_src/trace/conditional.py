@@ -155,7 +155,7 @@ def predicate_of(
     Args:
         tracer: The function's tracer.
         value: The user's value.
-        caller: What the user called, for errors.
+        caller: The function that the user called, for errors.
         name: The value's name, for errors.
         dtype: The dtype that the value must have.
         source: The user's line; by default the one that is running now.
@@ -257,7 +257,7 @@ class _Conditional(Divided):
         return branches(around, ops.tokens(self.predicate, around), len(self.parts))
 
     def merge(self, ops: OpNodes) -> None:
-        """Adds MERGEs of what the branches return, for the results."""
+        """Adds MERGEs of the values that the branches return, for the results."""
         regions = [ops.region_in(part.scope) for part in self.parts]
         for place, result in enumerate(self.results):
             inputs = [

@@ -2,10 +2,10 @@
 
 A random op of TensorFlow draws for all tokens of a tensor at once. Which tokens those are is for an
 engine to choose, so the op would give other numbers in another engine, or in a second run for a
-gradient. So each token has a separate generator here, SplitMix64 (Steele, Lea and Flood 2014,
-"Fast Splittable Pseudorandom Number Generators", section 3). It starts from the seed and from the
-token's key, a hash of the root token and the tag (`graph/carried.py`). So each call gets a split of
-the generator, as in section 2 of that paper.
+gradient. Therefore each token has a separate generator here, SplitMix64 (Steele, Lea and Flood
+2014, "Fast Splittable Pseudorandom Number Generators", section 3). It starts from the seed and from
+the token's key, a hash of the root token and the tag (`graph/carried.py`). Thus each call gets a
+split of the generator, as in section 2 of that paper.
 
 Some draws stay ops of TensorFlow: those of other distributions; those whose size or bounds are not
 known while tracing; those inside of loops and conditionals of TensorFlow; and all in programs with
@@ -74,7 +74,7 @@ def seed_of(operation: tf.Operation) -> tf.Tensor:
         shape = tf.constant([], tf.int32)
         word = tf.raw_ops.RandomUniformInt(shape=shape, minval=low, maxval=high, **seeds)
         return tf.cast(word, tf.uint64)
-    # A seed; or a key and a counter, which XLA makes of a seed in a way of its own.
+    # A seed; or a key and a counter, which XLA makes of a seed in its own way.
     names = [argument.name for argument in operation.op_def.input_arg]
     named = zip(names, operation.inputs, strict=True)
     parts = [part for name, part in named if name in ("seed", "key", "counter")]

@@ -7,7 +7,7 @@ allowed; any other op with a state, a resource or no outputs is refused.
 
 Two kinds of allowed ops may change something. A random draw changes the state of its generator.
 For most draws, `draws.py` defines which token gets which numbers; for others, this is not defined.
-What a Python function does cannot be known; it is treated as an op that shows something.
+The effects of a Python function cannot be known; it is treated as an op that shows something.
 `op_nodes.py` allows one more op: the assignment of the next state of a Keras seed.
 """
 
@@ -72,7 +72,7 @@ def has_effect(operation: tf.Operation) -> bool:
 def stays_unread(node: Primitive) -> bool:
     """Whether an op, or an op in a function that it holds, runs even if nothing reads its outputs.
 
-    What fails for a NaN does not: there is a CHECK besides.
+    An op that fails for a NaN does not: there is a CHECK besides.
     """
     return node.has_effect or op_named(node.op).effect in _EFFECTS - {Effect.CHECKS_NUMBERS}
 

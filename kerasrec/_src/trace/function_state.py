@@ -1,4 +1,4 @@
-"""What is known of one function while a program is traced."""
+"""The state of one function while a program is traced."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class FunctionState:
         name: A name that is unique in the program.
         function: The function that is traced.
         signature: The signature of its arguments.
-        returns: What it returns; None while that is not known.
+        returns: The types of its results; None while they are not known.
         is_running: Whether it is being traced.
         unknown: Why its last trace left out a branch; None if it did not.
         recorded: Its trace, once no branch is left out.

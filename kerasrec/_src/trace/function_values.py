@@ -91,7 +91,8 @@ class FunctionTable:
 
     Args:
         functions: The functions in the order of their indices.
-        captured: What the functions had captured when a value was passed on; None before that.
+        captured: The values that the functions had captured when one was passed on; None before
+            that.
     """
 
     functions: tuple[Callable[..., Any], ...]

@@ -1,8 +1,8 @@
 """Ops that hold functions, such as loops and calls of a `tf.function`.
 
 TensorFlow's gradient of such an op changes the op, and finds its functions through attributes that
-Python keeps next to the op. A plain copy lacks these attributes, so it has no gradient. So an op
-becomes a function that is called, which has gradients of every order, wherever it is called.
+Python keeps next to the op. A plain copy lacks these attributes, so it has no gradient. Therefore
+an op becomes a function that is called, which has gradients of every order, wherever it is called.
 
 Or the ops of a called function are copied into the graph that calls it. There an assertion of the
 function is an op like any other: it is checked for the tokens that reach the call, and its error
@@ -96,8 +96,8 @@ def _with_known_handles(
     """Returns the outputs of a copied loop, changed so that its gradient can be taken.
 
     A loop returns each handle that it reads. The handles that a copy returns do not know their
-    variables, but TensorFlow asks a handle without a cotangent for its variable. So each handle
-    gets a cotangent, which is zero.
+    variables, but TensorFlow asks a handle without a cotangent for its variable. Therefore each
+    handle gets a cotangent, which is zero.
     """
     results = list(outputs)
     reads = []

@@ -53,7 +53,7 @@ class KindFinder:
     is_trial: bool = False
 
     def __post_init__(self) -> None:
-        # What is known of each tensor, by its name.
+        # The facts about each tensor, by its name.
         self._known: dict[str, Known] = {}
         self._given: dict[str, Known] = {}
         self._num_seen = 0
@@ -195,7 +195,7 @@ def outputs_of_held(operation: tf.Operation, given: Sequence[Known], find: Find)
 
     Args:
         operation: An op that holds functions.
-        given: What is known of its inputs.
+        given: The facts about its inputs.
         find: Follows tokens through a function.
     """
     holds = op_named(operation.type).holds
@@ -243,8 +243,8 @@ def _carried(before: Known, after: Known, tensor: tf.Tensor, settles: bool) -> K
     as with `tf.scan`. A value whose number of rows changes from turn to turn is not followed.
 
     Args:
-        before: What was known of it before the turn.
-        after: What is known of it after the turn.
+        before: The facts about it before the turn.
+        after: The facts about it after the turn.
         tensor: The tensor that the loop starts with.
         settles: Whether the number of rows may still change.
     """

@@ -1,9 +1,9 @@
 """Loops in which each token makes its own number of iterations: `while_loop`, `any_of`, `all_of`.
 
 A loop is a function that calls itself as its last step, so nothing waits for the call. In the
-paper, loops and functions share one list of tags: CALL and RETURN extend what ENTER and EXIT do
-(Kostopoulou et al., sections 2.3 and 5.1). So a loop can do what a function can: call recursive
-functions, be called by them, and have gradients.
+paper, loops and functions share one list of tags: CALL and RETURN extend ENTER and EXIT
+(Kostopoulou et al., sections 2.3 and 5.1). Thus a loop can do the same as a function: call
+recursive functions, be called by them, and have gradients.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Rows of tables for what functions make, under keys, and how the same run reads them.
+"""Rows of tables for values that functions make, under keys, and how the same run reads them.
 
-What is made is collected, so that it can be returned. If the program also reads it in the run that
-makes it, a key is the number of a row (NEW, PUT and GET). Otherwise it is a hash of the tag, which
-needs no order of calls.
+These values are collected, so that they can be returned. If the program also reads them in the run
+that makes them, a key is the number of a row (NEW, PUT and GET). Otherwise it is a hash of the tag,
+which needs no order of calls.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def keep(
         rows: The name of its rows.
         value: The value of each token, `[tokens, ...]`.
         key: The key of each token, int64 `[tokens]`.
-        is_result: Whether the table is part of what is returned.
+        is_result: Whether the table is part of the result.
     """
     anchor, source = tf.no_op("keep"), current_source()
 
@@ -84,7 +84,7 @@ def get(tracer: Tracer, name: str, rows: str, key: tf.Tensor, found: Type) -> tf
         name: The name of the table.
         rows: The name of its rows.
         key: The key of each token, int64 `[tokens]`.
-        found: The type of what is kept for one token.
+        found: The type of the value that is kept for one token.
     """
     source = current_source()
 

@@ -1,7 +1,6 @@
 """Finds mistakes in a user's function that neither Python nor TensorFlow reports.
 
-The function runs once for all calls, to build a graph. So there are mistakes that show only later,
-or never:
+The function runs once for all calls, to build a graph. Some mistakes show only later, or never:
 
 - If it adds tensors to a list that is there before and after, the list holds placeholders instead
   of the values of calls.
@@ -84,7 +83,7 @@ def finding_mistakes(state: FunctionState, args: Sequence[Any], graph: tf.Graph)
 
 
 class EndlessLoopError(TraceError):
-    """A loop never ends, whatever the types of what it runs over."""
+    """A loop never ends, whatever the types of the values it runs over."""
 
 
 @contextlib.contextmanager
@@ -231,7 +230,7 @@ def _with_mutable_defaults(
 
 
 def _contents(container: Any) -> Any:
-    """What is equal as long as nothing is added to lists and dicts, removed or replaced."""
+    """A value that is equal as long as nothing is added to lists and dicts, removed or replaced."""
     if isinstance(container, dict):
         return [(key, _contents(value)) for key, value in container.items()]
     if isinstance(container, list | tuple | deque):

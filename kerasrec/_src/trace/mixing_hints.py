@@ -1,4 +1,4 @@
-"""What a user may write instead of an op that computes across tokens."""
+"""The alternatives, for a user, to an op that computes across tokens."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TOKEN_AXIS = (
     "like the batch axis of a Keras layer."
 )
 _OTHER_AXES = "Compute along the other axes only, as tf.reduce_sum(x, axis=-1) does."
-# What to write instead of an op that moves or combines rows, by its facts.
+# The alternatives to an op that moves or combines rows, by its facts.
 _BY_FACT = {
     Is.SIZES: "Use its size only for shapes, as in tf.zeros([tf.shape(x)[0], 3]).",
     Is.SLICING | Is.CUTTING: "Index the axes after it: x[:, 0] instead of x[0].",

@@ -16,7 +16,7 @@ class Step:
     """An op apart from its graph.
 
     Args:
-        key: What ops have in common if their outputs are equal for equal inputs and functions; None
+        key: The key that ops share if their outputs are equal for equal inputs and functions; None
             if the op only passes its input on.
         inputs: The names of the tensors that it reads.
         outputs: The names of those that it computes.

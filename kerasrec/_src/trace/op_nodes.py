@@ -1,4 +1,4 @@
-"""The nodes of one function, while they are made from what TensorFlow and the tracer recorded."""
+"""The nodes of one function, while they are made from records of TensorFlow and the tracer."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ class FreeTensor:
 
 @dataclass
 class ProgramFacts:
-    """What is known of a program once all its functions are traced.
+    """The facts about a program once all its functions are traced.
 
     Args:
         for_blocks: Whether the program is for the engine "compiled". Then calls of a `tf.function`
             are replaced by its ops, not only if it has effects, and some ops take another form
             (`for_blocks.py`).
         makes_values: Whether a function of the program makes values of data types that are kept.
-        reads: The tables of what is made that the program reads in the same run.
+        reads: The tables of made rows that the program reads in the same run.
         returns_made: Whether it returns a value that it may have made.
         draws: Whether random numbers are drawn by keys of tokens.
         carried: The types of the values that tokens carry, by name.
@@ -82,7 +82,7 @@ class OpNodes:
         source: Where the user's function starts.
         names: The names of its arguments.
         tracer: The function's tracer, after the function has run.
-        facts: What is known of the program.
+        facts: The facts about the program.
         add_nodes: Adds the nodes for an op of the graph.
     """
 
@@ -221,7 +221,7 @@ class OpNodes:
         return self.into(free.tensor, region)
 
     def needs_entrance(self, results: Sequence[tf.Tensor]) -> bool:
-        """Whether a function needs an extra result, for gradients of what it makes to enter."""
+        """Whether a function needs an extra result, for gradients of its new values to enter."""
         if not self.facts.makes_values:
             return False
         return not any(self.tracer.type(tensor).is_differentiable for tensor in results)

@@ -1,17 +1,17 @@
-"""What tracing knows of an op's outputs, from what it knows of the op's inputs.
+"""The facts about an op's outputs, from those about the op's inputs.
 
-TensorFlow's shape inference leaves the size of the token axis open. It cannot say whether an op
-cut, joined or reduced that axis; the rules of `ops/axes.py` say so. Three more questions are
-answered here, of each op once:
+TensorFlow's shape inference leaves the size of the token axis open. It cannot tell whether an op
+cut, joined or reduced that axis; the rules of `ops/axes.py` can. Three more questions are answered
+here, of each op once:
 
 - Does it take rows by other numbers than the tokens' own, or read padding or a loop's list?
 - Does a number depend on how many tokens there are, that is, on which happen to run together? It
-  may be the size of a tensor, but must not be part of what is computed for a token.
+  may be the size of a tensor, but must not be part of a token's values.
 - Does it compute one value from the entries of several tokens' rows? `rows.values` holds all
   entries, and an op that sorts them or adds them up ignores where rows begin. Its result may become
-  right again when it is combined with a tensor that says where rows begin. Examples are the
+  right again when it is combined with a tensor that tells where rows begin. Examples are the
   difference of two cumulative sums, and a shift by one entry that is masked at the beginnings of
-  rows. So values computed along the axis of entries are followed until then. A value of all
+  rows. Therefore values computed along the axis of entries are followed until then. A value of all
   entries, such as their sum, can never become right again.
 """
 
@@ -41,7 +41,7 @@ def outputs_of_op(
 
     Args:
         operation: An op with outputs that holds no functions which tokens are followed through.
-        inputs: What is known of its inputs, of which some depend on tokens.
+        inputs: The facts about its inputs, of which some depend on tokens.
         leads_back: Whether it makes one value per token from rows.
         is_trial: Whether return types are being tried, so that ranks may be wrong.
     """
@@ -192,7 +192,7 @@ def _loses_tokens(operation: tf.Operation, output: tf.Tensor) -> bool:
         operation: An op with an input in which the token axis is the first.
         output: An output of the op, with a first axis of known size, or without axes.
     """
-    is_value = output.dtype not in (tf.variant, tf.resource)  # Not a list that a loop fills, say.
+    is_value = output.dtype not in (tf.variant, tf.resource)  # Not, e.g., a loop's list.
     if not is_value or has(operation.type, Is.TOKENLESS):
         return False
     return not held_functions(operation.node_def)
@@ -250,7 +250,7 @@ def _sizes_after(operation: tf.Operation, inputs: Sequence[Known]) -> Sequence[S
 
 
 def _has_count_as_value(operation: tf.Operation, inputs: Sequence[Known], size: Size) -> bool:
-    """Whether an op makes the number of tokens part of what is computed for a token.
+    """Whether an op makes the number of tokens part of a token's values.
 
     Args:
         operation: Any op with an output.
@@ -265,7 +265,7 @@ def _has_count_as_value(operation: tf.Operation, inputs: Sequence[Known], size: 
 
 
 def begins_with_count(shape: tf.Tensor, kind: Callable[[tf.Tensor], Kind]) -> bool:
-    """Whether the first size in a shape is the number of tokens, and not a multiple of it, say.
+    """Whether the first size in a shape is exactly the number of tokens, not a multiple of it.
 
     Args:
         shape: A shape, or a single size.

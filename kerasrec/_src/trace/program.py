@@ -1,9 +1,9 @@
 """The stage `trace`: makes the graphs of a Python function and of all functions that it calls.
 
-A function runs once to learn what it returns, without the branches that call something whose return
-type is not known yet. It runs again when every type is known. So nobody has to declare types before
-use. If the recursion ends at empty ragged rows, there is no branch without a call. Then types are
-tried, and a type is right if the function returns it whenever its calls do.
+A function runs once to learn its return type, without the branches that call something whose return
+type is not known yet. It runs again when every type is known. Thus nobody has to declare types
+before use. If the recursion ends at empty ragged rows, there is no branch without a call. Then
+types are tried, and a type is right if the function returns it whenever its calls do.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _rename(states: list[FunctionState]) -> None:
 
 @dataclass(eq=False)
 class _Tracing:
-    """What is known while a program is traced."""
+    """The state of a program while it is traced."""
 
     outside: Outside
     states: list[FunctionState] = field(default_factory=list)

@@ -26,7 +26,7 @@ Spec = tuple[tf.DType, tf.TensorShape]
 
 
 class Role(enum.Enum):
-    """What a tensor is of some ragged rows."""
+    """The role of a tensor for some ragged rows."""
 
     SPLITS = "the row splits"
     LENGTHS = "the lengths of rows"
@@ -44,8 +44,8 @@ class RowTrace:
     Args:
         steps: All ops, in order.
         given: The names of the tensors that they read: row splits, columns and entries.
-        roles: The names of tensors that are something of the rows.
-        choice: The name of what is chosen first where rows meet another tensor.
+        roles: The names of tensors that have a role for the rows.
+        choice: The name of the tensor that is chosen first where rows meet another.
     """
 
     steps: Sequence[Step]

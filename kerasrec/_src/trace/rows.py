@@ -5,9 +5,9 @@ of which has one value per token. If a user reduces it, TensorFlow first compute
 the splits. The tracer knows these numbers already, so it replaces a tensor that is computed in the
 same way (`row_traces.py`).
 
-An op on sorted row numbers has only as many results as the last entry says, and the rows of the
-last tokens may be empty. So it becomes a reduction of the rows, and so do a reduction to a number
-of rows that is computed in another way, and a count of integers.
+The last entry of sorted row numbers determines how many results an op on them has, and the rows of
+the last tokens may be empty. Therefore it becomes a reduction of the rows, as do a reduction to a
+number of rows that is computed in another way, and a count of integers.
 
 Rows are known to be rows of tokens by the op that computes their splits: `_makes_rows` lists these.
 Others become known when a map, a call or a field uses them.
@@ -44,7 +44,7 @@ from kerasrec._src.trace.row_traces import (
 )
 from kerasrec._src.trace.tensor_facts import Known
 
-# The roles of what tells a padding op where rows begin and end.
+# The roles of tensors that tell a padding op where rows begin and end.
 _PARTITIONS = ([Role.SPLITS], [Role.COUNT, Role.IDS])
 # Stands for the number of a tensor of entries, whatever they are.
 _OF_ENTRIES = -1
@@ -85,7 +85,7 @@ class RowsFinder:
 
     Args:
         graph: The graph that is traced.
-        replaces: Whether ops of the graph are replaced, as `reduction` says.
+        replaces: Whether ops of the graph are replaced, as `reduction` describes.
     """
 
     def __init__(self, graph: tf.Graph, replaces: bool = False):
@@ -139,7 +139,7 @@ class RowsFinder:
 
         Args:
             operation: Any op.
-            known: What is known of all tensors before it, by name.
+            known: The facts about all tensors before it, by name.
         """
         if may_choose(operation):
             self._learn_meeting(operation, known)
@@ -227,7 +227,7 @@ class RowsFinder:
         return self._role(condition)[0] is Role.TRUE or self._is_number_of_entries(condition)
 
     def _is_number_of_entries(self, condition: tf.Tensor) -> bool:
-        """Whether a condition is that there are as many values of entries as row splits say.
+        """Whether a condition is that the number of values of entries matches row splits.
 
         The values are computed from some that are looked up by row numbers or places of entries.
         """
@@ -248,7 +248,7 @@ class RowsFinder:
         )
 
     def reduction(self, operation: tf.Operation) -> Callable[[], tf.Tensor] | None:
-        """Returns how to reduce or count the rows of all tokens instead of what an op does.
+        """Returns how to reduce or count the rows of all tokens instead of running an op.
 
         Returns None if the op does neither, or is right as it is.
         """

@@ -26,7 +26,7 @@ TENSOR, FUNCTION = "tensor", "function"
 
 
 class Traceable(Protocol):
-    """What tracing needs to know of a decorated function."""
+    """The attributes of a decorated function that tracing needs."""
 
     name: str
     python_signature: inspect.Signature
@@ -73,7 +73,7 @@ class Signature:
         structure: The nest of arguments, its leaves `TENSOR`, `FUNCTION`, or None for an argument
             that is left out.
         types: One TOKEN type for each tensor.
-        names: What to call each tensor in a print or an error.
+        names: The name of each tensor in a print or an error.
         passed: The functions among the arguments. Other functions make another signature.
     """
 

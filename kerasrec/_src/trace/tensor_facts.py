@@ -25,13 +25,13 @@ class Size:
 
 @dataclass(frozen=True)
 class Entries:
-    """What is known of a tensor that is computed from entries of rows, not from values of tokens.
+    """The facts about a tensor that is computed from entries of rows, not from values of tokens.
 
     Args:
         axis: The place of the axis of entries; None if it has none.
         crosses_rows: Whether it was computed along that axis, ignoring where rows begin.
         is_total: Whether it belongs to all entries together, as their sum does. This stays true of
-            what is computed from it, even together with values of tokens.
+            values computed from it, even together with values of tokens.
         is_size: Whether it is the number of entries, or computed only from that.
     """
 
@@ -48,7 +48,7 @@ class Entries:
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of a tensor.
+    """The facts about a tensor.
 
     Args:
         kind: Its kind.
@@ -56,7 +56,7 @@ class Known:
         rows: How many rows each token has, if the token axis is the first.
         is_mixed: Whether it is computed from several tokens together.
         is_single: Whether it is a list with an element for each token, or computed from an element.
-        entries: What is known of it if it is computed from entries of rows.
+        entries: The facts about it if it is computed from entries of rows.
         size: How it depends on the number of tokens.
     """
 

@@ -56,11 +56,11 @@ class ReturnTypeUnknownError(Exception):
 
 
 class TraceAgainError(Exception):
-    """What `Outside.found` holds now would have changed what was traced: tracing begins again."""
+    """The facts now in `Outside.found` would have changed the trace: tracing begins again."""
 
 
 class Returns(NamedTuple):
-    """What a function returns: the nest, and the types of one token's values."""
+    """A function's return type: the nest, and the types of one token's values."""
 
     structure: Any
     types: list[Type]
@@ -78,7 +78,7 @@ class CallRecord:
 
 @dataclass(eq=False)
 class Divided:
-    """What divides the tokens of a function: a conditional, or a map over entries of rows.
+    """An op that divides the tokens of a function: a conditional, or a map over entries of rows.
 
     Args:
         source: The user's line.
@@ -109,9 +109,9 @@ class Part:
     """A branch of a conditional, or the function of a map.
 
     Args:
-        of: What it is a part of.
+        of: The divided op of which it is a part.
         scope: It, and what is around it, from the outermost.
-        outputs: What it returns; empty while types are unknown.
+        outputs: Its results; empty while types are unknown.
     """
 
     of: Divided
@@ -121,11 +121,11 @@ class Part:
 
 @dataclass
 class Outside:
-    """What all functions of a program know of its call from outside.
+    """The facts that all functions of a program share about its call from outside.
 
     Args:
         arguments: The structure of the program's arguments.
-        found: What one function has found out and all may use.
+        found: Facts that one function has found out and all may use.
         is_trial: Whether return types are being tried.
     """
 
@@ -144,9 +144,9 @@ class Tracer:
         are_numbers: For each of them, whether it is the user's own, not the number of a value of a
           data type.
         resolve_call: Called with (tracer, function, arguments) at each call; returns the state of
-          the callee, its argument tensors, and the structure and types of what it returns.
+          the callee, its argument tensors, and the structure and types of its results.
         kind_outside: Returns the kind of a tensor that the function closes over.
-        outside: What the program knows of its call from outside.
+        outside: The facts about the program's call from outside.
     """
 
     graph: tf.Graph
@@ -164,8 +164,8 @@ class Tracer:
         # stands for. It is called with the `OpNodes` of the function.
         self.add_nodes: dict[str, Callable[[Any], None]] = {}
         self.makes_values = False
-        # The tables of what is made that it reads; and what it has read, with the scope, by what
-        # and whose it is.
+        # The tables of made rows that it reads; and the tensors read, with the scope, by field and
+        # object.
         self.reads: set[str] = set()
         self.known_reads: dict[Any, list[tuple[tuple[Part, ...], tf.Tensor]]] = {}
         self.outputs: list[tf.Tensor] = []
@@ -215,7 +215,7 @@ class Tracer:
         """Returns the type that the number of a call gets where it meets a vector, or None.
 
         Args:
-            tensor: What a branch returned and `token_type` refused.
+            tensor: The tensor that a branch returned and `token_type` refused.
         """
         mixing = self._kinds.mixing(tensor) if tf.is_symbolic_tensor(tensor) else None
         if not mixing or not op_named(mixing.type).is_elementwise or len(mixing.inputs) != 2:
@@ -339,7 +339,7 @@ class Tracer:
             result: A nest of values.
             like: The same as for `tensors`.
             what: The result, for errors.
-            wanted: What the result must be, for errors.
+            wanted: The expected kind of result, for errors.
         """
         flat = tf.nest.flatten(result)
         if not flat or any(value is None for value in flat):
@@ -364,7 +364,8 @@ class Tracer:
 
         Args:
             types: Their types.
-            add_nodes: What adds the nodes for them; it is called at the place of the first one.
+            add_nodes: A function that adds the nodes for them; it is called at the place of the
+                first one.
         """
         with unseen_by_op_callbacks():  # They see the op that computes the value.
             results = [
@@ -445,7 +446,7 @@ def token_types(values: Sequence[Any], what: str) -> list[Type]:
     """The types of one token's values; none outside of recursive functions.
 
     Raises:
-        TraceError: If a value is not one per token; `what` says what the values are.
+        TraceError: If a value is not one per token; `what` names the values.
     """
     tracer = active_tracer()
     if tracer is None:

@@ -1,4 +1,4 @@
-"""The errors to raise for what a user's function does, in the user's words."""
+"""The errors to raise for a user's function, in the user's words."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TRIED_TYPES = [
 ]
 # Part of the message for an error of TensorFlow, Keras or Python.
 _CANNOT_BE_TRACED = "cannot be traced; "
-# How TensorFlow names dtypes. The word "string" alone may also be plain English.
+# How TensorFlow names dtypes. The word "string" by itself may also be plain English.
 _DTYPE = re.compile(
     r"(?<=type of )string|"
     r"\b(?:bool|b?float(?:16|32|64)|u?int(?:8|16|32|64)|complex(?:64|128))\b"
@@ -115,7 +115,7 @@ _HINTS = {
         ("does not match", "don't all match", "of type 'float'", "of dtype", "has DataType"), _MIXED
     ),
 }
-# What each call passes another one of, and what to do about it.
+# The part of the arguments that differs in each call, and the fix.
 _NEVER_THE_SAME = {
     True: (
         "structure of arguments",
@@ -183,7 +183,7 @@ def run_or_explain(state: FunctionState, run: Callable[[], _Result]) -> _Result:
 
 
 def _named(state: FunctionState, error: Exception) -> tuple[str, str]:
-    """The name and place of a function that failed; if it is a layer's, of what it calls."""
+    """The name and place of a function that failed; if it is a layer's, of its callee."""
     frames = [frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__)]
     of_user = [code for code in frames if not is_of_a_library(code.co_filename)]
     if not of_user or not is_of_a_library(state.source.file):
@@ -234,7 +234,7 @@ def _user_error(state: FunctionState, error: Exception) -> KerasrecError:
 
 
 def _number_returned(state: FunctionState) -> str:
-    """A sentence on what calls of a function return, if that is a number; else empty."""
+    """A sentence on the results of a function, if they are numbers; else empty."""
     types = state.returns.types if state.returns else []
     if [returned.shape for returned in types] != [()]:
         return ""

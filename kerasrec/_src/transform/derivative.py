@@ -199,7 +199,7 @@ def check_own_gradient(
     """
     operations = graph.get_operations()
     added = operations[start:]
-    # TensorFlow passes on the results of a `tf.custom_gradient` by an op of its own.
+    # TensorFlow passes on the results of a `tf.custom_gradient` by a separate op.
     if not has(node.op, Is.PASSING) or not added:
         return
     held = with_held(added)

@@ -4,9 +4,10 @@ Vasilakopoulos 2024, chapter 4, and Kostopoulou et al., section 4: a function of
 outputs becomes one of n + m arguments and m + n outputs. The m new arguments are the cotangents of
 its outputs, and the n new outputs are the cotangents of its arguments. A call and the call of its
 gradient share one label, so gradient nodes find forward values under the same tag, and nothing is
-computed twice. SWITCH and MERGE are each other's gradients. So are CALL and RETURN, ENTER_ROWS and
-LEAVE_ROWS, REPEAT and the sum over a row's entries, and PUT and GET: what reads a row adds to the
-row's cotangent, and what made the row finds all of it there, since it runs after all that read it.
+computed twice. SWITCH and MERGE are each other's gradients, as are CALL and RETURN, ENTER_ROWS and
+LEAVE_ROWS, REPEAT and the sum over a row's entries, and PUT and GET: readers of a row add to the
+row's cotangent, and the op that made the row finds all of it there, since it runs after all
+readers.
 
 An extended graph can be extended again, for second derivatives. Its bodies already have two sweeps,
 the values and the gradient. Each sweep gets a separate gradient, the last sweep first: of S

@@ -2,11 +2,11 @@
 
 Calls of one root token are one call if their integers, bools and strings are equal; these arguments
 are their keys. Any other argument, such as a float or a vector, must come unchanged from the root,
-except in loops: a loop that changes one belongs to the call that begins it. So the argument is not
-passed to the calls. Instead, it becomes a table with a row for each root token. All tokens share
-the table, and each token carries the number of its root. If a body takes an entry out of its row by
-`tf.gather(x, i, batch_dims=1)`, the entry is read from the table directly, and the row is not
-copied for each token.
+except in loops: a loop that changes one belongs to the call that begins it. Therefore the argument
+is not passed to the calls. Instead, it becomes a table with a row for each root token. All tokens
+share the table, and each token carries the number of its root. If a body takes an entry out of its
+row by `tf.gather(x, i, batch_dims=1)`, the entry is read from the table directly, and the row is
+not copied for each token.
 """
 
 from __future__ import annotations

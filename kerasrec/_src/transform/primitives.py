@@ -160,7 +160,7 @@ class PrimitiveWriter:
         sources: Sequence[Value],
         region: Region | None,
     ) -> list[Cotangent]:
-        """Returns cotangents of an op's inputs, by a derivative built for this op alone."""
+        """Returns cotangents of an op's inputs, by a derivative built only for this op."""
         with self._graph.as_default(), on_device_of(node):
             copy = self._copy(node, [self._tensor(value) for value in node.inputs])
             outputs = [copy.outputs[value.index] for value in cotangents]

@@ -1,11 +1,11 @@
 """The stage `prune`: leaves out of function graphs what nobody reads, calls included.
 
 TensorFlow prunes a graph before it runs it (Kostopoulou 2018, section 3.1). Here that reaches
-across functions, as far as demand is known before a run (Vasilakopoulos 2024, section 7.2). What
-the outside reads is demanded, and so are effects: assertions, prints and collected values. A node
-that is demanded demands what it reads. A result of a call demands the same result of the function,
-and a parameter demands its argument in every call. So a parameter that a function only passes on to
-itself is not demanded, and neither is a result that a function only reads of itself.
+across functions, as far as demand is known before a run (Vasilakopoulos 2024, section 7.2). Values
+that the outside reads are demanded, and so are effects: assertions, prints and collected values. A
+node that is demanded demands what it reads. A result of a call demands the same result of the
+function, and a parameter demands its argument in every call. Thus a parameter that a function only
+passes on to itself is not demanded, and neither is a result that a function only reads of itself.
 
 A call stays if a result of it is demanded, or if its function has effects, itself or by calls.
 """
@@ -69,7 +69,7 @@ def _collects_with_gradient(node: Node) -> bool:
 
 
 class _Demand:
-    """What is demanded.
+    """The demanded nodes and values.
 
     Args:
         graphs: The graphs of all functions.
@@ -166,8 +166,8 @@ class _Demand:
     def _add_missing(self) -> bool:
         """Demands what functions need besides, if they lack it; returns whether any did.
 
-        An argument says which tokens a function has. A float that it returns lets the gradient of
-        what it collects enter.
+        An argument determines which tokens a function has. A float that it returns lets the
+        gradient of collected values enter.
         """
         for name, results in self.results.items():
             function = self.graphs.functions[name]
@@ -188,7 +188,7 @@ class _Pruning:
 
     Args:
         function: The function. It is not changed.
-        demand: What is demanded in the program.
+        demand: The demand in the program.
     """
 
     def __init__(self, function: FunctionGraph, demand: _Demand):

@@ -1,4 +1,4 @@
-"""Finds what depends on what: the values that need a cotangent, and the results that are read.
+"""Finds dependencies: the values that need a cotangent, and the results that are read.
 
 A value has a cotangent for a token if a result that depends on the value is read. If none is, it
 has no cotangent, which is not the same as a cotangent of zero: where a derivative is infinite, zero
@@ -7,9 +7,9 @@ times infinity is NaN, also in the sums over tokens for weights.
 The outside may ignore results; this is known when a gradient is asked for, and before that it
 counts as reading all of them. One call of a function may ignore a result that another call reads.
 If all calls read the same results, a value has a cotangent for all tokens or for none. Otherwise
-tokens carry the answer: for such a result, the function takes one more argument, a bool that says
-whether the result is read, and calls pass it on. If only such results depend on an op, its gradient
-is in a branch, for the tokens with a cotangent.
+tokens carry the answer: for such a result, the function takes one more argument, a bool for whether
+the result is read, and calls pass it on. If only such results depend on an op, its gradient is in a
+branch, for the tokens with a cotangent.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def passes_cotangents(value: Value) -> bool:
 def wanted_values(graph: TaggedGraph) -> set[Value]:
     """Returns the float and complex values that depend on arguments or on tensors from outside.
 
-    Constants, values computed from integers alone, and `tf.stop_gradient` need no cotangent.
+    Constants, values computed only from integers, and `tf.stop_gradient` need no cotangent.
     """
     wanted: set[Value] = set()
     nodes, sources = graph.nodes, graph.sources()
@@ -182,7 +182,7 @@ def _readers(graph: TaggedGraph) -> dict[Value, Readers]:
     for collect in graph.collects:
         if collect.has_gradient:  # Rows without an index have no gradient.
             waiting.append((collect.inputs[0], None))
-    # What is made may be read anywhere.
+    # Made rows may be read anywhere.
     waiting += [(node.inputs[0], None) for node in graph.nodes if isinstance(node, Put)]
     while waiting:
         value, reader = waiting.pop()
@@ -241,7 +241,7 @@ def _asked(body: Body, reads: Reads, wanted: set[Value]) -> dict[Node, Readers]:
 def _carried(
     graph: TaggedGraph, reads: Reads, asked: dict[str, dict[Node, Readers]]
 ) -> dict[Output, Entrance]:
-    """Returns the entrances to add: for each output to know, a bool that says if it is read."""
+    """Returns the entrances to add: for each output to know, a bool for whether it is read."""
     waiting = [
         reader for nodes in asked.values() for readers in nodes.values() for reader in readers
     ]

@@ -1,4 +1,4 @@
-"""Finds the tag of a token that a run was not allowed to call, from what the waves have kept.
+"""Finds the tag of a token that a run was not allowed to call, from records of the waves.
 
 A wave carries no tags. But the order of its tokens follows from the order of their callers (see
 `schedule/linkage.py`), so a token's place in its wave tells which token called it.

@@ -1,7 +1,7 @@
 """A loop of a schedule as a `tf.while_loop` over waves.
 
 A wave is all tokens of one depth. Since every body makes at most one round of calls, the waves of a
-program form a line: wave w calls wave w + 1, which contains the tokens of all call sites. So the
+program form a line: wave w calls wave w + 1, which contains the tokens of all call sites. Thus the
 recursion over tokens is a linear recursion over waves. Loops are made of stock ops, and TensorFlow
 removes those that a run does not need.
 """

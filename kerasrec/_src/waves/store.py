@@ -2,7 +2,7 @@
 
 If a loop computes a value for a wave and another segment reads it, the value is an element of a
 `tf.TensorArray`, under the number of the wave. Within one body, this number represents the tags of
-all tokens of the wave. So a residual is read under its tag, and no large tensor is copied in a
+all tokens of the wave. Thus a residual is read under its tag, and no large tensor is copied in a
 loop. A value that is computed for the tokens of all waves is one tensor, in the order of the waves.
 It is divided for loops that read it.
 """

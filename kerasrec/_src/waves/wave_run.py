@@ -65,7 +65,7 @@ class WaveRun(ScheduleRun):
             self.num_waves = tf.identity(end.wave)
 
     def _describes_call(self, end: WaveState) -> dict[str, Callable[[], tf.Tensor]]:
-        """What describes a call that the first loop did not make; see `Limits.check`."""
+        """The description of a call that the first loop did not make; see `Limits.check`."""
         return {"tag": partial(call_path, self.graph, self.store, end.wave, end.carry)}
 
     def notes(self) -> tf.Tensor:

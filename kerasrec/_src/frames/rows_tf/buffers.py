@@ -2,7 +2,7 @@
 
 If a loop scatters into a tensor by `tf.tensor_scatter_nd_update`, it copies the whole tensor in
 each step. `InplaceUpdate` writes into its input instead. TensorFlow's own loops no longer use it,
-because an op that reads the input later sees the new rows. So here, a write waits for every earlier
+because an op that reads the input later sees the new rows. Here, a write waits for every earlier
 `read` of the buffer.
 """
 

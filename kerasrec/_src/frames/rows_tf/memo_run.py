@@ -2,9 +2,9 @@
 
 There, results of calls decide which calls are made, so the calls are not known before the run
 (see `memo/calls.py`). Instead, a call looks its key up when it is made. If an equal call has been
-made before, it makes no frame. It waits until that call has returned, which may be at once. So a
-frame may have several callers, and cotangents from all of them are added up. A loop that changes
-floats belongs to the call that begins it, so its calls are not looked up.
+made before, it makes no frame. It waits until that call has returned, which may be at once. A frame
+may have several callers, and cotangents from all of them are added up. A loop that changes floats
+belongs to the call that begins it, so its calls are not looked up.
 
 Calls that wait are in a list for each body that is called, with their callers and call sites. If
 nothing is ready, and calls still wait, then a call waits for itself.

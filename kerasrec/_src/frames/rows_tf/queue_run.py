@@ -8,7 +8,7 @@ queue of place 0 of their body. The machine is one `tf.while_loop`, with the pla
 of a `tf.switch_case`.
 
 The machine records its blocks. Later sweeps go through the same blocks again, the gradient from the
-last to the first. So when a frame runs, the gradients of the frames that it called are there.
+last to the first. When a frame runs, the gradients of the frames that it called are there.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class QueueRun(ScheduleRun):
     """One run of any program.
 
     With a bound, a block takes at most that many frames, the newest first, and a frame is forgotten
-    when all frames called together with it have returned. So only frames of one block wait for
+    when all frames called together with it have returned. Then only frames of one block wait for
     their turn at each depth: memory grows with the depth times the bound, and not with the number
     of calls. The 2018 thesis, section 5.3.1, leaves open how to bound the parallelism of recursion:
     calls cannot be stalled like the steps of a loop, because running calls wait for the stalled

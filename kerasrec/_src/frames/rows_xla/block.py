@@ -194,8 +194,8 @@ class MaskedBlock(Block):
     def read_arguments(self) -> Tensors:
         """Reads the arguments of the frames, again if the frames of new calls have been written.
 
-        What is not passed on must not be computed from what was read before: XLA would copy the
-        buffer.
+        Arguments that are not passed on must not be computed from those read before: XLA would copy
+        the buffer.
         """
         parameters = self.graph.bodies[self.body].parameters
         found = [self._argument(number) for number, _ in enumerate(parameters)]

@@ -133,8 +133,9 @@ class CompiledRun(Run):
 class RunWithinXla(CompiledRun):
     """One run inside a program that XLA compiles as a whole: `tf.function(jit_compile=True)`.
 
-    It cannot begin again with more room, be handed to waves, or raise an error. So the room for
-    calls is known beforehand, and if a run fails, all its results are NaN, or the largest integer.
+    It cannot begin again with more room, be handed to waves, or raise an error. Therefore the room
+    for calls is known beforehand, and if a run fails, all its results are NaN, or the largest
+    integer.
 
     Args:
         schedule: The schedule in queues.

@@ -89,7 +89,7 @@ def _cuts(node: Node, begin: int | None, end: int | None) -> bool:
 
 @dataclass(frozen=True)
 class RowsOf:
-    """What the rows of a value are: several for each token, or one for each entry of ragged rows.
+    """The kind of a value's rows: several for each token, or one for each entry of ragged rows.
 
     Args:
         per_token: How many rows a token has; more than one if it was cut into pieces.
@@ -101,7 +101,7 @@ class RowsOf:
 
 
 def rows_of(value: Value) -> RowsOf | None:
-    """What the rows of a value are; None if it has none, or if they are not known."""
+    """Returns the kind of a value's rows; None if it has none, or if it is not known."""
     facts = value.node.facts
     if ("rows", value.index) not in facts:
         facts["rows", value.index] = _rows_of(value)
@@ -132,7 +132,7 @@ def _rows_of(value: Value) -> RowsOf | None:
 
 
 def _after_broadcast(node: Node) -> RowsOf | None:
-    """What rows are after a broadcast to the shape of others, as in a gradient; None otherwise."""
+    """Returns the kind of rows broadcast to the shape of others, as in a gradient, or None."""
     value, shape = node.inputs
     rows = rows_of(value)
     if not has(shape.node.op, Is.SHAPE) or rows_of(shape.node.inputs[0]) != rows:
@@ -142,7 +142,7 @@ def _after_broadcast(node: Node) -> RowsOf | None:
 
 
 def _after_reshape(node: Primitive, rows: RowsOf) -> RowsOf | None:
-    """What rows are after a reshape, which may cut or join them; None if it is not known."""
+    """Returns the kind of rows after a reshape, which may cut or join them; None if not known."""
     value, shape = node.inputs
     if has(shape.node.op, Is.SHAPE) and rows_of(shape.node.inputs[0]):
         return rows_of(shape.node.inputs[0])
@@ -246,7 +246,7 @@ def _refusal_of_op(node: Computed, lookups: set[Lookup | None]) -> str | None:
     if op_named(node.op).ragged is Ragged.REDUCES:
         data, ids, _ = node.inputs
         is_right = is_ids(ids) and rows_of(data) == rows_of(ids)
-        return None if is_right else f"computes {node.op} of what is not entries of rows"
+        return None if is_right else f"computes {node.op} of values that are not entries of rows"
     if is_of_entries_alone(node):
         is_right = isinstance(node, Primitive) and gathers_rows(node.operation)
         is_right = is_right and not is_of_entries(node.inputs[0])

@@ -52,7 +52,7 @@ def entry_rows(lengths: tf.Tensor, live: tf.Tensor, size: tf.Tensor) -> EntryRow
     lengths = tf.where(live, tf.cast(lengths, tf.int32), 0)
     ends = tf.cumsum(lengths)
     total, entries = ends[-1], tf.range(size)
-    # Not by a search: XLA would compare all of them for that, too.
+    # Not by a search: XLA would also compare all of them for that.
     is_before = tf.expand_dims(ends, 0) <= tf.expand_dims(entries, 1)
     ids = tf.reduce_sum(tf.cast(is_before, tf.int32), 1)
     is_entry = entries < total

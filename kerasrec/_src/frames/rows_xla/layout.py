@@ -1,14 +1,14 @@
 """The values that are kept for each frame of a program in blocks.
 
-What a call writes is together, so that it is written at once: the integers among it are columns of
-one buffer.
+The values that a call writes are together, so that it writes them at once: the integers among them
+are columns of one buffer.
 
 A place is *walked* if all of its frames are there before the first of them runs. They are in a
-list, which is walked from its end, since the calls of a frame come after it. So nothing has to
-record which frames are ready. A block must not contain both a frame and a frame that it has called.
-So it begins no earlier than with the first frame that was listed after all frames that may have
-called one of the block. This is asked of each frame of the block, since frames that were called
-earlier may be listed later.
+list, which is walked from its end, since the calls of a frame come after it. No record of the ready
+frames is needed. A block must not contain both a frame and a frame that it has called. It begins no
+earlier than with the first frame that was listed after all frames that may have called one of the
+block. This is asked of each frame of the block, since frames that were called earlier may be listed
+later.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class MaskedLayout(Layout):
     def calls_before(self, body: str, place: int) -> int:
         """Returns how many calls of one body each frame makes at least before a place; at least 1.
 
-        So there are that many frames of that body for each frame that gets to the place.
+        There are that many frames of that body for each frame that gets to the place.
         """
         made = [Counter(site.callee for site in wait.sites) for wait in self._waits(body, place)]
         callees = self.graph.bodies if made else ()
@@ -215,11 +215,11 @@ class MaskedLayout(Layout):
 
     @cached_property
     def shared_results(self) -> dict[Return, dict[Hashable, Value]]:
-        """The branches that return SHARED values alone, such as the zeros of a missing child.
+        """The branches that return only SHARED values, such as the zeros of a missing child.
 
-        A frame returns once. So if a buffer of results begins with these values, only frames of
-        other branches write to it. There is at most one such branch for each space of results,
-        with the value of each buffer.
+        A frame returns once. If a buffer of results begins with these values, only frames of other
+        branches write to it. There is at most one such branch for each space of results, with the
+        value of each buffer.
         """
         found: dict[Return, dict[Hashable, Value]] = {}
         spaces: set[Hashable] = set()

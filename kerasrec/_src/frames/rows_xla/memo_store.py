@@ -1,4 +1,4 @@
-"""What a compiled run keeps with `memo`, when all calls are known.
+"""The values that a compiled run keeps with `memo`, when all calls are known.
 
 A block consists of calls in consecutive rows. If several root tokens make the same calls, a row has
 a token for each of them.
@@ -157,7 +157,7 @@ class MemoLayout(MaskedLayout):
 
 @dataclass
 class MemoStore(MaskedStore):
-    """What one run of a program keeps; `done` has the tensors of the `Order`."""
+    """The values that one run of a program keeps; `done` has the tensors of the `Order`."""
 
     layout: MemoLayout
 

@@ -1,8 +1,8 @@
 """The programs that XLA compiles: one of the values, and one of all later sweeps.
 
-What one of them keeps for the next stays on its device. Where programs begin and end, TensorFlow
-moves tensors of int32 from a GPU to the host, and each move waits for all work of the GPU. Other
-dtypes stay where they are. So the bits of int32 are kept as uint32.
+The values that one of them keeps for the next stay on its device. Where programs begin and end,
+TensorFlow moves tensors of int32 from a GPU to the host, and each move waits for all work of the
+GPU. Other dtypes stay where they are, so the bits of int32 are kept as uint32.
 """
 
 from __future__ import annotations
@@ -293,7 +293,7 @@ def _by_xla(function: Callable[..., Any]) -> Any:
 
     @functools.wraps(function)
     def where_it_is_called(*args: Any) -> Any:
-        with tf.device(None):  # What places ops around it must not place those inside.
+        with tf.device(None):  # Device scopes around it must not place the ops inside.
             return function(*args)
 
     return tf.function(where_it_is_called, jit_compile=True, autograph=False)

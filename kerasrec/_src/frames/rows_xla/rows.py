@@ -1,11 +1,11 @@
 """Buffers of static size, whose rows XLA writes in place within a loop.
 
-XLA needs sizes that are known when it compiles. So every buffer has room for a fixed number of
+XLA needs sizes that are known when it compiles, so every buffer has room for a fixed number of
 frames, the *capacity*, and each step takes a block of a fixed number of rows, the *width*. Rows of
 a block that hold no frame are dead. They read a separate row, the last one, and write outside of
-the buffer: XLA leaves out what is written there. So no two rows of a block write to one place,
-which a GPU does slowly, above all in half precision: it changes half a word by a compare-and-swap
-loop, which repeats while other threads change the same word.
+the buffer: XLA leaves out these writes. No two rows of a block write to one place, which a GPU does
+slowly, above all in half precision: it changes half a word by a compare-and-swap loop, which
+repeats while other threads change the same word.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ class MaskedRows:
 
     Writes to rows wait until the buffer is read, or the step is over, and are then made at once.
     Otherwise XLA would copy a whole buffer in each step if values that were read there are still
-    needed after the first of several writes. What is written to a part of a joined buffer is held
-    back until all of its parts are written, in the same rows.
+    needed after the first of several writes. Writes to a part of a joined buffer are held back
+    until all of its parts are written, in the same rows.
 
     Args:
         sizes: The sizes of the buffers.

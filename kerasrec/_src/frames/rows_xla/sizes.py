@@ -112,7 +112,7 @@ def bucket(number: tf.Tensor) -> tf.Tensor:
 def bucket_beside(number: tf.Tensor, other: tf.Tensor) -> tf.Tensor:
     """Rounds up to a half of a power of two, or a sixteenth of that, ...: an int32 scalar.
 
-    So two numbers that mostly grow together are few pairs. A number above the half is rounded by
+    Two numbers that mostly grow together are few pairs. A number above the half is rounded by
     itself.
     """
     if in_xla():
@@ -146,7 +146,7 @@ def sizes_for_entries(sizes: Mapping[str, tf.Tensor], longest: tf.Tensor) -> dic
     Args:
         sizes: The sizes of the blocks; see `sizes_for`.
         longest: The number of entries of the longest row, an int32 scalar. If there is no room for
-            that row, it is longer than what is returned. Inside XLA there is always room.
+            that row, it is longer than the result. Inside XLA there is always room.
     """
     few, many = _ENTRIES * sizes["width"], _MOST_ENTRIES * sizes["width"]
     entries = tf.maximum(few, longest) if in_xla() else tf.where(longest <= few, few, many)
@@ -170,7 +170,7 @@ class KnownSizes:
 
     def __init__(self, most: int):
         self._most = most
-        # Exported models that are served together have tables of their own.
+        # Exported models that are served together have separate tables.
         self._name = f"kerasrec_xla_sizes_{uuid.uuid4().hex}"
 
     def admit(self, inputs: Sequence[tf.Tensor], others: tf.Tensor) -> tf.Tensor:

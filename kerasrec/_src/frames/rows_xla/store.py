@@ -23,7 +23,7 @@ from kerasrec._src.schedule.sections import Component, Place, Segment
 
 @dataclass
 class MaskedStore:
-    """What one run of a program keeps.
+    """The values that one run of a program keeps.
 
     Args:
         layout: The layout of its frames.

@@ -26,7 +26,7 @@ from kerasrec._src.schedule.passes.keep_less import (
 from kerasrec._src.schedule.schedule import Schedule
 
 Pass = Callable[[Schedule], Schedule]
-# Those of waves, and of queues by waves, in order.
+# Those of waves, and of queues run in waves, in order.
 WAVE_PASSES: tuple[Pass, ...] = (
     split_matmul,
     transpose_once,

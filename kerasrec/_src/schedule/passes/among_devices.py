@@ -118,7 +118,7 @@ def _groups(segment: Segment, candidates: set[Fire]) -> list[list[Fire]]:
 
 
 def _tokens_of(instruction: Instruction) -> tuple[object, ...]:
-    """What ops have in common that run together: their tokens, and whether they run again."""
+    """The key of ops that run together: their tokens, and whether they run again."""
     (region,) = {item.region for item in instruction.reads if isinstance(item, Value)}
     return region, instruction.at_use
 
@@ -138,7 +138,7 @@ class _Group:
     readers: dict[Item, list[Instruction]]
 
     def instructions(self) -> Iterator[Instruction]:
-        """What stands in their place."""
+        """The instructions that replace them."""
         at_use, own = self.fires[0].at_use, set(self.fires)
         written = dict.fromkeys(value for fire in self.fires for value in fire.outputs)
         read = [value for fire in self.fires for value in fire.inputs if _is_of_tokens(value)]

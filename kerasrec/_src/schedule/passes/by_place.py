@@ -1,7 +1,7 @@
 """Passes for blocks that choose the place at which a branch is computed.
 
 Every branch at a place is computed on all rows of its blocks. At a place to which only the frames
-of the branch come, it is computed for these frames alone.
+of the branch come, it is computed only for these frames.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def branches_apart(schedule: Schedule) -> Schedule:
 def products_later(schedule: Schedule) -> Schedule:
     """Moves matrix products to a later place to which only the frames of their branch come.
 
-    What nothing waits for at a place, such as the product of an inner node's input, runs where the
+    Products that nothing waits for at a place, such as that of an inner node's input, run where the
     branch goes on. Later passes must not move instructions in queues.
     """
     if not schedule.in_queues or schedule.graph.memo is not None:
@@ -122,9 +122,9 @@ def _multiplies(instructions: Iterable[Instruction], region: Region) -> bool:
 def hoist_by_place(schedule: Schedule) -> Schedule:
     """Divides what is hoisted among the places whose frames have taken its branch.
 
-    The frames of a place stand in a list, and what their blocks have kept lies in the same order.
-    So no row is computed for frames of other branches, and none is looked up by its number. It must
-    be the last pass that moves instructions.
+    The frames of a place stand in a list, and the values that their blocks have kept lie in the
+    same order. No row is computed for frames of other branches, and none is looked up by its
+    number. It must be the last pass that moves instructions.
     """
     if not schedule.in_queues:
         return schedule

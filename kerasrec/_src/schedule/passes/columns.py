@@ -74,7 +74,7 @@ class _Splitter:
     def _product_cut_by(self, cut: Fire) -> list[Fire]:
         """A MatMul, the addition of a bias, and what cuts the result, read by no other op.
 
-        Empty where there is none, or where the user says on which device one of them is to run.
+        Empty where there is none, or where the user sets the device of one of them.
         """
         if not has(cut.node.op, Is.SPLITTING):
             return []
@@ -118,7 +118,7 @@ class _Splitter:
         self._edit(cut, fire, [product.inputs[0], *parts])
 
     def _gradients_in_parts(self, weight: Value, sizes: Sequence[int]) -> None:
-        """What reads the joined cotangent of a product reads its columns."""
+        """Ops that read the joined cotangent of a product now read its columns."""
         for back in self.readers[weight]:
             if not isinstance(back, Fire) or not is_transposing(back):
                 continue
@@ -182,7 +182,7 @@ def _are_rows(values: Sequence[Value]) -> bool:
 
 
 def _is_gradient_of_weight(fire: Fire, cotangent: Value) -> bool:
-    """Whether an op multiplies what a product has read by the cotangent of what it made."""
+    """Whether an op multiplies the input of a product by the cotangent of its output."""
     is_plain = _transposes(fire) == (True, False) and _are_rows(fire.inputs)
     return is_plain and fire.inputs[1] == cotangent
 
@@ -214,8 +214,8 @@ def _sums(*columns: tf.Tensor) -> list[tf.Tensor]:
 def side_by_side(schedule: Schedule) -> Schedule:
     """Joins what calls returned, and cuts what calls are sent, without a copy.
 
-    The rows of call sites that call for the same tokens are in turns. So what a token's calls
-    return is one row in memory already, and so is what they are sent if it was cut from one row.
+    The rows of call sites that call for the same tokens are in turns. Thus the results of a token's
+    calls are one row in memory already, and so are their arguments if they were cut from one row.
     """
     cuts: dict[Item, Fire] = {}
     joints = {separate.outputs: separate for _, _, separate in schedule.of(Separate)}

@@ -23,7 +23,7 @@ from kerasrec._src.schedule.sections import Direction, Loop, Segment
 def decide_at_once(schedule: Schedule) -> Schedule:
     """Decides again which tokens are called, and which branch they take, instead of keeping it.
 
-    In programs that decide by integers alone, as all programs that go up trees do, the first loop
+    In programs that decide only by integers, as all programs that go up trees do, the first loop
     then keeps only arguments, and deciding again for the tokens of all waves together is cheaper.
     """
     if schedule.graph.memo is not None:  # See integers_by_level.
@@ -43,7 +43,7 @@ def decide_at_once(schedule: Schedule) -> Schedule:
 
 
 def _again(segment: Segment) -> list[Instruction]:
-    """What a segment decides, from its arguments."""
+    """The decisions of a segment, from its arguments."""
     name = decide_at_once.__name__
     (receive,) = segment.of(Receive)
     others = [other for other in segment.placed if not isinstance(other, Receive | Send)]

@@ -65,9 +65,10 @@ def move_again(schedule: Schedule) -> Schedule:
 def rematerialize(schedule: Schedule) -> Schedule:
     """Computes values of forward loops again, if only loops of the backward pass load them.
 
-    Less is kept then: what calls returned, from which the rest follows (Chen et al. 2016, "Training
-    Deep Nets with Sublinear Memory Cost", section 4). What is read for all tokens at once is kept:
-    TensorFlow would find that it is computed twice in one graph, and keep it after all.
+    Less is kept then: the results of calls, from which the rest follows (Chen et al. 2016,
+    "Training Deep Nets with Sublinear Memory Cost", section 4). Values that are read for all tokens
+    at once are kept: TensorFlow would find that they are computed twice in one graph, and keep them
+    after all.
     """
     loaded_elsewhere: set[Item] = {
         load.item
