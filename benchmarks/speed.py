@@ -53,7 +53,7 @@ def run(options):
     """Measures all combinations of the options.
 
     Returns:
-        As JSON: `description`, `versions` by baseline, `notes` on what was not run, `rows`.
+        As JSON: `description`, `versions` by baseline, `notes` on tests not run, `rows`.
     """
     sizes = options.batch or BATCH
     order = "as they come" if options.unsorted else "by size"

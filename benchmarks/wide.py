@@ -3,9 +3,10 @@
     python -m benchmarks.wide
 
 Ragged batches have a row of children for each tree node, and no padding: memory and time grow with
-nodes and children. A padded batch has `trees * most nodes * most children` numbers for its children
-alone; the last column has the MB that these would need, and only small ones are run. All sizes grow
-by the same factor from line to line, so columns per 1,000 nodes stay constant if growth is linear.
+nodes and children. A padded batch has `trees * most nodes * most children` numbers for its
+children; the last column has the MB that these would need, and only small ones are run. All sizes
+grow by the same factor from line to line, so columns per 1,000 nodes stay constant if growth is
+linear.
 
 The lines of documents are JSON objects with lists of others, as many in all as there are tree nodes
 in the lines of trees: `SchemaEncoder` reads them. In the lines of values made, the training step

@@ -40,22 +40,22 @@ def main():
     if arguments.process:
         worker.main(*json.loads(arguments.process))
         return
-    rows, parts, modelled = run(arguments)
+    rows, parts, modeled = run(arguments)
     description = describe(arguments, parts)
     print(report.line(description))
     print()
     report.print_table(MEASURED, rows)
     print()
-    report.print_table(MODELLED, modelled)
+    report.print_table(MODELED, modeled)
     if arguments.json:
-        found = {**description, "measured": rows, "parts": parts, "modelled": modelled}
+        found = {**description, "measured": rows, "parts": parts, "modeled": modeled}
         Path(arguments.json).write_text(json.dumps(found, indent=1), encoding="utf-8")
 
 
 def run(arguments):
     """Of each batch size a row that was measured and the model's parts; rows of the model."""
     trees = random_trees(NUM_TREES) if not arguments.data else read_trees(arguments.data, NUM_TREES)
-    rows, parts, modelled = [], [], []
+    rows, parts, modeled = [], [], []
     for batch_size in arguments.batch:
         with tempfile.TemporaryDirectory() as place:
             files = str(Path(place) / "trees")
@@ -63,8 +63,8 @@ def run(arguments):
             measured = measure(files, count_table(trees), batch_size, arguments)
         rows.append({"batch": batch_size, **summary(measured)})
         parts.append(parts_of(measured))
-        modelled += [{"batch": batch_size, **row} for row in model(trees, batch_size, parts[-1])]
-    return rows, parts, modelled
+        modeled += [{"batch": batch_size, **row} for row in model(trees, batch_size, parts[-1])]
+    return rows, parts, modeled
 
 
 def parse_arguments():
@@ -284,7 +284,7 @@ MEASURED = {
     "drawing": percent("draw"),
     "metrics": percent("metrics"),
 }
-MODELLED = {
+MODELED = {
     "trees of each": lambda row: row["batch"],
     "workers": lambda row: row["workers"],
     "waiting": percent("waiting"),

@@ -1,9 +1,9 @@
-"""What a call of a program that XLA compiles takes, and a level of its loop, next to JAX.
+"""The time of a call of a program that XLA compiles, and of a level of its loop, next to JAX.
 
     python -m benchmarks.xla_calls
 
 prints a table in microseconds. The program is a loop of a TreeLSTM's inner cell over levels of 25
-tree nodes. What a call and a level take follows from loops of 1 and of 50 levels, in the fastest
+tree nodes. The times of a call and a level follow from loops of 1 and of 50 levels, in the fastest
 tenth of their calls. TensorFlow and JAX run in one process, in turns.
 """
 

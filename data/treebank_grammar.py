@@ -76,7 +76,7 @@ def differ(values: Sequence[int]) -> bool:
 
 
 def agree(values: Sequence[int]) -> bool:
-    """A reason, or a second point on top of a first, has the sign of what it supports."""
+    """A reason, or a second point on top of a first, has the sign of the point it supports."""
     return sign(values[0]) == sign(values[-1]) != 0
 
 

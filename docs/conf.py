@@ -50,7 +50,7 @@ myst_enable_extensions = ["deflist"]
 # Docstrings give types and shapes in words; annotations would make signatures unreadable.
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
-# A method of Keras says what it does in Keras' documentation.
+# Keras' documentation describes its methods.
 autodoc_inherit_docstrings = False
 autodoc_default_options = {
     "members": True,

@@ -3,8 +3,8 @@
     python docs/draw_gallery.py
 
 needs Graphviz. Each graph that a block of the page names is drawn into a file of that name. The
-file says what it was drawn from, a digest of the graph in DOT, so that tests need no Graphviz to
-find pictures that are out of date.
+file contains its source, a digest of the graph in DOT, so that tests need no Graphviz to find
+pictures that are out of date.
 """
 
 import hashlib

@@ -169,7 +169,7 @@ def gpu_speed(axes: Axes) -> None:
 
 
 def serving(axes: Axes) -> None:
-    """What an exported model holds."""
+    """The contents of an exported model."""
     boxes = ["text", "BracketedText", "TreeLSTM", "Dense", "classes"]
     _row_of_boxes(axes, boxes, inside=slice(1, 4), title="one SavedModel")
 

@@ -3,8 +3,8 @@
     python docs/run_pages.py [--seconds] [PAGE ...]
 
 runs all pages, or those that are named, two at a time. The ```python blocks of a page share one
-namespace, and run in a process of their own, in the root of the repository.
-KERASREC_UPDATE_GOLDEN=1 writes what is printed into the pages in place of checking it.
+namespace, and run in a separate process, in the root of the repository.
+KERASREC_UPDATE_GOLDEN=1 writes the printed lines into the pages instead of checking them.
 """
 
 import argparse
@@ -31,7 +31,7 @@ ENVIRONMENT = {
     "KERAS_BACKEND": "tensorflow",
     "TF_CPP_MIN_LOG_LEVEL": "3",
 }
-# A page should take five seconds alone on a machine; one that takes this long hangs.
+# A page should take five seconds on an idle machine; one that takes this long hangs.
 MAX_SECONDS = 300
 
 
@@ -52,7 +52,7 @@ def run(page: str, folder: Path) -> tuple[str, dict]:
             the lines where they are in the page.
 
     Returns:
-        The page with what was printed, and the namespace of its blocks.
+        The page with the printed lines, and the namespace of its blocks.
     """
     content = _read(ROOT / page)
     # Dataclasses look for the module that a class is declared in.
@@ -83,7 +83,7 @@ def run(page: str, folder: Path) -> tuple[str, dict]:
 def check(page: str, tells_seconds: bool) -> None:
     """Runs a page and ends the process: with an error if the page does not show what is printed."""
     start = time.monotonic()
-    # What was imported stays, and graphs are many objects that live on: looking through them for
+    # Imported modules stay, and graphs are many objects that live on: looking through them for
     # garbage as often as Python does by default takes a tenth of the time.
     gc.freeze()
     gc.set_threshold(200_000, 20, 20)
@@ -116,7 +116,7 @@ def check_readme(namespace: dict) -> None:
     """The figures of the README's model depend on the machine, but not by this much."""
     batches = namespace["treebank"].batches("dev", 100)
     figures = namespace["model"].evaluate(batches, verbose=0, return_dict=True)
-    assert figures["root_accuracy"] > 0.85, figures  # The README says 0.94; chance is 0.2.
+    assert figures["root_accuracy"] > 0.85, figures  # 0.94 in the README; chance is 0.2.
 
 
 def main() -> None:

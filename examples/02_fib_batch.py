@@ -1,7 +1,7 @@
 """Many calls in one run: all tokens that are ready go through the graph together.
 
 `fib` is compiled once, for any number of tokens. Four Fibonacci numbers take as many steps as the
-largest of them alone.
+largest of them.
 """
 
 import kerasrec

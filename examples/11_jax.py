@@ -27,6 +27,6 @@ def loss(x, n):
 
 x, n = jnp.array([1.5, 2.0, 0.5]), jnp.array([4, 3, 7])
 print("power =", jax2tf.call_tf(power)(x, n))
-print("loss =", loss(x, n), "by JAX alone", jnp.sum(jnp.sin(x**n)))
+print("loss =", loss(x, n), "by JAX only", jnp.sum(jnp.sin(x**n)))
 print("gradient =", jax.grad(loss)(x, n))
-print("by JAX alone", jax.grad(lambda x: jnp.sum(jnp.sin(x**n)))(x))
+print("by JAX only", jax.grad(lambda x: jnp.sum(jnp.sin(x**n)))(x))

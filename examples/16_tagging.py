@@ -1,6 +1,6 @@
 """Tags of words by a linear-chain conditional random field, in a model of Keras.
 
-The scores of a word alone cannot tell whether "run" is a noun or a verb. The layer also scores each
+The scores of one word cannot tell whether "run" is a noun or a verb. The layer also scores each
 pair of neighboring tags, and chooses among whole sequences of tags.
 """
 

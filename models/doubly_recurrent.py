@@ -43,7 +43,7 @@ class DoublyRecurrentCell(TopDownCell):
     """The states of a first child, slot 0, and of a next sibling, slot 1 (section 3).
 
     A tree node reads the ancestral state of its parent and the fraternal state of its previous
-    sibling, each with what stands there; both make the state h that predicts the node:
+    sibling, each with the token there; both make the state h that predicts the node:
 
         h = tanh(U_f h_f + U_a h_a)
 
@@ -237,7 +237,7 @@ def parse_options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--embedding", type=int, default=32, help="size of the labels' vectors")
     parser.add_argument("--dropout", type=float, default=0.3, help="of vectors and states")
     parser.add_argument("--learning-rate", type=float, default=0.003, help="of Adam")
-    parser.add_argument("--batch", type=int, default=64, help="trees a batch")
+    parser.add_argument("--batch", type=int, default=64, help="trees per batch")
     parser.add_argument("--epochs", type=int, default=40, help="at most so many")
     parser.add_argument("--patience", type=int, default=5, help="epochs without a better dev loss")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1], help="of training")

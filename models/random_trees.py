@@ -48,7 +48,7 @@ class Grammar:
     def distinct_trees(self, number: int) -> list[Tree]:
         """Draws trees until there are so many different ones, and shuffles them.
 
-        What is likely comes early, so the first ones are others than the last.
+        Likely trees come early, so the first ones differ from the last.
         """
         trees: dict[str, Tree] = {}
         while len(trees) < number:

@@ -80,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> list[Run]:
     parser.add_argument("--data", type=Path, required=True, help="SICK: train, dev and test")
     defaults = {"units": 150, "learning_rate": 1e-3, "encoder_rate": 0.0}
     add_options(parser, **defaults, batch_size=25, epochs=6)
-    parser.add_argument("--dropout", type=float, default=0.3, help="of what compares two sentences")
+    parser.add_argument("--dropout", type=float, default=0.3, help="before comparing")
     options = parse(parser, argv)
     pairs = {split: read(options.data, split) for split in ("train", "dev", "test")}
     return run_all(partial(run, options, pairs), options)

@@ -96,7 +96,7 @@ def draw_pair(
     all_pairs = [(one, other) for one in first for other in second]
     batches = tree_pair_batches(*zip(*all_pairs, strict=True), np.zeros(len(all_pairs)), 25)
     found = (model.predict(batches, verbose=0) @ scores).reshape(len(first), len(second))
-    bar = None  # of colors: on the right alone
+    bar = None  # of colors: only on the right
     figure = Figure(figsize=(3 + 0.62 * sum(found.shape), 5), layout="constrained")
     panels = figure.subplots(1, 2, width_ratios=found.shape)
     for axes, tree, other, of in zip(panels, trees, trees[::-1], (found, found.T), strict=True):

@@ -1,4 +1,4 @@
-"""Sentiment of sentences from their words alone: the baseline that a tree model has to beat.
+"""Sentiment of sentences from only their words: the baseline that a tree model has to beat.
 
     python models/sentiment_bag_of_words.py
     python models/sentiment_bag_of_words.py --data path/to/trees --seeds 1 2 3

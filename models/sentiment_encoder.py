@@ -55,7 +55,7 @@ def examples(trees: Sequence[Tree]) -> tf.data.Dataset:
 
 
 def only_roots(inputs: Any, labels: tf.Tensor) -> tuple[Any, tf.Tensor]:
-    """A batch with the labels of whole sentences alone."""
+    """A batch with only the labels of whole sentences."""
     return inputs, tf.where(tf.range(tf.shape(labels)[1]) == 0, labels, -1)
 
 

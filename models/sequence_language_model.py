@@ -34,7 +34,7 @@ class SequenceTerms(keras.layers.Layer):
 
     Returns:
         float32 `[batch, words, 2]`: the term of the word, 0 for the first, which is given; that of
-        what follows it.
+        the word after it.
     """
 
     def call(self, logits: Any, tokens: Any) -> Any:
@@ -59,7 +59,7 @@ def encode(tree: DependencyTree, vocabulary: Vocabulary) -> EncodedTree:
 def build_model(vocabulary: Vocabulary, options: argparse.Namespace) -> keras.Model:
     """Builds words -> vectors -> LSTM -> logits of the next word -> terms."""
     tokens = keras.Input([None], dtype="int32", name="tokens")
-    children = keras.Input([None, 1], dtype="int32", name="children")  # says nothing here
+    children = keras.Input([None, 1], dtype="int32", name="children")  # unused here
     x = keras.layers.Embedding(len(vocabulary), options.embedding, name="embedding")(tokens)
     x = keras.layers.Dropout(options.dropout)(x)
     x = keras.layers.LSTM(options.units, return_sequences=True, name="lstm")(x)

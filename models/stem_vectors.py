@@ -12,8 +12,8 @@ def with_stems(vectors: WordVectors, vocabulary: Vocabulary, length: float = 4.0
     """Adds the mean vector of a stem for words that lack one: `slicing` has that of `slice`.
 
     Args:
-        vectors: They are centered, and made as long as each other: a word's frequency, which has
-            no part in what it means, is mostly in these.
+        vectors: They are centered, and made as long as each other: a word's frequency, which has no
+            part in its meaning, is mostly in these.
         vocabulary: Words that are to have a vector.
         length: Of each vector.
     """

@@ -28,7 +28,7 @@ SAID = {
     "08_inspect": ["177 calls in 10 waves", "50 in the largest", "tensorboard --logdir"],
     "09_matrix_vector": ["accuracy on all nodes of dev:"],
     "10_devices": ["CPU:0", "CPU:1", "= [  6. 120.] with gradient [ 11. 274.]"],
-    "11_jax": ["power = [5.06", "loss = 0.0578", "[ 4.63", "by JAX alone [ 4.63"],
+    "11_jax": ["power = [5.06", "loss = 0.0578", "[ 4.63", "by JAX only [ 4.63"],
     "12_while_loop": [
         "[   1    1    2    5   14   42  132  429 1430]",
         "ENTER_0",

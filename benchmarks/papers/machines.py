@@ -18,8 +18,8 @@ def run(options):
     arguments = argparse.Namespace(
         units=units, batch=[BATCH], repeats=options.repeats, data=options.data
     )
-    (measured,), _, modelled = workers.run(arguments)
-    one, two, eight, _ = modelled
+    (measured,), _, modeled = workers.run(arguments)
+    one, two, eight, _ = modeled
     rows = [
         {"how": "measured", "workers": 1, "trees": measured["alone"]},
         {"how": "measured", "workers": 2, "trees": measured["workers"]},
@@ -27,7 +27,7 @@ def run(options):
     for network in NETWORKS:
         rows += [
             {
-                "how": f"modelled, {NETWORKS[network]}",
+                "how": f"modeled, {NETWORKS[network]}",
                 "workers": row["workers"],
                 "trees": row[network],
             }

@@ -2,7 +2,7 @@
 Algorithm for Recursive Functions and its Implementation in TensorFlow.
 """
 
-HARDWARE = "not stated; a build of TensorFlow for CPUs alone (chapter 6)"
+HARDWARE = "not stated; a CPU-only build of TensorFlow (chapter 6)"
 
 # Table 6.1: seconds of a TreeRNN.
 TABLE_6_1 = {

@@ -7,7 +7,7 @@ from typing import Any
 from docutils import nodes
 from sphinx.application import Sphinx
 
-LENGTH = 160  # What search engines show, in characters.
+LENGTH = 160  # The part that search engines show, in characters.
 
 
 def description_of(document: nodes.document) -> str:

@@ -22,7 +22,7 @@ LISTS = {
 }
 # Sections of text.
 TEXTS = ["Returns", "Example", "Examples", "Input shape", "Output shape", "Reference", "References"]
-# What a page shows before the arguments of a class, which may be many.
+# The parts of a page before the arguments of a class, which may be many.
 FIRST = ["Example", "Examples", "Call arguments", "Output shape"]
 
 

@@ -32,7 +32,7 @@ SPECIAL = {
     "TopDownCell": "\n   :exclude-members: build, get_config",
 }
 
-# Names that alone may mean something else.
+# Names that by themselves may mean something else.
 COMMON = {"Model", "Sequential", "collect", "cond", "coverage", "datasets", "evaluate", "fit"}
 COMMON |= {"layers", "map_fn", "recursive", "switch", "training"}
 FULL_NAMES = {full: full for full in PUBLIC}
@@ -98,7 +98,7 @@ class LinksOfNames(SphinxTransform):
 def _class_of_member(
     app: Sphinx, env: BuildEnvironment, node: addnodes.pending_xref, content: nodes.Element
 ) -> nodes.Element | None:
-    """The class instead, for what it has of Keras, such as `Model.fit`."""
+    """The class instead, for a member that it has of Keras, such as `Model.fit`."""
     name = node["reftarget"].rpartition(".")[0]
     if node.get("reftype") != "obj" or name not in PUBLIC:
         return None
