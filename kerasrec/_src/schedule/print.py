@@ -53,7 +53,7 @@ from kerasrec._src.schedule.instructions import (
 from kerasrec._src.schedule.sections import Direction, Loop, Queues, Section, Segment
 
 _TYPES = (
-    "types leave out the token axis, one row a call: f32[8] is a tensor [tokens, 8]; "
+    "types leave out the token axis, one row per call: f32[8] is a tensor [tokens, 8]; "
     "shared and wave values have none"
 )
 # With memo.
