@@ -11,7 +11,7 @@ from benchmarks.baselines import baseline_class
 from benchmarks.versions import versions
 
 # Seconds that a turn runs before it is timed. In the first 0.1 seconds after a sleep, steps take as
-# much CPU time as later, but a third more time: threads wait for each other on one core.
+# much CPU time as later, but 33% more time: threads wait for each other on one core.
 WARM_UP = 0.2
 
 

@@ -101,7 +101,7 @@ def rows():
 
 
 def microseconds(call):
-    """Of a call, at most which a tenth of some calls take."""
+    """The time of a call that 10% of some calls stay below."""
     found = []
     for _ in range(CALLS):
         start = time.perf_counter()

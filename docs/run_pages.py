@@ -84,7 +84,7 @@ def check(page: str, tells_seconds: bool) -> None:
     """Runs a page and ends the process: with an error if the page does not show what is printed."""
     start = time.monotonic()
     # Imported modules stay, and graphs are many objects that live on: looking through them for
-    # garbage as often as Python does by default takes a tenth of the time.
+    # garbage as often as Python does by default takes 10% of the time.
     gc.freeze()
     gc.set_threshold(200_000, 20, 20)
     os.chdir(ROOT)

@@ -27,7 +27,7 @@ FIRST = ["Example", "Examples", "Call arguments", "Output shape"]
 
 
 class Markdown(SphinxDirective):
-    """Markdown within reStructuredText."""
+    """Markdown inside reStructuredText."""
 
     has_content = True
 
