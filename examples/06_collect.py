@@ -31,5 +31,5 @@ with tf.GradientTape() as tape:
 
 print("sum of the tree =", float(total))
 print("sum below each tree node =", collected["sums"].numpy())
-# A node's value is part of its own sum and of the sum of each node above it.
+# A node's value counts in its sum and in the sum of each node above it.
 print("gradient of their sum =", tf.convert_to_tensor(tape.gradient(loss, values)).numpy())

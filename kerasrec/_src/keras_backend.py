@@ -1,4 +1,4 @@
-"""Imports Keras and TensorFlow, or says what is wrong if Keras would not run on TensorFlow.
+"""Imports Keras and TensorFlow; raises ImportError if Keras would not run on TensorFlow.
 
 The package imports this first. Keras with another backend fails later, if at all, with an error
 that names a package which nobody needs.
@@ -48,7 +48,7 @@ def check_configuration() -> None:
     file = Path(os.environ.get("KERAS_HOME", "~/.keras"), "keras.json").expanduser()
     try:
         backend = json.loads(file.read_text(encoding="utf-8")).get("backend", "tensorflow")
-    except (OSError, ValueError):  # Keras then takes its default, too.
+    except (OSError, ValueError):  # Keras then also takes its default.
         return
     if backend != "tensorflow":
         raise ImportError(

@@ -23,7 +23,7 @@ else:
         return lambda decorated: decorated
 
 
-# Names that a value within a recursive function needs for itself.
+# Names that a value inside a recursive function needs for itself.
 RESERVED = ("has", "kind", "lookup")
 
 
@@ -104,14 +104,14 @@ class DataType(metaclass=_Class):
     _is_declared: ClassVar[bool] = False  # One that was refused may still be listed by Python.
     _kinds: ClassVar[tuple[type[DataType], ...]] = ()
     __signature__ = inspect.Signature()
-    # Makes a value from an object, within a recursive function; `schema.py` sets it.
+    # Makes a value from an object, inside a recursive function; `schema.py` sets it.
     _make: ClassVar[Callable[[Tracer, DataType], Any]]
 
     # Type checkers know a class by its fields.
     if not typing.TYPE_CHECKING:
 
         def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-            """Returns an object; within a recursive function, a value for each token."""
+            """Returns an object; inside a recursive function, a value for each token."""
             instance = object.__new__(cls)
             tracer = active_tracer()
             if tracer is None:

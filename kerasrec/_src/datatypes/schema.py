@@ -230,7 +230,7 @@ class Schema(Kinds):
         Values of all kinds are the tree nodes of one table. Node 0 is the root, and the others
         follow level by level. A value to which several others refer is one tree node, after all of
         these; the layer then needs `shared_nodes=True`. Gradients flow through the features to the
-        numbers of the values. The method works eagerly, within a `tf.function`, in
+        numbers of the values. The method works eagerly, inside a `tf.function`, in
         `tf.data.Dataset.map`, in `call` of a layer or a model, and on `schema.inputs()`, for a
         functional model. There it becomes the layer `kerasrec.layers.SchemaTrees`, which documents
         how functions are saved.

@@ -1,4 +1,4 @@
-"""Values of data types within a recursive function: numbers of tree nodes in tables."""
+"""Values of data types inside a recursive function: numbers of tree nodes in tables."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """A program and its derivatives as functions of TensorFlow, each the gradient of the one before.
 
-TensorFlow passes zeros to the gradient of a function for each of its results that is not read. So
-each result gets a mark. The cotangent of the mark is 1 if the result has a cotangent, and is
-missing otherwise.
+TensorFlow passes zeros to the gradient of a function for each of its results that is not read.
+Therefore each result gets a mark. The cotangent of the mark is 1 if the result has a cotangent, and
+is missing otherwise.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def bind(function: Traceable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         parameters = function.python_signature.parameters
         takes_any = any(item.kind is item.VAR_KEYWORD for item in parameters.values())
         others = [] if takes_any else [repr(name) for name in kwargs if name not in parameters]
-        # Python says first which argument is missing.
+        # Python's error names a missing argument first.
         reason = f"it has no argument {', '.join(others)}" if others else error
         raise SignatureError(
             f"A call of {function.name}{function.python_signature} does not fit: "

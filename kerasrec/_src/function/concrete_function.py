@@ -105,8 +105,8 @@ class ConcreteFunction:
 
         It is not a `tf.function`. XLA must know shapes when it compiles. If it must know one result
         of a function, it takes all of them, and everything from which they are computed, for
-        constants. Then it would compile again for each batch. So the ops of the run are in the
-        graph around it, and tapes of that graph are told to see them as one op.
+        constants. Then it would compile again for each batch. Therefore the ops of the run are in
+        the graph around it, and tapes of that graph are told to see them as one op.
         """
         executable = self.executable.within_xla()
 

@@ -40,7 +40,7 @@ values, which are the same for all tokens.
     Reduce      sums over all tokens, or collects them in a table: COLLECT, ACCUMULATE
 
 In a program of several rounds of calls, tokens come together from anywhere. Each token is a *frame*
-with a number, and values that frames pass to each other are in rows with these numbers. So
+with a number, and values that frames pass to each other are in rows with these numbers. Therefore
 instructions that pass values read which frames, or entries of rows, the tokens of a region are
 (`rows_of`).
 """

@@ -233,7 +233,7 @@ class _Adder:
 
 
 def _order_of_save(item: Item) -> int:
-    """Returns a key for sorting: items that tell which tokens a wave has divide the others."""
+    """Returns a key for sorting: items that tell a wave's tokens divide the others."""
     if isinstance(item, TokenCount):
         return 0
     return len(item.path()) if isinstance(item, Region) else 1000

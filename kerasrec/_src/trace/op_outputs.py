@@ -102,7 +102,7 @@ def _mixes_tokens(
 
     Args:
         operation: The op.
-        inputs: What is known of its inputs.
+        inputs: The facts about its inputs.
         places: The places of the token axis in its outputs, by the op's rule.
     """
     if any(isinstance(place, Lost) for place in places):
@@ -143,7 +143,7 @@ def _goes_by_other_numbers(
 
     Args:
         operation: An op that puts rows at places, or takes them from there.
-        inputs: What is known of its inputs.
+        inputs: The facts about its inputs.
         numbers: Its input with the numbers of rows; None if the first half of them has these.
     """
     if numbers is None:
@@ -224,7 +224,7 @@ def _sizes_after(operation: tf.Operation, inputs: Sequence[Known]) -> Sequence[S
 
     Args:
         operation: Any op.
-        inputs: What is known of its inputs.
+        inputs: The facts about its inputs.
     """
     kind, outputs = operation.type, operation.outputs
     is_size = has(kind, Is.SIZES)
@@ -254,7 +254,7 @@ def _has_count_as_value(operation: tf.Operation, inputs: Sequence[Known], size: 
 
     Args:
         operation: Any op with an output.
-        inputs: What is known of its inputs.
+        inputs: The facts about its inputs.
         size: How its first output depends on the number of tokens.
     """
     output = operation.outputs[0]
@@ -309,7 +309,7 @@ def _entries_after(operation: tf.Operation, inputs: Sequence[Known]) -> Sequence
 
     Args:
         operation: Any op that does not make one value per token from rows.
-        inputs: What is known of its inputs.
+        inputs: The facts about its inputs.
     """
     outputs, given = operation.outputs, [item.entries for item in inputs]
     op = op_named(operation.type)

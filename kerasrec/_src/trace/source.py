@@ -153,7 +153,7 @@ def _defined(function: Any) -> Any:
 
 
 def at(source: Source | None) -> str:
-    """Returns `" at FILE:LINE"`, for use within a sentence; empty if the line is not known."""
+    """Returns `" at FILE:LINE"`, for use inside a sentence; empty if the line is not known."""
     return f" at {source.where}" if source else ""
 
 

@@ -23,7 +23,7 @@ class NodeLabels:
     Attributes:
         missing: The label of a node that has none, as at padding.
         outputs: A word for the outputs that predict the labels, for messages.
-        instead: What to do instead of passing `class_weight` to `fit`, for messages.
+        instead: An alternative to passing `class_weight` to `fit`, for messages.
     """
 
     missing: float
@@ -267,7 +267,7 @@ def checked_weights(
         sample_weight: The weights, which must have rank 2.
         asked_by: The name of the loss or metric, for messages.
         wanted: The shapes that they may have, for messages.
-        instead: What to do instead of passing `class_weight` to `fit`, for messages.
+        instead: An alternative to passing `class_weight` to `fit`, for messages.
 
     Raises:
         ValueError: If the weights have another rank. Keras looks up `class_weight` by the place of

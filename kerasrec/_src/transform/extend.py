@@ -68,7 +68,7 @@ def extend(graph: TaggedGraph) -> TaggedGraph:
     collecting = _collecting(graph, wanted)
     # Only for the first gradient: derivatives of a gradient op inherit its `read_by`.
     results = connected_results(graph) if graph.num_sweeps == 1 else None
-    # With `memo`, a call may have several callers, and these may read different results of it. So
+    # With `memo`, a call may have several callers, which may read different results of it. Then
     # only the results that the outside reads are considered.
     reads = Reads(graph) if graph.num_sweeps == 1 and graph.memo is None else None
     if reads is not None:

@@ -39,7 +39,7 @@ from kerasrec._src.datasets.files.tree_records import (
 from kerasrec._src.datasets.trees.child_rows import ChildRows
 from kerasrec._src.datasets.validation import has_floats
 
-# Trees that are sorted together: enough that the trees of a group hardly differ in size, and few
+# Trees that are sorted together: enough that the trees of a group differ little in size, and few
 # enough for any memory.
 TREES_IN_MEMORY = 100_000
 Example = tuple[EncodedTree, ...]  # a tree, or the left and the right tree of a pair

@@ -268,7 +268,7 @@ def tree_of(text: str, has_labels: bool | None = True) -> Tree:
             beside = ": a word next to a tree" if 0 < words < len(node) else ""
             raise UnlabeledError(
                 f"tree node {shown(node)} holds {words} word(s) and {len(node) - words} tree(s)"
-                f"{beside}; expected one word, or trees alone{hint}"
+                f"{beside}; expected one word, or only trees{hint}"
             )
     if has_labels is None:
         _check_labels(tree)

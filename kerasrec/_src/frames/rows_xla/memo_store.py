@@ -43,7 +43,7 @@ class RowsOfCalls(MaskedRows):
     """Buffers `[rows, copies, ...]`, from which `[n * copies, ...]` is read and written.
 
     Rows are moved as a whole, so XLA moves one piece for each call, not one for each token. A
-    buffer keeps its shape within a loop, since XLA would copy all of it to reshape it.
+    buffer keeps its shape inside a loop, since XLA would copy all of it to reshape it.
     """
 
     @property

@@ -1,4 +1,4 @@
-"""Buffers of static size, whose rows XLA writes in place within a loop.
+"""Buffers of static size, whose rows XLA writes in place inside a loop.
 
 XLA needs sizes that are known when it compiles, so every buffer has room for a fixed number of
 frames, the *capacity*, and each step takes a block of a fixed number of rows, the *width*. Rows of
