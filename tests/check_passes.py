@@ -144,7 +144,7 @@ def _cotangents(extended: TaggedGraph, before: _Found) -> _Cotangents | None:
 
 
 def _asked(extended: TaggedGraph, is_read: bool) -> list[SumCotangent]:
-    """The nodes for cotangents of tables, or those that say whether results are read."""
+    """The nodes for cotangents of tables, or those for whether results are read."""
     return [
         node
         for node in extended.shared

@@ -1,6 +1,6 @@
 """Mutation testing of the compiler: changes one op of a sample of places and runs the tests.
 
-`python -m tests.mutants --count 60 --seed 19`, in a clone of its own: sources are changed while it
+`python -m tests.mutants --count 60 --seed 19`, in a separate clone: sources are changed while it
 runs. It needs the package cosmic-ray, which makes the changes.
 """
 

@@ -12,7 +12,7 @@ def few_of(values: Iterable, *few: Any, many: Collection | None = None) -> list:
     Args:
         values: of a parameter, or of several.
         few: those that every run takes.
-        many: those that `make test` takes, too; by default all others. The rest is `slow`.
+        many: those that `make test` also takes; by default all others. The rest is `slow`.
     """
     found = []
     for value in values:

@@ -36,7 +36,7 @@ class Program:
         is_smooth: whether finite differences can be taken; its dtype is then float64.
         plain_tables: for one token, the tables that it collects.
         is_deep: too deep for one token at a time.
-        num_rounds: how often a body calls in a row, each time with what the last call returned.
+        num_rounds: how often a body calls in a row, each time with the result of the last call.
         reads_made: whether it reads values of data types that it has made.
     """
 
@@ -450,7 +450,7 @@ smooth(call_in_argument, plain_call_in_argument, f64(0.3, 0.8, -0.4), i32(2, 0, 
 
 @kerasrec.recursive
 def decides_as_it_runs(x, n):
-    """Whether it calls a second time depends on what the first call returned."""
+    """Whether it calls again depends on the result of the first call."""
 
     def inner():
         seen = decides_as_it_runs(tf.sin(x), n - 1)
@@ -623,7 +623,7 @@ def plain_chain(x, n):
 
 add(chain, plain_chain, f64(0.5, 3.0), i32(10_000, 17), has_gradient=True, is_deep=True)
 
-# Trees and what is closed over: nodes 0 and 7 are roots; -1 is no child.
+# Trees and what is closed over: nodes 0 and 7 are roots; -1 stands for no child.
 
 CHILDREN = i32([1, 2], [3, 4], [-1, -1], [-1, -1], [5, 6], [-1, -1], [-1, -1], [-1, -1])
 WORDS = i32(0, 0, 1, 2, 0, 3, 1, 2)
@@ -803,7 +803,7 @@ OFFSETS = tf.constant([0.1, -0.2], tf.float64)
 
 @kerasrec.recursive
 def collects_below_a_choice(x, n):
-    """What the call returns only decides; what it collects has a gradient all the same."""
+    """The call's result only decides; the values that it collects have a gradient all the same."""
     kerasrec.collect("seen", x * x, n, 4)
     return kerasrec.cond(
         n == 0,
@@ -876,7 +876,7 @@ smooth(
 
 @kerasrec.recursive
 def table_alone(x, n):
-    """It stays for what it collects; of what it returns, nothing is read."""
+    """It stays for collected values; none of its results is read."""
     kerasrec.collect("seen", x * x, n, 4)
     return kerasrec.cond(n == 0, lambda: x, lambda: table_alone(tf.sin(x), n - 1) * power(x, n))
 
@@ -1149,7 +1149,7 @@ smooth(swapped, plain_swapped, f64(0.3, 0.8, -0.4), f64(0.7, 0.2, 0.5), i32(3, 0
 
 @kerasrec.recursive
 def collects_in_rounds(node, h):
-    """Tables of what each node gets and, in a branch, of what its first call returned."""
+    """Tables of each node's arguments and, in a branch, of the results of its first call."""
     left, right = tf.unstack(tf.gather(CHILDREN, node), axis=1)
     kerasrec.collect("given", h, node, len(CHILDREN))
 
@@ -1320,7 +1320,7 @@ smooth(scaled_sum, plain_scaled_sum, i32(0, 9, 3), f64(0.3, 0.5, -0.2), name="ma
     }
 )
 def two_ragged_calls(node, x):
-    """One of the calls from inside a map, several outputs, rows that are put together anew."""
+    """One of the calls from inside a map, several outputs, rows that are put together again."""
     children = tf.gather(CHILD_ROWS, node)
     one = two_ragged_calls(children, x * 0.9)
     two = kerasrec.map_fn(lambda child: two_ragged_calls(child, tf.cos(x))["low"] * x, children)
@@ -1381,7 +1381,7 @@ smooth(ragged_in_branch, plain_ragged_in_branch, i32(1, 0, 5, 4), f64(0.4, 0.7, 
 
 @kerasrec.recursive
 def reduced_in_branch(node, x):
-    """Called outside of the branch that alone reads what the rows' entries return."""
+    """Called outside of the only branch that reads the results of the rows' entries."""
     below = reduced_in_branch(tf.gather(CHILD_ROWS, node), x / 2.0)
     return kerasrec.cond(node % 2 == 0, lambda: tf.sin(x), lambda: tf.reduce_sum(below, axis=1) * x)
 
@@ -1664,7 +1664,7 @@ smooth(
 
 @kerasrec.recursive
 def loops_in_a_loop(x, n):
-    """Each token goes on as often as its values say, at most `n` times, in a loop in a loop."""
+    """Each token goes on as often as its values require, at most `n` times, in a loop in a loop."""
 
     def outer(state):
         def inner(total, k):
@@ -1742,7 +1742,7 @@ smooth(
 
 @kerasrec.recursive
 def step_of(x, n):
-    """A function for each token, which it has chosen, with what it captured in its call."""
+    """A function for each token, which it has chosen, with the values captured in its call."""
     choices = [lambda v: tf.sin(v) * x, lambda v: v * SCALE + x, lambda v: repeated(tf.sin, v, n)]
     steps = kerasrec.functions(choices)
     return kerasrec.cond(n > 3, lambda: step_of(x * 0.5, n - 3), lambda: steps[n % 3])
@@ -1800,7 +1800,7 @@ def reads_it_or_not(x, n, later):
 
 @kerasrec.recursive
 def passes_a_lazy_value(x, n):
-    """A value that calls the function that it stands in, and is read by some tokens alone."""
+    """A value that calls the function that it stands in, and is read only by some tokens."""
     later = kerasrec.lazy(lambda: tf.exp(passes_a_lazy_value(x * 0.5, n - 1)) * SCALE)
     return kerasrec.cond(n < 1, lambda: tf.sin(x), lambda: reads_it_or_not(x, n, later))
 
@@ -1914,7 +1914,7 @@ SHAPE_OF_NODE = dict(zip(SHAPE_VALUES._node.numpy().tolist(), SHAPES, strict=Tru
 
 @kerasrec.recursive
 def area(shape, x):
-    """Of values of a data type, some of which may be missing, and a number beside them."""
+    """Of values of a data type, some of which may be missing, and a number next to them."""
 
     def group(group):
         scale = tf.where(group.has("scale"), group.scale, x)
@@ -1950,7 +1950,7 @@ smooth(
 
 
 def kept_and_joined(keep, combine, node, x):
-    """What is kept of rows, and then all of them, folded by another function."""
+    """The kept entries of rows, and then all of them, folded by another function."""
     below = kerasrec.map_fn(lambda child: filters_rows(child, x * 0.8), tf.gather(CHILD_ROWS, node))
     kept = tf.concat([kerasrec.filter_fn(keep, below), below], axis=1)
     return combine(tf.gather(ROW_VALUES, node) * x, kept)
@@ -2046,7 +2046,7 @@ smooth(
 
 @kerasrec.recursive
 def changed(event, x):
-    """What was changed, and a number of it."""
+    """The object that was changed, and a number of it."""
 
     def note(note):
         tone = tf.sin(note.tone * x[:, None])
@@ -2090,7 +2090,7 @@ smooth(
 )
 
 
-# What a run makes, it reads again.
+# A run reads the values again that it makes.
 
 
 class Numbers(kerasrec.DataType):
@@ -2542,7 +2542,7 @@ smooth(
 
 
 class Rest(kerasrec.DataType):
-    """What is left to do with a result: a continuation."""
+    """The steps that are left to do with a result: a continuation."""
 
 
 class Finished(Rest):
@@ -2692,7 +2692,7 @@ def each(
     Args:
         condition: which of them.
         few: names of those that the default run takes; by default all.
-        many: names of those that `make test` takes, too; by default all. The rest is `slow`.
+        many: names of those that `make test` also takes; by default all. The rest is `slow`.
     """
     programs = [program for program in PROGRAMS if condition(program)]
     taken = [item for item in programs if few is None or item.name in few]

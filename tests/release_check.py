@@ -1,8 +1,8 @@
 """Builds what is released into dist/, and checks it as a user gets it.
 
-`make release-check` runs it. The wheel is installed into an empty environment, with what it needs
-and nothing else, and the README is run in an empty folder: there is no repository to fall back on.
-Any step that fails ends it, with an error.
+`make release-check` runs it. The wheel is installed into an empty environment, with its
+dependencies and nothing else, and the README is run in an empty folder: there is no repository to
+fall back on. Any step that fails ends it, with an error.
 """
 
 import os
@@ -38,7 +38,7 @@ def build() -> tuple[Path, Path]:
     """The source distribution, and the wheel that is built from it, in an emptied dist/."""
     changed = _git("status", "--porcelain")
     if changed:
-        sys.exit(f"What is released is a commit; these files differ from it:\n{changed}")
+        sys.exit(f"Only commits are released; these files differ from the last one:\n{changed}")
     shutil.rmtree(DIST, ignore_errors=True)
     run(sys.executable, "-m", "build", "--outdir", DIST, ROOT)
     run(sys.executable, "-m", "twine", "check", "--strict", *DIST.iterdir())
@@ -81,7 +81,7 @@ def check_contents(sdist: Path, wheel: Path) -> str:
 
 
 def check_installed(wheel: Path, version: str) -> None:
-    """Installs the wheel alone, and runs the README where there is nothing else."""
+    """Installs only the wheel, and runs the README where there is nothing else."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         venv.create(home / "venv", with_pip=True)

@@ -1,4 +1,4 @@
-"""Copies of recursive functions and of what has them: by copy, pickle, cloudpickle and Keras."""
+"""Copies of recursive functions and of their holders: by copy, pickle, cloudpickle and Keras."""
 
 import copy
 import functools
@@ -274,7 +274,7 @@ print(*(float(item) for item in (fib(10), scale.run(2.0, 2), method(2.0, 2), dow
     assert done.stdout.split() == ["55.0", "18.0", "18.0", "8.0"], done.stderr
 
 
-# What is compiled, and how it is forgotten.
+# Compiled programs, and how they are forgotten.
 
 
 def graphs():

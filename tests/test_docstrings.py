@@ -1,4 +1,4 @@
-"""Docstrings of what is public: every argument by its name, shapes, and an example that runs."""
+"""Docstrings of public names: every argument by its name, shapes, and an example that runs."""
 
 import doctest
 import inspect
@@ -92,7 +92,7 @@ def test_layers_have_the_options_of_their_cells(layer):
 
 def test_rules_tell_good_from_bad():
     def function(a, *, b=1, **kwargs):
-        """What it does.
+        """Does something.
 
         Args:
             a: first.

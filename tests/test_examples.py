@@ -1,4 +1,4 @@
-"""Every example runs and says what it should."""
+"""Every example runs and prints the expected lines."""
 
 import runpy
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.parameters import few_of
 FOLDER = Path(__file__).parents[1] / "examples"
 KERAS_IO = sorted(FOLDER.glob("keras_io/*.py"))
 EXAMPLES = [*sorted(FOLDER.glob("*.py")), *KERAS_IO]
-# What each prints, among others.
+# Some of the lines that each prints.
 SAID = {
     "01_factorial": ["factorial(10) = 3628800", "CALL_0", "RETURN_0"],
     "02_fib_batch": ["fib(10) = 55", "[ 8 13 21 13]", "4181]", "traced 1 time"],

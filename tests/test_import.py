@@ -1,4 +1,4 @@
-"""What `import kerasrec` says where Keras would not run on TensorFlow."""
+"""Errors of `import kerasrec` where Keras would not run on TensorFlow."""
 
 import json
 import os

@@ -151,7 +151,7 @@ def names_in_tables(text):
 
 
 def is_a_name(name):
-    """Whether it is a name or module of kerasrec, or a class that tables may name alone."""
+    """Whether it is a name or module of kerasrec, or a class that tables name by itself."""
     try:
         operator.attrgetter(name)(SimpleNamespace(kerasrec=kerasrec))
         return True

@@ -203,7 +203,7 @@ def test_methods_can_be_recursive():
     with tf.GradientTape() as tape:
         y = two.run(1.0, 3)
     assert tape.gradient(y, two.weight) == 12.0
-    assert Doubled(3.0).run(1.0, 2) == 72.0  # What it inherits calls it back.
+    assert Doubled(3.0).run(1.0, 2) == 72.0  # The inherited method calls it back.
     assert Model.count(3) == 0
 
 
@@ -307,7 +307,7 @@ AROUND = {
 )
 @pytest.mark.parametrize("name", few_of(AROUND, "map_fn", many=["while_loop", "cond"]))
 def test_called_inside_control_flow(name, mode):
-    """Values and gradients: x to the power of 3, as often as what is around it calls."""
+    """Values and gradients: x to the power of 3, as often as the code around it calls."""
 
     def through(f, x):
         with tf.GradientTape() as tape:

@@ -1,4 +1,4 @@
-"""What notebooks and debuggers show of graphs, traces and treebanks is one short line."""
+"""Notebooks and debuggers show graphs, traces and treebanks in one short line."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What docs/extensions adds to Sphinx."""
+"""Additions of docs/extensions to Sphinx."""
 
 import re
 

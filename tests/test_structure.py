@@ -66,8 +66,9 @@ SHARED = {
     "sparse_gradients",
     "text",
 }
-# These folders import no more than this: datasets and training stand alone, without compiler and
-# layers, and layers is written with the names that a user has, and with what schemas say of fields.
+# These folders import no more than this: datasets and training are independent of compiler and
+# layers, and layers is written with the names that a user has, and with the facts of schemas about
+# fields.
 ALONE = {
     "datasets": {
         "autograph",
@@ -81,7 +82,7 @@ ALONE = {
     "training": SHARED,
     "layers": {"public", "datatypes", *SHARED},
 }
-# With these exceptions. Graphs of whole programs draw themselves. Layers say what their methods
+# With these exceptions. Graphs of whole programs draw themselves. Layers declare what their methods
 # return, whether a cell draws random numbers, and whether it mixes tree nodes.
 EXCEPTIONS = {
     "graph/graph.py": {"kerasrec._src.inspect.drawable", "kerasrec._src.inspect.scopes"},
@@ -103,8 +104,8 @@ OUTSIDE = ["models", "examples", "benchmarks", "data"]
 # The modules that may reach into TensorFlow or Keras where there is no public way. The benchmark
 # asks TensorFlow which kernels it has.
 PRIVATE_ALLOWED = {"kerasrec/_src/private.py", "benchmarks/copies.py"}
-# What kerasrec itself writes onto objects that are not its own: the methods of a user's object, and
-# a mark on a mask. And the end of a folder's name that TensorFlow's checkpoints leave.
+# The names that kerasrec itself writes onto objects that are not its own: the methods of a user's
+# object, and a mark on a mask. And the end of a folder's name that TensorFlow's checkpoints leave.
 OWN_STRINGS = {"_is_of_tree_nodes", "_recursive_methods", "_temp"}
 
 
@@ -132,7 +133,7 @@ def modules_of(folder: Path) -> dict[str, Path]:
 
 
 def imported(source: str, package: str, modules: Collection[str]) -> set[str]:
-    """Which of `modules` a module imports, inside functions too."""
+    """Which of `modules` a module imports, also inside functions."""
     found = {(f"{module}.{name}", module) for _, module, name in imports(source, package)}
     return {full if full in modules else module for full, module in found} & set(modules)
 
@@ -149,7 +150,7 @@ def cycle(graph: dict[str, set[str]]) -> list[str]:
 def wrong_way(
     source: str, package: str, folder: str = "", excepted: Collection[str] = ()
 ) -> Iterator[tuple[int, str]]:
-    """Imports in a folder of kerasrec, or in a module beside the folders, against `ORDER`."""
+    """Imports in a folder of kerasrec, or in a module next to the folders, against `ORDER`."""
     folder = folder or package.split(".")[2]
     before = ALONE.get(folder, {*SHARED, *ORDER[: ORDER.index(folder)]})
     for line, module, name in imports(source, package):
@@ -161,7 +162,7 @@ def wrong_way(
 
 
 def around_the_door(source: str, package: str) -> Iterator[tuple[int, str]]:
-    """Imports of what stands behind the door of another folder."""
+    """Imports of modules behind the door of another folder."""
     for line, module, name in imports(source, package):
         for folder, door in DOORS.items():
             of_folder = f"kerasrec._src.{folder}"
@@ -190,7 +191,7 @@ def not_public(source: str, package: str) -> Iterator[tuple[int, str]]:
 
 
 def reaches_inside(source: str, package: str) -> Iterator[tuple[int, str]]:
-    """Imports of what TensorFlow and Keras keep to themselves."""
+    """Imports of private names of TensorFlow and Keras."""
     for line, module, name in imports(source, package):
         if f"{module}.{name}.".startswith(("tensorflow.python.", "keras.src.")):
             yield line, f"{module} {name}".rstrip() + " is private"
@@ -265,14 +266,14 @@ def names_ops(source: str, package: str) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         words = node.value.split() if isinstance(getattr(node, "value", None), str) else []
         if words and names_of_ops().issuperset(words):
-            yield node.lineno, f"{words[0]} is an op: ops/table.py says what holds for it"
+            yield node.lineno, f"{words[0]} is an op: ops/table.py has its facts"
         for part in _compared_parts(node, values):
             if part[:1].isupper() and any(part in name for name in names_of_ops()):
-                yield node.lineno, f"{part} is part of ops' names: ops/table.py says what holds"
+                yield node.lineno, f"{part} is part of ops' names: ops/table.py has their facts"
 
 
 def _compared_parts(node: ast.AST, values: dict[str, ast.AST]) -> Iterator[str]:
-    """Strings that other strings are said to begin or end with, or to hold."""
+    """Strings that other strings are tested to begin or end with, or to hold."""
     compared: list[ast.AST] = []
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         methods = ("startswith", "endswith", "removeprefix", "removesuffix", "find", "count")

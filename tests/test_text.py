@@ -6,7 +6,7 @@ import pytest
 
 from kerasrec._src import text
 
-# The file alone: the whole package takes as long to import as TensorFlow.
+# Only the file: the whole package takes as long to import as TensorFlow.
 SCRIPT = """
 import runpy, sys
 lower_case = runpy.run_path(sys.argv[1])["lower_case"]

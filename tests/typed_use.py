@@ -136,7 +136,7 @@ def data() -> None:
     treebank = kerasrec.datasets.load_treebank(min_count=2, vocabulary_splits=["train", "dev"])
     assert_type(treebank, Treebank)
     assert_type(treebank.encoded("train"), list[EncodedTree])
-    # A dataset alone is of TensorFlow, and so Any; with the order there is a pair.
+    # A dataset by itself is of TensorFlow, and so Any; with the order there is a pair.
     treebank.batches("train", 32, shuffle=True).take(3)
     dev, order = treebank.batches("dev", 32, bucket_by_size=True, return_order=True)
     assert_type(order, TreeOrder)

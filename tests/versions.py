@@ -1,11 +1,11 @@
-"""Runs the default tests with the oldest and the newest versions of what kerasrec needs.
+"""Runs the default tests with the oldest and the newest versions of kerasrec's dependencies.
 
     python3 -m tests.versions             # oldest and newest, as `make test-versions` does
     python3 -m tests.versions oldest -- tests/graph -k interpreter
 
 It makes a virtual environment for each, in build/versions, from the table below. It needs nothing
 but Python, and the interpreters that the table names on the PATH (python3.10 and python3.13).
-docs/versions.md says what each bound is for.
+docs/versions.md explains each bound.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Versions:
 
 
 # tensorflow-metadata comes with tensorflow-datasets; from 1.18 on it needs a protobuf (6.31) that
-# TensorFlow before 2.20 does not allow, and does not say so for every Python.
+# TensorFlow before 2.20 does not allow, and does not declare it for every Python.
 TABLE = {
     "oldest": Versions(
         "3.10",
@@ -62,7 +62,7 @@ def interpreter(version: str) -> str | None:
 
 
 def environment(name: str) -> Path:
-    """Makes the environment anew, so that it has what the table says and nothing else."""
+    """Makes the environment again, so that it has the versions of the table and nothing else."""
     versions = TABLE[name]
     folder = ROOT / "build" / "versions" / name
     subprocess.run([f"python{versions.python}", "-m", "venv", "--clear", folder], check=True)

@@ -1,4 +1,4 @@
-"""What every test needs: a silent TensorFlow on two logical CPU devices, and fixed seeds."""
+"""Setup for every test: a silent TensorFlow on two logical CPU devices, and fixed seeds."""
 
 import functools
 import gc
@@ -12,8 +12,8 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
-# Tests run a graph once or twice. What LLVM and TensorFlow do to make it fast takes a quarter of
-# all time, so tests leave it, but for `optimized` and with KERASREC_OPTIMIZED=1.
+# Tests run a graph once or twice. Optimizations by LLVM and TensorFlow take 25% of all time, so
+# tests turn them off, but for `optimized` and with KERASREC_OPTIMIZED=1.
 if "KERASREC_OPTIMIZED" not in os.environ:
     flags = ["--xla_backend_optimization_level=0", "--xla_llvm_disable_expensive_passes=true"]
     if version("tensorflow").startswith("2.21."):  # XLA ends the process at a flag it has not.
@@ -29,7 +29,7 @@ from kerasrec import RecursiveFunction
 from kerasrec._src import host
 
 # Two devices let MirroredStrategy be tested. They can only be had before TensorFlow first runs,
-# so for all tests; a loop of small ops was no slower on them.
+# so for all tests; a loop of small ops was not slower on them.
 tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
 )
@@ -39,7 +39,7 @@ tf.config.optimizer.set_experimental_options(
 )
 
 # Graphs are many objects that live on. Looking through them for garbage as often as Python does by
-# default took a fifth of the time of the tests of layers.
+# default took 20% of the time of the tests of layers.
 gc.set_threshold(200_000, 20, 20)
 
 _imported: list = []
@@ -58,7 +58,7 @@ def _that_keep_graphs() -> list:
 
 
 def pytest_collection_finish() -> None:
-    """What is imported by now stays; Python need not look through it again for what is garbage."""
+    """Objects imported by now stay; Python need not look through them again for garbage."""
     _imported.extend(_that_keep_graphs())
     gc.freeze()
     gc.enable()
@@ -66,7 +66,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(autouse=True, scope="module")
 def forgotten_after() -> Iterator[None]:
-    """A worker runs many files: nothing stays of what the tests of one compiled or cached."""
+    """A worker runs many files: nothing stays that the tests of one compiled or cached."""
     yield
     for item in _imported + _that_keep_graphs():
         if isinstance(item, RecursiveFunction):

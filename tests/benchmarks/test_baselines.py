@@ -14,7 +14,7 @@ from benchmarks.turns import REFERENCE, start_baseline
 from tests.parameters import few_of
 
 UNITS = 4
-# TensorFlow is imported here already, and nothing that cannot stand beside it may be.
+# TensorFlow is imported here already, and nothing that cannot be imported next to it may be.
 IN_TENSORFLOW = [
     "unrolled",
     "iterative",

@@ -1,4 +1,4 @@
-"""What the section `convergence` makes of epochs."""
+"""Results of the section `convergence` from epochs."""
 
 import math
 

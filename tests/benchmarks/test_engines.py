@@ -1,4 +1,4 @@
-"""When compiling has paid, and that models are fitted for it."""
+"""When compiling breaks even, and that models are fitted for it."""
 
 import argparse
 

@@ -1,4 +1,4 @@
-"""What is counted in a program of XLA is what was written into it."""
+"""The ops counted in a program of XLA are those written into it."""
 
 import collections
 

@@ -1,4 +1,4 @@
-"""The papers' tables beside ours: the command, what it makes of times, and the page."""
+"""The papers' tables next to ours: the command, its results from times, and the page."""
 
 import argparse
 import re
@@ -28,7 +28,7 @@ OPTIONS = argparse.Namespace(quick=False, data=None, repeats=1, units=None, pyth
 
 
 def found(model, batch, baselines):
-    """What `speed` finds if the n-th baseline takes n times as long as the first; without DGL."""
+    """Results of `speed` if the n-th baseline takes n times as long as the first; without DGL."""
     rows = []
     for mode in ("training", "inference"):
         for size in batch:
@@ -96,7 +96,7 @@ def test_paper_and_thesis_report_the_same_runs():
         )
         if abs(one - other) > 1e-3
     }
-    # The page says so.
+    # As on the page.
     assert others == {("fib(25)", 1), ("fib(27)", 1), ("tak(25, 16, 8)", 0)}
 
 

@@ -1,4 +1,4 @@
-"""Objects in processes of their own."""
+"""Objects in separate processes."""
 
 import sys
 

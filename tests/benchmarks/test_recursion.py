@@ -1,4 +1,4 @@
-"""The benchmark of recursion runs, from its options to what it writes."""
+"""The benchmark of recursion runs, from its options to its files."""
 
 import json
 

@@ -14,7 +14,7 @@ from tests.benchmarks.fake_baselines import FakeBaseline
 
 
 def run(monkeypatch, *groups):
-    """What is found with baselines that take a second more for each step, some of them in vain."""
+    """Results with baselines that take a second more for each step, some of them in vain."""
     monkeypatch.setattr(turns, "start_baseline", lambda name, *_: FakeBaseline(name))
     line = ["benchmarks", "--repeats", "3", "--modes", "inference"]
     monkeypatch.setattr(sys, "argv", line)

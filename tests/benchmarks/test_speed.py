@@ -1,4 +1,4 @@
-"""What the section `speed` makes of times, and which baselines it lets in."""
+"""Results of the section `speed` from times, and the baselines that it lets in."""
 
 import contextlib
 import json
@@ -35,7 +35,7 @@ def test_disagreement_is_found(wrong, words):
 
 @pytest.fixture
 def found(monkeypatch):
-    """What the section finds if baselines are as above."""
+    """Results of the section if baselines are as above."""
     monkeypatch.setattr(turns, "start_baseline", lambda name, *_: FakeBaseline(name))
     command_line = ["benchmarks", "--batch", "2", "64", "--repeats", "3", "--baselines", "kerasrec"]
     command_line += ["kerasrec tuned", "dense limit", "iterative", "torch levels", "jax levels"]

@@ -1,4 +1,4 @@
-"""What the section `startup` makes of seconds."""
+"""Results of the section `startup` from seconds."""
 
 from benchmarks import startup
 

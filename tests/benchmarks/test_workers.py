@@ -1,4 +1,4 @@
-"""What the benchmark of two workers makes of times, against times made by a known rule."""
+"""Results of the benchmark of two workers, against times made by a known rule."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ STEP, DRAW, NODE, MESSAGE, BYTE = 5e-3, 1e-3, 1e-5, 2e-3, 1e-9
 
 
 def said(nodes, slower=1.0):
-    """What a process says of an epoch."""
+    """A process's report of an epoch."""
     steps = [slower * (STEP - DRAW + NODE * number) for number in nodes]
     draw = slower * DRAW * len(nodes)
     return {"seconds": sum(steps) + draw, "steps": steps, "draw": draw}

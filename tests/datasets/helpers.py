@@ -11,7 +11,7 @@ from kerasrec.datasets import DependencyTree
 
 TREEBANK = Path(__file__).resolve().parents[2] / "data" / "treebank"
 
-# A busy machine is no failure, and drawing trees takes a while.
+# A busy machine is not a failure, and drawing trees takes a while.
 few = settings(deadline=None, max_examples=30)
 
 labels = strategies.integers(0, 4)
@@ -39,7 +39,7 @@ def check_cuts(read: Callable, path: Path, text: str, ends: Collection[int]) -> 
         read: The reader.
         path: Where to write.
         text: A good file.
-        ends: After how many bytes a tree is complete.
+        ends: The numbers of bytes after which a tree is complete.
     """
     content = text.encode()
     path.write_bytes(content)
@@ -73,7 +73,7 @@ def any_heads(draw) -> list[int]:
 
 @strategies.composite
 def projective_heads(draw) -> list[int]:
-    """Heads of a projective tree: every span gets a root, and splits beside it into spans."""
+    """Heads of a projective tree: every span gets a root, and splits next to it into spans."""
     heads = [-1] * draw(strategies.integers(1, 12))
     waiting = [(0, len(heads), -1)]
     while waiting:

@@ -30,7 +30,7 @@ SIZES = {"train": 40, "validation": 10, "test": 20}
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory):
-    """The first trees of the embedded files, and one with what SST's words have of their own."""
+    """The first trees of the embedded files, and one with the special signs of SST's words."""
     directory = tmp_path_factory.mktemp("treebank")
     special = "(4 (2 a\u00a0b) (3 (2 -LRB-) (1 1\\/2)))\n\n"
     for split, file in FILES.items():

@@ -1,4 +1,4 @@
-"""Values to ragged tensors and back; errors name the path of what is wrong."""
+"""Values to ragged tensors and back; errors name the path of the mistake."""
 
 import ast
 import dataclasses

@@ -1,4 +1,4 @@
-"""What an engineer with fresh eyes found wrong in data types, each as a test."""
+"""Mistakes that an engineer with fresh eyes found in data types, each as a test."""
 
 import copy
 import json

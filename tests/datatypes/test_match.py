@@ -287,7 +287,7 @@ def of_bound(expr, branches):
 
 
 def of_apply(expr, read):
-    """What a function makes of a choice."""
+    """A function's result from a choice."""
     return kerasrec.match(expr, {Apply: lambda expr: read(expr.operator), Expr: lambda expr: 1.0})
 
 
@@ -404,7 +404,7 @@ def by_case(expr):
 
 
 def of_list(expr, read):
-    """What a function makes of a list of values."""
+    """A function's result from a list of values."""
     return kerasrec.match(expr, {Apply: lambda expr: read(expr.arguments), Expr: lambda expr: 1.0})
 
 

@@ -1,4 +1,4 @@
-"""Values as what tree layers read, against the same trees walked in plain Python."""
+"""Values as inputs of tree layers, against the same trees walked in plain Python."""
 
 import numpy as np
 import pytest
@@ -75,7 +75,8 @@ def test_tokens_are_kinds_by_default_and_children_may_be_chosen():
     tokens, children = schema.trees(batch)
     assert tokens.to_list() == [[3, 1, 2, 1], [1]]
     assert children.to_list() == [[[1, 2], [], [3], []], [[]]]
-    # What no child leads to is left out, and kinds may be given by name, or by a type above them.
+    # Nodes that no child leads to are left out, and kinds may be given by name, or by a type above
+    # them.
     words, children = schema.trees(
         batch,
         token_of={"Let": lambda let: let.name, expressions.Expr: "other"},

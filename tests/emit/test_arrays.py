@@ -1,4 +1,4 @@
-"""What the turns of a loop have computed, where there were no turns."""
+"""Results of the turns of a loop, where there were no turns."""
 
 import numpy as np
 import pytest

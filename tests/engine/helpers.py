@@ -29,12 +29,12 @@ SECOND_TOLERANCE = {**HALF_TOLERANCE, "float32": 1e-4, "float64": 1e-9}
 
 @dataclass
 class Run:
-    """What a run gave.
+    """The results of a run.
 
     Args:
         outputs: flat, `[tokens, ...]` each.
         tables: collected, by name.
-        gradients: of the float arguments and of what the program closes over, in this order, for
+        gradients: of the float arguments and of closure variables, in this order, for
           the cotangents that `cotangents_of` gives; empty without gradient.
     """
 
@@ -116,7 +116,7 @@ def run_lowered(program: Program, **options) -> Run:
 
 
 def traced_within_xla(program: Program, calls: int) -> Callable:
-    """As `traced`, inside of a function that XLA compiles, with room for so many calls a token."""
+    """As `traced`, inside of a function that XLA compiles, with room for some calls per token."""
     made = lowered(program, max_xla_calls=calls)
 
     @tf.function(autograph=False, jit_compile=True)
@@ -127,7 +127,7 @@ def traced_within_xla(program: Program, calls: int) -> Callable:
 
 
 def run_within_xla(program: Program, calls: int) -> Run:
-    """Inside of a function that XLA compiles, with room for so many calls a token."""
+    """Inside of a function that XLA compiles, with room for some calls per token."""
     run = traced_within_xla(program, calls)
     inputs = [tf.constant(item) for item in program.flat_inputs]
     return with_gradients(program, inputs, lambda: run(*inputs))
@@ -140,7 +140,7 @@ def second_gradients_within_xla(program: Program, calls: int) -> list[np.ndarray
 
 
 def run_one(program: Program, **options) -> Run:
-    """The first token alone, as 0-d tensors, which TensorFlow knows to be one."""
+    """Only the first token, as 0-d tensors, which TensorFlow knows to be one."""
     one = with_tokens(program, 1)
     made = lowered(one, **options)
 
@@ -220,7 +220,7 @@ def run_interpreter(program: Program) -> tuple[Run, Interpretation]:
 
 
 def weights(place: int, shape: Sequence[int], dtype) -> np.ndarray:
-    """What a gradient is multiplied with, for something to take the second derivative of."""
+    """Factors of a gradient, for something to take the second derivative of."""
     size = np.prod(shape, dtype=int)
     return np.sin(1.0 + np.arange(size) + place).reshape(shape).astype(dtype)
 
@@ -316,7 +316,7 @@ def by_name(tables: dict) -> list:
 def with_gradients(
     program: Program, inputs: Sequence, run: Callable[[], tuple[Sequence, dict]]
 ) -> Run:
-    """What a run of a program on some inputs gives, with gradients from a tape."""
+    """The results of a program on some inputs, with gradients from a tape."""
     sources = [*filter(is_float, inputs), *program.sources]
     with tf.GradientTape() as tape:
         tape.watch(sources)

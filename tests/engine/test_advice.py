@@ -1,4 +1,4 @@
-"""The plan says if one thread for each op may be faster."""
+"""The plan states if one thread for each op may be faster."""
 
 import pytest
 import tensorflow as tf

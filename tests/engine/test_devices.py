@@ -1,4 +1,4 @@
-"""`tf.device` inside of a recursive function: its ops run where it says, to the same values."""
+"""`tf.device` inside of a recursive function: its ops run there, with the same values."""
 
 import collections
 
@@ -59,7 +59,7 @@ def tree_model(table_on, cell_on):
 
 
 def with_gradients(function, argument, variables):
-    """What a function returns, and its gradients, all dense."""
+    """A function's results and gradients, all dense."""
     with tf.GradientTape() as tape:
         y = function(argument)
     return [y, *map(tf.convert_to_tensor, tape.gradient(y, variables))]

@@ -368,7 +368,7 @@ def test_an_assertion_in_a_loop_names_the_line_of_the_loop(check, line):
 
 @pytest.mark.many
 def test_an_assertion_in_a_loop_with_an_array_runs_for_no_tokens():
-    """What such a loop returns for no tokens is not known; the README says so."""
+    """The results of such a loop for no tokens are not known, as in the README."""
 
     def check(n, x):
         def body(i, array):
@@ -518,7 +518,7 @@ def logarithm(**options):
     "options", few_of([{}, *({"engine": name} for name in ("waves", "scalar", "compiled"))], {})
 )
 def test_a_debugging_tool_names_the_line_and_the_token(options, watched):
-    """`engine=` is for speed: while a tool watches, all programs run by waves."""
+    """`engine=` is for speed: while a tool watches, all programs run in waves."""
     f = logarithm(**options)
     np.testing.assert_allclose(f([2], [5.0]), [np.log(3)], rtol=1e-6)
     message = failure(lambda: f([0, 2], [1.0, 2.0]))

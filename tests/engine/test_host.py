@@ -10,7 +10,7 @@ from tests.programs import each
 
 
 def operations(program):
-    """The ops of a run, those of its loops and branches too."""
+    """The ops of a run, including those of its loops and branches."""
     run = traced(program, engine="waves")
     graph = run.get_concrete_function(*map(tf.constant, program.flat_inputs)).graph
     functions = graph.as_graph_def().library.function

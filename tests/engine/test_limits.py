@@ -26,7 +26,7 @@ DEEP = r"recursion is deeper than max_depth=9\."
 
 
 def run_away(num_rounds, **options):
-    """Calls once, its waves in a line; or again with what a call returned, its waves on a stack."""
+    """Calls once, its waves in a line; or again with a call's result, its waves on a stack."""
 
     @kerasrec.recursive(max_depth=9, **options)
     def lost(n):

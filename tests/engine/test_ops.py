@@ -74,7 +74,7 @@ OPS = {
     "top_k": lambda x: tf.nn.top_k(x, 4).values * B,
     "cumsum": lambda x: tf.cumsum(x, axis=1),
     "custom gradient": tf.custom_gradient(lambda x: (2.0 * x, lambda cotangent: 3.0 * cotangent)),
-    "custom gradient of what the value reads": tf.custom_gradient(_softplus),
+    "custom gradient of the value's inputs": tf.custom_gradient(_softplus),
     "custom gradient with a table": tf.custom_gradient(
         lambda x: (2.0 * x, lambda cotangent: cotangent @ LARGE @ tf.transpose(LARGE))
     ),
@@ -173,7 +173,7 @@ def program_of(op, num_rounds, sources) -> Program:
 def all_of(ops):
     """One op that runs them all: tracing one program with all takes less than one with each.
 
-    Each op has a factor of its own, so that none makes up for another.
+    Each op has a separate factor, so that none makes up for another.
     """
 
     def run(x):

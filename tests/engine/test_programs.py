@@ -25,7 +25,7 @@ from tests.programs import FEW, each
 pytestmark = pytest.mark.usefixtures("optimized")
 
 # Each has what no other of them has; the programs with data types and with functions as arguments,
-# which trace for seconds, are run in tests of their own.
+# which trace for seconds, are run in separate tests.
 BY_WAVES = {
     "sum_upto",
     "call_in_argument",

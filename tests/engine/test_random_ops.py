@@ -1,4 +1,4 @@
-"""Random ops fire once: the gradient reads what they gave, and every call draws anew."""
+"""Random ops fire once: the gradient reads their outputs, and every call draws again."""
 
 import keras
 import numpy as np
@@ -31,7 +31,7 @@ def test_gradient_has_the_mask_of_the_value(function):
     with tf.GradientTape() as tape:
         tape.watch(x)
         y = function(x, 2)
-    # y is linear in x, so its slope says which elements were kept.
+    # y is linear in x, so its slope shows which elements were kept.
     np.testing.assert_allclose(tape.gradient(y, x) * x, y, rtol=1e-6)
     kept = np.mean(y != 0.0)
     num_draws = 2 if function is levels else 4
@@ -117,7 +117,7 @@ def test_the_gradient_reads_what_was_drawn(draw):
 
 
 def test_a_draw_for_all_tokens_together():
-    """It would be drawn anew wherever it is read."""
+    """It would be drawn again wherever it is read."""
 
     @recursive
     def f(x, n):
@@ -128,7 +128,7 @@ def test_a_draw_for_all_tokens_together():
 
 
 def slope_of_square(function):
-    """Returns an input, the square of what a function returns for it, its slope, and a tape."""
+    """Returns an input, the square of a function's result for it, its slope, and a tape."""
     x = tf.fill([4], 2.0)
     with tf.GradientTape() as second:
         second.watch(x)
@@ -142,7 +142,7 @@ def slope_of_square(function):
 @pytest.mark.many
 def test_a_second_derivative_does_not_draw_anew():
     x, y, slope, second = slope_of_square(levels)
-    # y = (a x)^2, where a depends on what was drawn.
+    # y = (a x)^2, where a depends on the draws.
     np.testing.assert_allclose(slope * x, 2.0 * y, rtol=1e-6)
     np.testing.assert_allclose(second.gradient(slope, x) * x, slope, rtol=1e-6)
 

@@ -238,7 +238,7 @@ def test_a_sum_in_log_space_of_which_some_are_impossible(engine):
             values = inside([0, 1])
         gradient = tf.convert_to_tensor(first.gradient(values, logs))
         weighted_sum = tf.reduce_sum(gradient * np.arange(1.0, 9.0))
-    # Node 1 is impossible; the other two children of the root have the weights .2 and .3 + 1.5.
+    # Node 1 is impossible; the other two children of the root have the weights 0.2 and 0.3 + 1.5.
     share = 1.0 / (1.0 + np.exp(0.2 - 1.8))
     np.testing.assert_allclose(values, [np.log(np.exp(0.2) + np.exp(1.8)), -np.inf])
     np.testing.assert_allclose(gradient, [1, 1, 1 - share, share, 0, 0, 0, share], atol=1e-12)
@@ -384,7 +384,7 @@ def chosen(rows):
     return tf.where(rows > 1.5, rows, tf.zeros([], rows.dtype))
 
 
-# What is refused, what the error says, what to write instead, and its value for rows 0, 1 and 2.
+# The refused code, the error, the code to write instead, and its value for rows 0, 1 and 2.
 ADVICE = {
     "rows that are chosen from": (
         lambda rows: tf.reduce_logsumexp(chosen(rows), axis=1),

@@ -33,7 +33,7 @@ SINGULAR = {
 
 
 def plain(singular, n, x):
-    """For one token: half of half ..., and what grows beside it."""
+    """For one token: half of half ..., and a sum that grows next to it."""
     if n < 1:
         return x, singular(x)
     a, b = plain(singular, n - 1, x)
@@ -214,7 +214,7 @@ def nested(recursive, cond):
 
 
 def argument(recursive, cond):
-    """What only a dropped result depends on is computed in the caller."""
+    """An argument that only a dropped result depends on is computed in the caller."""
 
     @recursive
     def g(n, x, y):
@@ -255,7 +255,7 @@ def passed(recursive, cond):
             _, value = tf.while_loop(
                 lambda i, _: i < 2, lambda i, value: (i + 1, WEIGHT * tf.sin(value)), (0, x)
             )
-            for _ in range(5):  # So that there is much between what is passed and the branch.
+            for _ in range(5):  # Puts much between the argument and the branch.
                 value = tf.sin(value)
             return 3.0 * x, f(n - 1, value)[1]
 
@@ -383,7 +383,7 @@ def test_of_the_root_beside_a_result_that_depends_on_all():
 
 @pytest.mark.parametrize("engine", few_of(["waves", "scalar"], many=[]))
 def test_second_derivative(engine):
-    """Of the first result alone, and of both where a call inside drops the second."""
+    """Of only the first result, and of both where a call inside drops the second."""
 
     def second(function, read):
         x = tf.constant([0.0, 0.0, 0.5])

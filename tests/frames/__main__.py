@@ -38,8 +38,8 @@ def main() -> int:
 def show(comparisons: Iterable[Comparison]) -> bool:
     """Prints a table; whether the emitters agree on all programs."""
     print(
-        "Largest differences of what ran compiled from waves and from plain Python, over 1 + the\n"
-        "size of what is right. Waves compute second derivatives that XLA cannot.\n\n"
+        "Largest differences of compiled runs from waves and from plain Python, over 1 + the size\n"
+        "of the right result. Waves compute second derivatives that XLA cannot.\n\n"
         f"{'program':25}{'waves':>8}{'plain':>8}  in which ways"
     )
     found = []

@@ -29,13 +29,14 @@ Arrays = Mapping[str, np.ndarray]
 
 @dataclass
 class Comparison:
-    """What came out for a program.
+    """The results of a program.
 
     Args:
         program: its name.
         obstacle: why it cannot be compiled, in words.
         ways: in which it ran compiled.
-        from_waves: the largest difference between the emitters, over 1 + the size of what is right.
+        from_waves: the largest difference between the emitters, over 1 + the size of the right
+            result.
         from_plain: the same between "compiled" and plain Python.
         faults: disagreements and errors, in words.
     """

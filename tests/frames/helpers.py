@@ -1,4 +1,4 @@
-"""What tests of programs that XLA compiles share."""
+"""Helpers for tests of programs that XLA compiles."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -47,7 +47,7 @@ def never_by_waves(traces_waves: bool = False) -> Iterator[None]:
     """Compiled runs that are traced in here fail where waves would take them over.
 
     Args:
-        traces_waves: whether waves are traced all the same, which takes a third of the time.
+        traces_waves: whether waves are traced all the same, which takes 33% of the time.
     """
     instead = _with_failing_waves if traces_waves else _without_waves
     with mock.patch.object(compiled_run, "unless_failed", instead):

@@ -1,4 +1,4 @@
-"""Processes of their own for what compiles much: XLA never frees what it has compiled."""
+"""Separate processes for tests that compile much: XLA never frees compiled programs."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor

@@ -11,7 +11,7 @@ import sys
 import keras, numpy as np, tensorflow as tf
 import kerasrec, kerasrec.layers
 """
-# What XLA takes for a constant makes it compile anew for each batch, in silence.
+# A value that XLA takes for a constant makes it compile again for each batch, in silence.
 BY_ENGINE = """
 @kerasrec.recursive(engine="compiled")
 def fib(n, w):
@@ -31,7 +31,7 @@ print(fib.num_xla_sizes)
 NEXT = """
 print("\\nnext part", file=sys.stderr, flush=True)
 """
-# The batches have 5 to 32 different words, which is a size of its own for none of them.
+# The batches have 5 to 32 different words, a size that none of them gets for itself.
 BY_LAYER = """
 words = keras.layers.Embedding(33, 2)
 layer = kerasrec.layers.TreeLSTM(2, engine="compiled", embedding=words)
@@ -68,7 +68,7 @@ print(layer.num_xla_sizes)
 
 @pytest.mark.slow
 def test_compilations():
-    """In one process, which says on standard error when XLA compiles."""
+    """In one process, which logs to standard error when XLA compiles."""
     says_when = {"TF_CPP_MIN_LOG_LEVEL": "0", "TF_CPP_VMODULE": "device_compiler=3"}
     done = subprocess.run(
         [sys.executable, "-c", IMPORTS + NEXT.join([BY_ENGINE, BY_LAYER, IN_A_MODEL])],

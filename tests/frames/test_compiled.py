@@ -1,4 +1,4 @@
-"""Programs that XLA compiles in blocks: the same results as plain Python, and never by waves."""
+"""Programs that XLA compiles in blocks: the same results as plain Python, and never in waves."""
 
 import contextlib
 
@@ -393,7 +393,7 @@ def test_rows_without_numbers():
 
 
 def calls_of(function, engine):
-    """A recursive function that applies a `tf.function` to what it returns."""
+    """A recursive function that applies a `tf.function` to its result."""
 
     @kerasrec.recursive(engine=engine)
     def f(n, x):

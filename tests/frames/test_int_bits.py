@@ -1,4 +1,4 @@
-"""What compiled programs keep does not go to the host, where TensorFlow would move int32."""
+"""Values kept by compiled programs stay off the host, where TensorFlow would move int32."""
 
 import numpy as np
 import tensorflow as tf

@@ -86,7 +86,7 @@ def test_results_of_one_dtype_are_in_one_buffer(a_gpu):
 
 @kerasrec.recursive(engine="compiled")
 def chosen(n, j, x):
-    """What selects branches is an argument, and an integer that is computed."""
+    """An argument selects branches, and so does an integer that is computed."""
     k = tf.argmax(x, 1, output_type=tf.int32)
     y = kerasrec.switch(k, [lambda: tf.sin(x), lambda: 2.0 * x])
     z = kerasrec.switch(j, [lambda: tf.cos(y), lambda: y * y])

@@ -1,4 +1,4 @@
-"""Ops and dtypes of bodies that XLA compiles: the same as by waves, or refused."""
+"""Ops and dtypes of bodies that XLA compiles: the same as in waves, or refused."""
 
 import itertools
 
@@ -25,7 +25,7 @@ ACTIVATIONS = (
 
 
 def by_each_engine(make, *arguments):
-    """Values and gradients of a function of an engine, by "compiled" and by waves."""
+    """Values and gradients of a function of an engine, by "compiled" and "waves"."""
     found = []
     for engine in ("compiled", "waves"):
         with never_by_waves(), tf.GradientTape() as tape:
@@ -134,7 +134,7 @@ def test_a_label_that_is_no_class_is_an_error():
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", few_of([tf.int8, tf.uint8, tf.int32, tf.uint32, tf.int64]))
 def test_shifts_by_any_number_of_bits(dtype):
-    """By more bits than there are, or by fewer than none, too."""
+    """Also by more bits than there are, or by fewer than none."""
 
     def make(engine):
         @kerasrec.recursive(engine=engine)

@@ -89,7 +89,7 @@ def test_blocks_are_the_tokens_of_the_interpreter(program):
     done = {}
 
     def when_done(name, token):
-        """The last block of what a frame stands for: its own, or that of its tail call."""
+        """The last block of a frame: its own, or that of its tail call."""
         if (name, token) not in done:
             root, tag = token
             last = max(place for body, place, other in at if (body, other) == (name, token))

@@ -148,7 +148,7 @@ def test_branches_of_different_numbers_of_rounds_do_not_wait_for_each_other(dept
     numbers = np.arange(2**depth, 2 ** (depth + 1), dtype=np.int32)
     x = np.full(len(numbers), 0.9)
     trace = bits.run_trace(numbers, x)
-    # A root of 1s alone calls `bits` and `halved` in turns.
+    # A root of only 1s calls `bits` and `halved` in turns.
     assert len(trace.waves) <= 2 * depth + 1
     expected = [plain_bits(n, 0.9) for n in numbers]
     np.testing.assert_allclose(bits(numbers, x), expected, rtol=1e-12)
@@ -264,7 +264,7 @@ def test_frames_are_done_where_they_were_in_all_derivatives(function, arguments)
 @pytest.mark.slow
 @pytest.mark.parametrize("walks", few_of([walk_over, walks_in_turns], many=[walk_over]))
 def test_the_first_three_derivatives_of_a_walk(walks):
-    """Sweeps of even number hand on what the tail calls of the first do."""
+    """Sweeps of even number hand on the same values as tail calls of the first."""
     children, roots = random_trees(2)
     walk, x = walks(children), tf.constant([0.5, -1.0], tf.float64)
 
@@ -279,7 +279,7 @@ def test_the_first_three_derivatives_of_a_walk(walks):
 
 
 def derivatives(function, x):
-    """The first three, in each number alone."""
+    """The first three, in each number separately."""
     with tf.GradientTape() as third:
         third.watch(x)
         with tf.GradientTape() as second:
@@ -334,7 +334,7 @@ def test_frames_outgrow_the_first_buffers():
 
 @pytest.mark.many
 def test_entries_of_rows_that_only_the_gradient_keeps():
-    """What a gradient keeps of entries needs their numbers, which the values alone do not."""
+    """Entries kept for a gradient need their numbers, which values without one do not."""
     rows, kernel = tf.ragged.constant([[0, 2], [1, 0, 2], []]), tf.Variable([[0.5, 2.0]])
 
     @kerasrec.recursive
@@ -463,7 +463,7 @@ def test_sizes_that_differ_from_call_to_call_are_refused():
 
 @pytest.mark.many
 def test_what_a_branch_without_tokens_has_kept_of_open_size():
-    """Another branch has tokens, whose rows say what the size is."""
+    """Another branch has tokens, whose rows determine the size."""
     size = tf.Variable(3)
 
     @kerasrec.recursive(engine="waves")

@@ -106,7 +106,7 @@ CHILDREN = tf.ragged.constant(TREE, dtype=tf.int32)
 
 
 def by_entries(engine):
-    """Rows are used as rows: times a weight, beside rows of a table, and reduced in each way."""
+    """Rows are used as rows: times a weight, next to rows of a table, and reduced in each way."""
 
     @kerasrec.recursive(engine=engine, returns=tf.TensorSpec([2], tf.float32))
     def state(node):

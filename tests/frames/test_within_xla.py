@@ -1,4 +1,4 @@
-"""Recursive functions inside of what XLA compiles as a whole, beside plain Python."""
+"""Recursive functions in code that XLA compiles as a whole, against plain Python."""
 
 import functools
 
@@ -347,7 +347,7 @@ def test_higher_derivatives_and_forward_mode():
 
 @pytest.mark.slow
 def test_a_penalty_on_the_gradient_of_a_loss():
-    """What reaches the gradient of a result depends on the result itself."""
+    """The cotangent of a result depends on the result itself."""
     weight, left = tf.Variable([[0.3, 0.2], [-0.4, 0.5]]), tf.Variable([1, -1, -1])
     x = tf.constant([[0.5, -0.3], [0.7, 0.2], [-0.1, 0.4]])
 

@@ -36,7 +36,7 @@ def main() -> int:
     parser.add_argument("--programs", type=int, default=100, help="how many to run")
     parser.add_argument("--seed", type=int, default=0, help="which programs; the same each time")
     parser.add_argument("--first", type=int, default=0, help="number of the first one")
-    parser.add_argument("--known", action="store_true", help="report known faults as finds, too")
+    parser.add_argument("--known", action="store_true", help="also report known faults as finds")
     parser.add_argument("--seconds", type=float, default=60.0, help="to shrink a find in")
     parser.add_argument(
         "--relations",
@@ -50,7 +50,7 @@ def main() -> int:
         "--compiled", action="store_true", help="run all that it takes by the engine 'compiled'"
     )
     parser.add_argument(
-        "--within-xla", action="store_true", help="call inside of what XLA compiles as a whole"
+        "--within-xla", action="store_true", help="call inside code that XLA compiles as a whole"
     )
     parser.add_argument(
         "--typed",
@@ -62,7 +62,7 @@ def main() -> int:
     numbers = range(given.first, given.first + given.programs)
     if given.typed:
         if given.relations or given.memo or given.within_xla or given.known:
-            parser.error("--typed goes with --programs, --seed, --first and --compiled alone")
+            parser.error("--typed goes only with --programs, --seed, --first and --compiled")
         return int(typed_run.run(given.seed, numbers, given.compiled) > 0)
     np.seterr(all="ignore")
     if given.known:
@@ -136,7 +136,7 @@ def report(number: int, outcome: checks.Outcome, check: Callable, seconds: float
 
 
 class Tally:
-    """What the programs so far were, and what became of them."""
+    """The kinds of the programs so far, and their outcomes."""
 
     def __init__(self) -> None:
         self.kinds: Counter = Counter()

@@ -22,7 +22,7 @@ CLOSE = 1e-12
 
 @dataclass
 class Outcome:
-    """What became of a check.
+    """The outcome of a check.
 
     Args:
         program: that was checked.
@@ -92,14 +92,14 @@ def compiled(options: Options) -> Options:
 
 
 def within_xla(options: Options) -> Options:
-    """The same inside of a program that XLA compiles, without what is not taken there."""
-    return dataclasses.replace(compiled(options), way="within XLA")
+    """The same inside of a program that XLA compiles, without options that are not taken there."""
+    return dataclasses.replace(compiled(options), way="inside XLA")
 
 
 def check(program: Program, options: Options) -> Outcome:
     """Runs a program under some options and compares it with plain recursion.
 
-    What the engine "compiled" does not take is run by waves.
+    Programs that the engine "compiled" does not take run in waves.
     """
     expected = run_plain(program)
     try:
@@ -113,7 +113,7 @@ def check(program: Program, options: Options) -> Outcome:
 
 
 def is_refused(error: Exception) -> bool:
-    """Whether `memo=True`, or XLA, does not take a program, as it says."""
+    """Whether the error is that `memo=True`, or XLA, does not take a program."""
     says_so = "memo=True" in str(error) or "program that XLA compiles" in str(error)
     return isinstance(error, kerasrec.TraceError) and says_so
 
@@ -132,7 +132,7 @@ def check_relation(
     Args:
         program: to check.
         options: under which it runs.
-        seed: of what is drawn.
+        seed: of the draws.
         name: of the relation; None for any.
     """
     rng = random.Random(seed)
@@ -188,7 +188,7 @@ def judge(program: Program, options: Options, found: Result, expected: Result) -
 def is_sensitive(program: Program, where: list[Difference], expected: Result) -> bool:
     """Whether plain recursion itself gives something as different for inputs as close.
 
-    A program of float32 is compared with the same one of float64, too.
+    A program of float32 is also compared with the same one of float64.
     """
     others = [_nudged(program, 1.0 + CLOSE), _nudged(program, 1.0 - CLOSE)]
     if program.dtype == "float32":
@@ -210,11 +210,11 @@ def _nudged(program: Program, factor: float) -> Program:
     return dataclasses.replace(program, rows=nudge(program.rows, 0))
 
 
-# Faults that are known and not mended yet: name, and whether a find is one of them. A line goes
-# when its fault is mended; `--known` counts these as finds, too.
+# Faults that are known and not fixed yet: name, and whether a find is one of them. A line goes when
+# its fault is fixed; `--known` also counts these as finds.
 KNOWN: dict[str, Callable[[Outcome], bool]] = {
-    # The cotangent of what a token's branch does not read is zero, not nothing, and zero times an
-    # infinite slope is NaN.
+    # The cotangent of a value that a token's branch does not read is zero, not nothing, and zero
+    # times an infinite slope is NaN.
     "NaN for a number in a gradient": lambda outcome: (
         bool(outcome.differences)
         and all(
@@ -222,7 +222,7 @@ KNOWN: dict[str, Callable[[Outcome], bool]] = {
             for item in outcome.differences
         )
     ),
-    # Not faults: the errors say what to write.
+    # Not faults: the errors suggest a fix.
     "floats that are collected where none is returned": lambda outcome: (
         "but returns no float" in str(outcome.error)
     ),
@@ -245,7 +245,7 @@ def _depth(program: Program) -> int:
 
 
 def snippet(outcome: Outcome) -> str:
-    """What to paste into a file."""
+    """The code to paste into a file."""
     return f"{source_of(outcome.program)}\n\n{_call(outcome.program)}"
 
 

@@ -62,7 +62,7 @@ def draw_program(seed: int, number: int) -> Program:
 
 
 def drawn(drawer: type[Drawer], seed: int, number: int, kind: str = "") -> Program:
-    """The first program of a drawer that ends; `kind` gives it random numbers of its own."""
+    """The first program of a drawer that ends; `kind` gives it separate random numbers."""
     attempt = 0
     while True:
         rng = random.Random(f"{seed} {number} {attempt}{kind}")
@@ -94,7 +94,7 @@ def num_calls(program: Program) -> int:
 
 @dataclass(frozen=True)
 class Scope:
-    """What may be read and called at a place.
+    """The values and functions that may be read and called at a place.
 
     Args:
         names: values of tokens.
@@ -121,13 +121,13 @@ class Scope:
         return dataclasses.replace(self, callees=(), passed=())
 
     def inside(self, names: Sequence[Name]) -> Scope:
-        """What may be read and called in a loop or a function that stands here."""
+        """The same for a loop or a function that stands here."""
         return dataclasses.replace(self, names=(*self.names, *names), rows=())
 
     def with_passed(self, passed: Sequence[Passed]) -> Scope:
         """With functions that were passed, and without callees that take others.
 
-        What is passed to a call of the function itself must be one of these, or read no tokens:
+        A function passed to a call of the function itself must be one of these, or read no tokens:
         otherwise it is another function in each call, and tracing never ends.
         """
         if not passed:
@@ -142,7 +142,7 @@ class Scope:
 
     @property
     def callees_of_rows(self) -> list[tuple[Signature, str]]:
-        """What may be called for each entry of rows."""
+        """The functions that may be called for each entry of rows."""
         return [item for item in self.callees if not item[0].functions]
 
     @property
@@ -288,7 +288,7 @@ class Drawer:
         return Function(signature, Block((), (last,), signature.structure))
 
     def last(self, signature: Signature, scope: Scope, fuel: Name) -> Choice:
-        """What a function returns: without fuel something that calls nobody."""
+        """A function's result: without fuel something that calls nobody."""
         is_done = Apply("is_done", (fuel,), BOOL)
         base = self.block(signature, scope.without_calls(), self.rng.randint(0, 2))
         if self.chance(0.2):
@@ -327,7 +327,7 @@ class Drawer:
         return dataclasses.replace(found, statements=(*statements, *found.statements))
 
     def body_of_nodes(self, signature: Signature, scope: Scope) -> Block:
-        """What a function of nodes does: it calls itself for all children."""
+        """The body of a function of nodes: it calls itself for all children."""
         node = scope.names[0]
         group = self.new("children")
         rows = Name(group, INT.of(group))
@@ -347,7 +347,7 @@ class Drawer:
         found = self.block(signature, inside, 3)
         results = found.results
         if not signature.says_returns and type_of(results[0]).kind == "float":
-            # Otherwise the sum of what children return may be of any type.
+            # Otherwise the sum of children's results may be of any type.
             results = (_plus_weight(results[0]),)
         statements += found.statements
         return dataclasses.replace(found, statements=tuple(statements), results=results)
@@ -456,7 +456,7 @@ class Drawer:
     def leaf(self, found: Type, scope: Scope) -> Any:
         names = [name for name in scope.names if name.type == found]
         if names and self.chance(0.85):
-            # What was named last has most chances to be read.
+            # The last names have most chances to be read.
             return self.rng.choice([*names, *names[-2:]])
         if found == BOOL:
             return Apply("is_even", (self.leaf_int(scope),), BOOL)
@@ -505,7 +505,7 @@ class Drawer:
         return Choice(selector, branches, (found,))
 
     def selector(self, kind: Type, scope: Scope) -> Any:
-        """What chooses a branch."""
+        """An expression that chooses a branch."""
         return self.expression(kind, 1, scope)
 
     def loop(self, found: Type, size: int, scope: Scope) -> Loop:

@@ -1,8 +1,8 @@
 """Draws random programs that `memo=True` takes.
 
-Integers and bools tell calls apart, and what decides or is passed comes of these alone, or of
+Integers and bools tell calls apart, and values that decide or are passed come only of these, or of
 floats that all calls have in common: they are passed on unchanged, and read by integers. In some
-programs, integers and bools that calls return decide or are passed, too.
+programs, integers and bools that calls return also decide or are passed.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class MemoDrawer(Drawer):
         return self.chance(0.5) if found == BOOL else super().value(found, shape, is_special)
 
     def known(self, scope: Scope) -> Scope:
-        """What may decide."""
+        """The names that may decide."""
         names = [
             name
             for name in scope.names
@@ -99,7 +99,7 @@ class MemoDrawer(Drawer):
         return dataclasses.replace(scope, names=tuple(names), rows=(), callees=(), passed=())
 
     def call(self, signature: Signature, fuel: str, scope: Scope, group: str | None = None) -> Call:
-        """A call that passes on what all calls have in common."""
+        """A call that passes on the common arguments of all calls."""
         self.calls_left -= 1
         arguments: list[Any] = []
         for name, found in signature.parameters[:-1]:
@@ -125,7 +125,7 @@ class MemoDrawer(Drawer):
         return dataclasses.replace(found, statements=(*statements, *found.statements))
 
     def same(self, parameter: str, scope: Scope) -> Name:
-        """What is in common, under the name that it has here."""
+        """A common argument, under the name that it has here."""
         place = self.places[parameter]
         return self.rng.choice(
             [name for name in scope.names if self.places.get(name.text) == place]

@@ -53,13 +53,13 @@ class Options:
     Args:
         way: "traced", one trace of values and gradients together; "eager", called as a user does;
           "function", called in a tf.function that does not know how many tokens there are;
-          "within XLA", called in a tf.function that XLA compiles as a whole; "interpreter".
+          "inside XLA", called in a tf.function that XLA compiles as a whole; "interpreter".
         engine: as the decorator takes it; and the same for those below.
         parallel_tokens: see there.
         recompute: see there.
         max_depth: see there; None for its default.
-        in_queues: whether a program of one round runs by the engine for all programs, too.
-        passes: over the schedule, by name. These two are of "traced" alone.
+        in_queues: whether a program of one round also runs by the engine for all programs.
+        passes: over the schedule, by name. These two are only of "traced".
         has_values: whether branches are function values.
         leaves_out: whether calls leave out an argument, or pass a zero.
         memo: whether equal calls are one.
@@ -111,14 +111,14 @@ class Run:
             self._call = self._traced()
         elif options.way == "function":
             self._call = tf.function(self._called, autograph=False, reduce_retracing=True)
-        elif options.way == "within XLA":
+        elif options.way == "inside XLA":
             self.function = self._function(max_xla_calls=self._most_calls())
             self._call = tf.function(self._called, autograph=False, jit_compile=True)
         elif options.way == "eager":
             self._call = self._called
 
     def _most_calls(self) -> int:
-        """How many calls a token leads to, itself among them."""
+        """The number of calls per token, itself among them."""
         rows = range(len(self.program.rows))
         found = (self.packed(arguments_of(self.program, [row])) for row in rows)
         return max(self.function.run_trace(*arguments).num_calls for arguments in found)
@@ -173,7 +173,7 @@ class Run:
         return (tuple(flat[:-1]), flat[-1]) if self.program.entry.packs else tuple(flat)
 
     def _pairs(self, outputs: list, tables: dict, cotangents: Sequence) -> tuple[list, list]:
-        """What has a gradient, and cotangents for it."""
+        """The outputs with a gradient, and cotangents for them."""
         found = [item for item in outputs if item.dtype.is_floating]
         given = list(cotangents)
         for name in sorted(tables):
@@ -202,7 +202,7 @@ class Run:
         return outputs, tables, _dense(tf.gradients(found, sources, given), sources)
 
     def _sources(self, arguments: list) -> list:
-        """What gradients are taken of, in a graph; its own tensors for those that it captures."""
+        """The sources of gradients, in a graph; its own tensors for those that it captures."""
         graph = tf.compat.v1.get_default_graph()
         return [arguments[place] for place in float_places(self.program)] + [
             self.weights[name] if name not in CONSTANTS else graph.capture(self.weights[name])

@@ -1,7 +1,7 @@
 """The ops that random programs are made of, as a table.
 
 Templates are Python source over operands `{0}`, `{1}`, ... and the weights of `syntax.WEIGHTS`. All
-operands have a leading token axis; those of an elementwise op may be constants without one, too.
+operands have a leading token axis; those of an elementwise op may also be constants without one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Op:
         operands: their types.
         result: its type.
         is_elementwise: whether operands broadcast, so that constants need no token axis.
-        weight: how often it is drawn, beside others with 1.
+        weight: how often it is drawn, relative to others with 1.
         is_for_rows: whether it takes a ragged tensor as it is.
     """
 

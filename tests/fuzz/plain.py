@@ -1,4 +1,4 @@
-"""What a program means: plain eager recursion over one token, and a tape for its gradient.
+"""The meaning of a program: plain eager recursion over one token, with a tape for its gradient.
 
 It shares nothing with kerasrec. A value has a leading axis of one token, so that ops are the same;
 rows are Python lists with a value for each entry.
@@ -58,7 +58,7 @@ class TooLongError(Exception):
 
 @dataclass
 class Result:
-    """What a run gave.
+    """The results of a run.
 
     Args:
         outputs: flat, `[tokens, ...]` each.
@@ -106,7 +106,7 @@ def table_cotangent(shape: tuple[int, ...], dtype: str) -> np.ndarray:
 
 @dataclass
 class _Row:
-    """What one token gave."""
+    """The results of one token."""
 
     outputs: list[np.ndarray]
     collected: dict[str, list]
@@ -211,8 +211,8 @@ class Evaluator:
         num_calls: so far.
         depth: the largest number of calls that were nested in each other, the first one counted.
 
-    A body computes a value of `kerasrec.lazy` once for what reads it in a branch and in branches
-    inside that branch, and passes on what it has computed; this tells in effects of the value.
+    A body computes a value of `kerasrec.lazy` once for its readers in a branch and in branches
+    inside that branch, and passes on the result; this shows in effects of the value.
     """
 
     def __init__(self, program: Program):
@@ -228,7 +228,7 @@ class Evaluator:
         self._computed: list[list[tuple[Any, tf.Tensor]]] = []
 
     def run(self, arguments: list[tf.Tensor]) -> tuple[list[tf.Tensor], dict[str, list]]:
-        """What the first function returns, and (value, index) of what was collected, by table."""
+        """The first function's results, and (value, index) of collected values, by table."""
         self._collected = {name: [] for name in self.tables}
         self._computed = []
         outputs = self._call(self.program.functions[0], arguments, {}, [])
@@ -243,18 +243,18 @@ class Evaluator:
         ]
 
     def run_rows(self) -> None:
-        """Runs all rows, for what is counted on the way."""
+        """Runs all rows, for the counts on the way."""
         for row in range(len(self.program.rows)):
             self.run(self.arguments(row))
 
     def _call(self, function: Function, arguments: list, scope: dict, passed: list) -> list:
-        """What a function returns.
+        """The results of a function.
 
         Args:
             function: to call.
             arguments: of it.
             scope: what is around it.
-            passed: for its parameters that are functions, each with what is around it.
+            passed: for its parameters that are functions, each with its scope.
         """
         signature = function.signature
         names = [name for name, _ in signature.parameters]
@@ -397,7 +397,7 @@ class Evaluator:
             self._computed = [[]]
             inside = {**scope, **dict(zip(loop.names, (tf.constant([number]), state), strict=True))}
             (goes_on,) = self._all(loop.condition, inside)
-            # The condition is asked where the count ends the loop, too: it may collect something.
+            # The condition also runs where the count ends the loop: it may collect something.
             if number >= int(most.numpy()[0]) or not goes_on.numpy()[0]:
                 break
             (state,) = self._in_branch(loop.block, inside)

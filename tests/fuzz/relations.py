@@ -99,7 +99,7 @@ def with_branch(program: Program, options: Options, rng: random.Random) -> Pair 
 
 
 def inlined(program: Program, options: Options, rng: random.Random) -> Pair | None:
-    """A call replaced by what the function does, one level deep."""
+    """A call replaced by the body of the function, one level deep."""
     functions = {item.signature.name: item for item in program.functions}
     places = [
         path
@@ -175,7 +175,7 @@ def leaving_out(program: Program, options: Options, rng: random.Random) -> Pair:
 
 
 def with_memo(program: Program, options: Options, rng: random.Random) -> Pair | None:
-    """Equal calls that are one call give the same, but for what they collect."""
+    """Equal calls that are one call give the same, but for collected values."""
     program = without_tables(program)
     changed = memoised(options)
     return Run(program, changed)(program.tokens), Run(program, options)(program.tokens)

@@ -36,8 +36,8 @@ def shrink(program: Program, fails: Callable[[Program], bool], seconds: float = 
 
     Args:
         program: that fails.
-        fails: whether another one fails in the same way. What it raises says that a program makes
-          no sense, such as one that reads a name that is not there any more.
+        fails: whether another one fails in the same way. An error means that a program makes no
+            sense, such as one that reads a name that is not there any more.
         seconds: after which the search ends.
     """
     end = time.monotonic() + seconds
@@ -108,7 +108,7 @@ def _instead_of(node: Any) -> Iterator[Any]:
 
 
 def _written_out(kept: Block, block: Block, place: int) -> Iterator[Block]:
-    """The value of a statement in place of its name, if that is read once.
+    """The value of a statement instead of its name, if that is read once.
 
     Args:
         kept: the block without the statement.

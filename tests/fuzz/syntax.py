@@ -51,7 +51,7 @@ class Passed:
     Args:
         name: of the parameter.
         operands: their types, none for a value of `kerasrec.lazy`.
-        result: the type of what it returns.
+        result: the type of its result.
     """
 
     name: str
@@ -61,12 +61,12 @@ class Passed:
 
 @dataclass(frozen=True)
 class Signature:
-    """What a caller must know of a function.
+    """The facts about a function that a caller needs.
 
     Args:
         name: of the function.
         parameters: names and types; the last one is the fuel, an int that calls make smaller.
-        results: types of what it returns.
+        results: types of its results.
         structure: in which nest, "one", "tuple" or "dict".
         packs: whether all arguments but the fuel are passed as one tuple.
         says_returns: whether the decorator is told what it returns.
@@ -178,7 +178,7 @@ class MapRows:
 
 @dataclass(frozen=True)
 class Loop:
-    """What a `while_loop` ends with, from a number of iterations and a state.
+    """The last value of a `while_loop`, from a number of iterations and a state.
 
     Args:
         names: of the number and of the state, in the condition and in the block.
@@ -247,7 +247,7 @@ class Let:
 
 @dataclass(frozen=True)
 class Collect:
-    """Keeps a value in a table; without an index as a row of its own."""
+    """Keeps a value in a table; without an index as a new row."""
 
     table: str
     value: Any
@@ -263,7 +263,7 @@ class Define:
 
 @dataclass(frozen=True)
 class Block:
-    """What a function or a branch does, and what it returns.
+    """The body and results of a function or a branch.
 
     Args:
         statements: in order.

@@ -37,7 +37,7 @@ PARTS = ("PartA", "PartB")
 
 @dataclasses.dataclass(frozen=True)
 class Scope:
-    """What an expression may read.
+    """The values that an expression may read.
 
     Args:
         fields: source of each field, with its type.
@@ -160,7 +160,7 @@ class Typed:
         """A match of all kinds in some order, where one branch may match those of `Part`.
 
         Args:
-            item: source of what is matched.
+            item: source of the matched value.
             whole: its type.
             branch: what is done with a kind, and the variable that has it.
         """
@@ -259,7 +259,7 @@ class Typed:
     def called(self, found: str) -> str:
         return "value_of_pair" if found == "pair" else "value"
 
-    # What makes values.
+    # Expressions that make values.
 
     def make_kind(self, kind: str, variable: str) -> str:
         return self.made(self.rng.choice(self.trees), variable, self.scope(kind, variable), 3)
@@ -269,7 +269,7 @@ class Typed:
         return f"{kind}({', '.join(parts)})"
 
     def part(self, found: str, variable: str, scope: Scope, size: int) -> str:
-        """What a field is made of: another field, what a call returns, or something new."""
+        """The source of a field: another field, a call's result, or something new."""
         same = [field for field, item in scope.fields if item == found and "?" not in item]
         without_calls = scope.within(calls=False)
         if found.endswith("?"):

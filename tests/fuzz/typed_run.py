@@ -107,14 +107,14 @@ BY_KERASREC: dict[str, Any] = {
 
 @dataclasses.dataclass
 class Results:
-    """What a program gave.
+    """The results of a program.
 
     Args:
-        values: of `value`; of `value` of what `change` made; and of `value` of what `change` made
-          of that, all in one run; `[tokens]` each.
+        values: of `value`; of `value` of the result of `change`; and of `value` of the result of
+            `change` of that, all in one run; `[tokens]` each.
         slopes: of a sum of the same, into a direction of the numbers of the batch, of the second
             argument and of the weight.
-        made: what `change` made, in plain lists.
+        made: the result of `change`, in plain lists.
     """
 
     values: list[np.ndarray]

@@ -1,4 +1,4 @@
-"""Golden prints. `KERASREC_UPDATE_GOLDEN=1 pytest tests` writes them anew; read the diff."""
+"""Golden prints. `KERASREC_UPDATE_GOLDEN=1 pytest tests` writes them again; read the diff."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,7 @@ FOLDER = Path(__file__).parent
 
 
 def assert_golden(name: str, text: str) -> None:
-    """`text` is what tests/golden/`name`.txt says."""
+    """`text` is the content of tests/golden/`name`.txt."""
     path = FOLDER / f"{name}.txt"
     if os.environ.get("KERASREC_UPDATE_GOLDEN"):
         path.write_text(text + "\n", encoding="utf-8")

@@ -1,6 +1,7 @@
-"""The second definition of what function graphs mean: their intensional program, run by demand.
+"""The second definition of the meaning of function graphs: their intensional program, run by
+demand.
 
-This follows Kostopoulou 2018, section 4.2, after Yaghi. What runs is the text that
+This follows Kostopoulou 2018, section 4.2, after Yaghi. It runs the text that
 `inspect/intensional.py` prints, not the graphs: an expression is asked for its value under a tag,
 and asks others. Nothing is sent, and a value that nobody asks for is not computed. A variable is
 computed once under each tag, and once for all tags if its definition depends on none.
@@ -93,7 +94,7 @@ class TextRun:
 
     Args:
         text: The definitions.
-        given: What other names in it stand for: tensors, and functions of tensors.
+        given: The meaning of other names in it: tensors, and functions of tensors.
 
     Attributes:
         known: The variables, each with its value under each tag that it was asked for.

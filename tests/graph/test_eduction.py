@@ -49,7 +49,7 @@ def test_a_program_that_reads_what_it_makes_has_no_text():
 
 
 def test_a_function_without_arguments_runs_once():
-    """Its graph has a bool for it; one that asserts or draws has what tokens carry, too."""
+    """Its graph has a bool for it; one that asserts or draws also has carried values."""
 
     @kerasrec.recursive
     def f():

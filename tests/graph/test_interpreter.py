@@ -1,4 +1,4 @@
-"""The interpreter gives every program its meaning, and fires what the papers say it fires."""
+"""The interpreter gives every program its meaning, and fires the nodes that fire in the papers."""
 
 import numpy as np
 import pytest

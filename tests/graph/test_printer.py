@@ -1,4 +1,4 @@
-"""Graphs print as the golden files say."""
+"""Graphs print as in the golden files."""
 
 import pytest
 

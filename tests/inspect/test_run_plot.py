@@ -46,7 +46,7 @@ def test_areas_are_tokens_and_the_line_is_the_depth(name, tmp_path, monkeypatch)
     tokens = {function: np.zeros(num_steps) for function in trace.calls}
     depths = np.full(num_steps, np.nan)
     for step in trace.steps:
-        if step.depth is not None:  # Otherwise it is hoisted, and stands beside the waves.
+        if step.depth is not None:  # Otherwise it is hoisted, and stands next to the waves.
             tokens[step.function][step.step] = step.tokens
             depths[step.step] = step.depth
     (line,) = below.patches
@@ -62,7 +62,7 @@ def test_areas_are_tokens_and_the_line_is_the_depth(name, tmp_path, monkeypatch)
             )
         np.testing.assert_array_equal(heights, expected)
     np.testing.assert_array_equal(line.get_data().values, depths)
-    # What is drawn is in the file, at 150 dots to the inch, on white.
+    # The file has the drawing, at 150 dots per inch, on white.
     assert pixels.shape[:2] == (825, 1350)
     assert (pixels[..., :3] < 0.2).all(axis=-1).sum() > 500
     assert (pixels[..., :3] > 0.99).all(axis=-1).mean() > 0.3

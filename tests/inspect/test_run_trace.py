@@ -21,7 +21,7 @@ from tests.programs import PROGRAMS, each
 
 
 def fib():
-    """A function of its own, compiled by no other test."""
+    """A separate function, compiled by no other test."""
 
     @kerasrec.recursive
     def fib(n):

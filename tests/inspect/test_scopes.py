@@ -1,4 +1,4 @@
-"""Scopes say where a node stands, and give every node a name."""
+"""Scopes show where a node stands, and give every node a name."""
 
 import re
 

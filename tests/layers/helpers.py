@@ -32,7 +32,7 @@ DEV = Path(__file__).resolve().parents[2] / "data" / "treebank" / "dev.txt"
 
 @dataclass(frozen=True)
 class Facts:
-    """What the tests must know of a ready layer.
+    """The facts about a ready layer that tests need.
 
     Args:
         equations: makes the paper's function of one tree node, as those in `reference`.
@@ -47,7 +47,7 @@ class Facts:
     options: dict[str, Any] = field(default_factory=dict)
 
 
-# Layers with weights for each of a number of children; READY has the others, too.
+# Layers with weights for each of a number of children; READY also has the others.
 LAYERS = {
     TreeRNN: Facts(
         reference.tree_rnn,
@@ -261,12 +261,12 @@ def texts(tokens: np.ndarray, children: np.ndarray) -> list[str]:
 
 
 def features(children: np.ndarray, num_features: int = 4, seed: int = 0) -> np.ndarray:
-    """Random inputs for all nodes, padding too, float64 `[trees, nodes, features]`."""
+    """Random inputs for all nodes and padding, float64 `[trees, nodes, features]`."""
     return np.random.default_rng(seed).normal(size=(*children.shape[:2], num_features))
 
 
 def is_node(children: np.ndarray) -> np.ndarray:
-    """Which nodes are no padding, bool `[trees, nodes]`."""
+    """Which nodes are not padding, bool `[trees, nodes]`."""
     found = np.zeros(children.shape[:2], bool)
     found[:, 0] = True
     trees = np.broadcast_to(np.arange(len(children))[:, None, None], children.shape)
@@ -282,7 +282,7 @@ def built(layer_class: type[Recursive], children: np.ndarray, num_features: int 
 
 
 def with_random_weights(layer: keras.layers.Layer) -> keras.layers.Layer:
-    """The layer, its weights drawn anew, biases among them."""
+    """The layer, its weights drawn again, biases among them."""
     random = np.random.default_rng(1)
     layer.set_weights([random.normal(size=one.shape, scale=_scale(one)) for one in layer.weights])
     return layer
@@ -321,7 +321,7 @@ def slopes(
 
 @dataclass
 class Expected:
-    """What the papers' equations give.
+    """The results of the papers' equations.
 
     Args:
         sequence: first states of all nodes, zero for padding, `[trees, nodes, units]`.

@@ -15,7 +15,7 @@ import tensorflow as tf
 
 @dataclass
 class Functions:
-    """What the equations need beside `+`, `*` and `@`."""
+    """The functions that the equations need besides `+`, `*` and `@`."""
 
     tanh: Callable
     sigmoid: Callable
@@ -80,7 +80,7 @@ def tree_gru(functions: Functions, units: int, weights: Sequence[Any]) -> Callab
     """
     kernel, recurrent_kernel, bias = weights
     arity = recurrent_kernel.shape[0] // units
-    # By child that is read, then by what it is read for.
+    # By child that is read, then by the gate that reads it.
     matrices = [
         functions.split(recurrent_kernel[start : start + units], 2 + arity, 1)
         for start in range(0, arity * units, units)
@@ -151,8 +151,8 @@ def recursion(
     """States of all nodes of one tree, by node, each computed after those of its children.
 
     Args:
-        node: computes states from inputs (None if not read) and children's states (None if there
-            is no child).
+        node: computes states from inputs (None if not read) and children's states (None without a
+            child).
         x: rows `[1, features]`, by node.
         children: int `[nodes, arity]` of this tree.
         read_inner_inputs: whether inner nodes read inputs.

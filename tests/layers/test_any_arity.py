@@ -89,7 +89,7 @@ def built(cell_class, children, **options):
 
 @pytest.fixture(scope="module")
 def layer():
-    """A layer of the cell without leaves of its own, traced once for all tests."""
+    """A layer of the cell without separate leaves, traced once for all tests."""
     return built(GatedMaxCell, np.zeros((1, 1, 5)))
 
 

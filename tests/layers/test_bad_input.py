@@ -1,4 +1,4 @@
-"""What a user is told whose trees, inputs or arguments are wrong."""
+"""Messages to a user with wrong trees, inputs or arguments."""
 
 import keras
 import nltk
@@ -18,7 +18,7 @@ from kerasrec.layers import (
 from tests.layers.helpers import built, each_layer_always, features, random_children
 from tests.parameters import few_of
 
-# Wrong second trees of two, of four nodes each, and what the message says.
+# Wrong second trees of two, of four nodes each, and the message.
 TREES = {
     "child out of range": (
         [[1, 4], [-1, -1], [-1, -1], [-1, -1]],
@@ -75,7 +75,7 @@ def layer():
 def test_children_that_are_no_tree(layer, name):
     tree, message = TREES[name]
     children = np.array([[[1, 2], [-1, -1], [-1, -1], [-1, -1]], tree], np.int32)
-    # More than once, since checks run beside each other.
+    # More than once, since checks run in parallel.
     for _ in range(4):
         with pytest.raises(tf.errors.InvalidArgumentError, match="(?s)" + message):
             layer(features(children), children)
@@ -230,7 +230,7 @@ def test_wrong_shapes(layer_class, x, children, message):
     ids=["nodes", "trees", "features"],
 )
 def test_shapes_that_do_not_fit_each_other_or_the_weights(layer, x, children):
-    """Once the layer is built, too; the message has both shapes."""
+    """Also once the layer is built; the message has both shapes."""
     with pytest.raises((ValueError, tf.errors.InvalidArgumentError)) as error:
         layer(np.zeros(x), np.full(children, -1, np.int32))
     error.match(

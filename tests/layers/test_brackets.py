@@ -18,7 +18,7 @@ from kerasrec.layers import BracketedText
 from tests.datasets.helpers import MAY_BE_WORDS, SURELY_LABELED, TREEBANK, few
 from tests.parameters import few_of
 
-# What a word may hold: all but brackets and what separates words.
+# The characters of a word: all but brackets and separators.
 characters = strategies.characters(blacklist_categories=["Cs"], blacklist_characters=" \t\r\n()")
 words = strategies.text(characters, min_size=1, max_size=5) | strategies.sampled_from(
     ["-LRB-", "\\/", "a\\*b\\/", "\\", "\\\\/", "\u00a0", "a\u00a0b", "\x0b", "\0", "\ufeff"]
@@ -69,7 +69,7 @@ class DefaultLabel(dict):
 
 
 def parsed(text):
-    """What `read_brackets` makes of a text, by a walk of one's own."""
+    """The result of `read_brackets` for a text, by a separate walk."""
     stack = [[]]
     for token in text.replace("(", " ( ").replace(")", " ) ").replace("\t", " ").split(" "):
         token = token.strip("\r\n")
@@ -148,7 +148,7 @@ def test_texts_are_taken_that_read_brackets_takes(tmp_path_factory, has_labels, 
 
 
 def test_words_are_not_taken_for_labels():
-    """By hand: what `( hello ( world . ) )` is, and that it is refused where nothing says so."""
+    """By hand: the tree of `( hello ( world . ) )`, and that it is refused without `has_labels`."""
     words, children = BracketedText(has_labels=False)(["( hello ( world . ) )", "(a b)"])
     assert words.numpy().tolist() == [
         [b"", b"hello", b"", b"world", b"."],

@@ -38,7 +38,7 @@ def linear():
 
 @pytest.fixture
 def factors(linear):
-    """What dropout multiplies inputs and first states with, read off a linear layer.
+    """The factors of dropout for inputs and first states, read off a linear layer.
 
     Returns:
         A function of `children`: factors of inputs `[trees, nodes, 3]`; and of states on the way to
@@ -133,7 +133,7 @@ def test_only_in_training_and_by_seed(layer_class, name):
     again.build(x.shape, children.shape)
     again.set_weights(layer.get_weights())
     np.testing.assert_allclose(trained(again, x, children), first, atol=1e-6)
-    # Dropout of vectors is no part of the recursion.
+    # Dropout of vectors is not a part of the recursion.
     assert layer.num_traces == (1 if name == "dropout" else 2)
 
 

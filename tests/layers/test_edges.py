@@ -1,4 +1,4 @@
-"""Features of edges, which cells read beside their children's states, against plain recursion."""
+"""Features of edges, which cells read next to their children's states, against plain recursion."""
 
 import keras
 import numpy as np

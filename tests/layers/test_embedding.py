@@ -436,7 +436,7 @@ def test_an_embedding_that_adds_a_loss_is_refused():
 
 @pytest.mark.slow
 def test_fit_traces_once_and_learns_the_vectors():
-    """Those of the words that there are, with an optimizer of their own."""
+    """Those of the words that there are, with a separate optimizer."""
     tokens, children, labels = treebank_batch(20)
     inputs = keras.Input([None], dtype="int32"), keras.Input([None, 2], dtype="int32")
     words = keras.layers.Embedding(int(tokens.max()) + 1, 8, name="words")

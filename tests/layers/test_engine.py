@@ -1,4 +1,4 @@
-"""Tree layers that XLA compiles: the same as by waves, and never by waves."""
+"""Tree layers that XLA compiles: the same as in waves, and never in waves."""
 
 import contextlib
 import itertools
@@ -205,7 +205,7 @@ def model_of(engine):
 
 @pytest.mark.slow
 def test_fit_save_and_export(tmp_path, never_by_waves):
-    """An epoch of training gives the weights that it gives by waves; then the model is used."""
+    """An epoch of training gives the weights that it gives in waves; then the model is used."""
     words, children, labels = treebank_batch(10)
     models = [model_of("waves"), model_of("compiled")]
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=-1)

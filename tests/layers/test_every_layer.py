@@ -1,4 +1,4 @@
-"""One set of checks for every ready layer; what is a layer's own stands in a file of its own."""
+"""One set of checks for every ready layer; tests of a single layer are in separate files."""
 
 import functools
 import itertools

@@ -1,4 +1,4 @@
-"""What limits the draws of growing trees, and beam search, against enumeration."""
+"""Limits on the draws of growing trees, and beam search, against enumeration."""
 
 import math
 

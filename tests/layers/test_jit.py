@@ -58,7 +58,7 @@ def test_fit_evaluate_and_predict(name, takes_words):
 @pytest.mark.slow
 @pytest.mark.parametrize("wrap", [lambda layer: layer, lambda layer: keras.Sequential([layer])])
 def test_a_second_derivative_through_words(wrap):
-    """A table of words is read row by row within XLA, unless a layer stands before or after it."""
+    """A table of words is read row by row in XLA, unless a layer stands before or after it."""
     children = random_children(4, 7, 2, seed=3)
     words = inputs_of(children, True)
     embedding = wrap(keras.layers.Embedding(20, 4, dtype="float64"))

@@ -115,7 +115,7 @@ def test_regularizers_and_constraints_of_weights(layer_class):
 
 
 def model_of(layer):
-    """A functional model of a layer alone, for inputs of 4 features and two children."""
+    """A functional model of only a layer, for inputs of 4 features and two children."""
     inputs = keras.Input((None, 4)), keras.Input((None, 2), dtype="int32")
     return keras.Model(inputs, layer(*inputs))
 
@@ -188,7 +188,7 @@ def test_sizes_trace_nothing_new(layer_class):
 @any_layer
 def test_sizes_and_epochs_of_a_model_trace_nothing_new(layer_class):
     layer = layer_class(3, return_sequences=True)
-    # int64 is checked before it is cast, so it has a trace of its own.
+    # int64 is checked before it is cast, so it has a separate trace.
     for num_trees, num_nodes in ((2, 3), (5, 7)):
         children = random_children(num_trees, num_nodes, 2)
         layer(tf.constant(features(children)), tf.constant(children, tf.int64))
@@ -233,7 +233,7 @@ def test_graphs_can_be_printed(layer_class):
 
 
 class Subclassed(keras.Model):
-    """Keras infers its shapes by calling it, with weights that are no variables yet."""
+    """Keras infers its shapes by calling it, with weights that are not variables yet."""
 
     def __init__(self, layer):
         super().__init__()
@@ -305,7 +305,7 @@ def layers_that_hold_others():
 @pytest.mark.many
 @pytest.mark.parametrize("layer", layers_that_hold_others(), ids=lambda layer: type(layer).__name__)
 def test_a_frozen_layer_stays_frozen_when_it_is_made_again(layer):
-    """As a loaded one is. Keras freezes the weights of a layer alone, not those of its cell."""
+    """As a loaded one is. Keras freezes only the weights of a layer, not those of its cell."""
     words, children = keras.Input([None], dtype="int32"), keras.Input([None, 2], dtype="int32")
     assert keras.Model([words, children], layer(words, children)).trainable_weights
     layer.trainable = False

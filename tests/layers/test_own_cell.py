@@ -68,7 +68,7 @@ def test_values_and_gradients_equal_eager_recursion(arity):
         np.testing.assert_allclose(count[row], tree[0][1][0])
 
 
-# test_saving.py has such a model, too, and test_keras_layer.py its configuration.
+# test_saving.py also has such a model, and test_keras_layer.py its configuration.
 @pytest.mark.slow
 def test_fit():
     tokens, children, labels = treebank_batch(20)
@@ -184,7 +184,7 @@ def test_wrong_cells_are_told_what_is_wrong(cell, error, message):
 
 
 class Readout(GatedCell):
-    """An output of its own, whose weights the states do not read."""
+    """A separate output, with weights that the states do not read."""
 
     def __init__(self, units, readout=2, **kwargs):
         super().__init__(units, **kwargs)

@@ -1,4 +1,4 @@
-"""Half precision: of arithmetic on float32 weights, and of weights too."""
+"""Half precision: of arithmetic on float32 weights, and also of weights."""
 
 import keras
 import numpy as np

@@ -26,7 +26,7 @@ SIZES = [1, 6, 9, 3]
 MAKE = {
     "child-sum": (None, lambda **options: ChildSumTreeLSTM(3, **options)),
     "binary": (2, lambda **options: TreeLSTM(3, read_inner_inputs=True, **options)),
-    "leaves alone": (2, lambda **options: TreeRNN(3, read_inner_inputs=False, **options)),
+    "only leaves": (2, lambda **options: TreeRNN(3, read_inner_inputs=False, **options)),
     "three slots": (3, lambda **options: TreeGRU(3, arity=3, read_inner_inputs=True, **options)),
     "down": (2, lambda **options: TopDownTreeLSTM(3, arity=2, **options)),
     "down, shared": (None, lambda **options: TopDownTreeLSTM(3, share_weights=True, **options)),
@@ -54,7 +54,7 @@ def trees(arity, sizes=SIZES, seed=0):
 
 
 def outputs_and_gradients(layer, inputs):
-    """What the layer returns, and gradients of a sum of it by its inputs and weights."""
+    """The layer's results, and gradients of a sum of them by its inputs and weights."""
     x = inputs[0]
     with tf.GradientTape() as tape:
         tape.watch(x.flat_values if isinstance(x, tf.RaggedTensor) else x)
@@ -69,7 +69,7 @@ def outputs_and_gradients(layer, inputs):
 @pytest.mark.parametrize(
     ("name", "return_sequences"),
     few_of(
-        # Roots are taken from the rows in one way for all layers that return them alone.
+        # Roots are taken from the rows in one way for all layers that return only them.
         [*((name, True) for name in MAKE), ("child-sum", False), ("binary", False)],
         many=[("child-sum", True)],
     ),
@@ -111,7 +111,7 @@ def test_both_ways_as_padded_trees():
 
 @pytest.mark.many
 def test_the_way_down_has_the_arity_of_the_way_up():
-    """Rows do not say how many children there may be."""
+    """Rows do not tell how many children there may be."""
     (x, children), _ = trees(2)
     layer = Bidirectional(TreeLSTM(3))
     layer.build(x.shape, children.shape)

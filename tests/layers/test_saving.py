@@ -26,7 +26,7 @@ OPTIONS = {
     "return_state": True,
     "recompute": True,
 }
-# What differs for Recursive; test_every_layer.py saves and exports ready layers as they are.
+# The differences for Recursive; test_every_layer.py saves and exports ready layers as they are.
 MADE = {
     "all options": lambda: TreeLSTM(6, **OPTIONS),
     "GatedCell": lambda: Recursive(GatedCell(6)),

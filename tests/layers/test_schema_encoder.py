@@ -65,7 +65,7 @@ def features_of(layer, kind):
 
 
 def constant_of(layer, kind):
-    """What stands for these fields if there are none."""
+    """The row that stands for these fields if there are none."""
     return layer._constants.numpy()[layer._constant_kinds.index(kind.number)]
 
 

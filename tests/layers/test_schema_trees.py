@@ -47,7 +47,7 @@ def saved_and_loaded(layer, **options):
 
 
 def same_types_and_values(layer, **options):
-    """Whether a layer gives for a batch what `Schema.trees` gives, and says so for inputs."""
+    """Whether a layer gives the results of `Schema.trees` for a batch, and specs for inputs."""
     symbolic, found = (tf.nest.flatten(layer(of)) for of in (SCHEMA.inputs(), BATCH))
     for one, tensor in zip(symbolic, found, strict=True):
         assert one.ragged and one.dtype == tensor.dtype.name

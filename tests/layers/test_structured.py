@@ -32,11 +32,11 @@ class Case(NamedTuple):
     Args:
         layer: The layer.
         scores: Its outputs.
-        mask: What there is of them.
+        mask: Which of them there are.
         plain: Takes the layer, and the scores and the mask of an example.
         known: Labels, all known.
-        partly: Labels that do not tell all, with a function of them and of structures that says
-            which structures they may stand for.
+        partly: Labels that do not tell all, with a function of them and of structures for which
+            structures they may stand for.
     """
 
     layer: keras.layers.Layer
@@ -336,7 +336,7 @@ def test_fit_save_and_load(tmp_path):
     found = tagger.predict(words, verbose=0)
     assert np.mean(found == tags) > 0.9
     assert np.all((found < 0) == (tags < 0))
-    # The mask says which words there are, so what padded words are labeled with changes nothing.
+    # The mask tells which words there are, so labels of padded words change nothing.
     ones, weights = np.ones(16), np.linspace(0, 1, 16)
     loss = model.evaluate(words, tags, sample_weight=ones, verbose=0)
     others = np.where(tags < 0, 1, tags)
@@ -370,7 +370,7 @@ def test_the_training_loop_that_every_strategy_uses():
 
 @pytest.mark.slow
 def test_fit_of_trees(tmp_path):
-    """Words are brackets: 1 begins a phrase of 2 words, 2 ends it. Others stand alone."""
+    """Words are brackets: 1 begins a phrase of 2 words, 2 ends it. Others are single."""
     keras.utils.set_random_seed(0)
     words = keras.Input([None], dtype="int32")
     vectors = keras.layers.Embedding(4, 8)(words)

@@ -252,7 +252,7 @@ def test_vectors_of_words_are_those_of_the_sentence():
     (of_pieces,) = encoder([np.array(pieces), np.ones([1, 8], bool)]).numpy()
     expected = [of_pieces[1:3].mean(0), of_pieces[3], of_pieces[4], of_pieces[5:7].mean(0)]
     for heads in ([3, 1, 4, 0], [0, 1, 2, 3], [4, 4, 4, 0]):
-        # A shorter sentence beside it changes nothing.
+        # A shorter sentence next to it changes nothing.
         found, places = model(tf.constant([conllu(sentence, heads), conllu(["a"], [0])]))
         assert (
             sorted(places[0].numpy()) == [0, 1, 2, 3] and places[1].numpy().tolist()[1:] == [-1] * 3

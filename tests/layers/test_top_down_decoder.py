@@ -1,4 +1,4 @@
-"""A decoder of one's own; `test_tree_decoder.py` has what all decoders share."""
+"""A custom decoder; `test_tree_decoder.py` has the tests that all decoders share."""
 
 from functools import partial
 
@@ -16,7 +16,7 @@ NUM_TOKENS, DIM, UNITS = 5, 3, 4
 
 
 class ChildrenFirst(TopDownDecoder):
-    """The token depends on which children there are, and the children on the state alone."""
+    """The token depends on which children there are, and the children only on the state."""
 
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
@@ -176,7 +176,7 @@ CASES = [
     ),
 )
 def test_probabilities_of_all_trees_add_up_to_one(case, levels):
-    """On the last level children were never drawn, but the model paid for their absence."""
+    """On the last level children were never drawn, but their absence lost probability."""
     decoder_class, num_tokens, allowed_slots, numbers, engine = CASES[case]
     layer = bounded(decoder_class, num_tokens, allowed_slots, levels, engine=engine)
     check_distribution(layer, allowed_slots, numbers[levels - 1])

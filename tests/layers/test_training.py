@@ -1,4 +1,4 @@
-"""Training by `model.fit` and by loops of the user's own, alone and on two devices."""
+"""Training by `model.fit` and by the user's own loops, on one device and on two."""
 
 import keras
 import numpy as np

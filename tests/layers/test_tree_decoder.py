@@ -55,7 +55,7 @@ def test_a_layer_that_was_quantized_gives_no_tokens():
 
 @pytest.fixture(scope="module")
 def decoders():
-    """Decoders by what makes their graphs differ, each traced once for all tests."""
+    """Decoders with different graphs, by name, each traced once for all tests."""
 
     @functools.cache
     def make(arity, allowed_slots):
@@ -244,7 +244,7 @@ def test_likelihood_of_grown_trees_is_that_of_scoring_them(layer):
 
 @pytest.mark.slow
 def test_gradients_of_growing_are_those_of_scoring(layer):
-    """What a policy gradient needs; the trees themselves have none."""
+    """The terms of a policy gradient; the trees themselves have none."""
     weights = tf.range(20.0)
     with tf.GradientTape() as tape:
         grown = layer.generate(20, seed=1)
@@ -569,7 +569,7 @@ IMPOSSIBLE = {
 @pytest.mark.parametrize("name", few_of(IMPOSSIBLE, "large", "slot", many=[]))
 def test_trees_that_the_model_cannot_make(scorer, name):
     tokens, children, message = IMPOSSIBLE[name]
-    # More than once, since what runs beside the checks may fail, too.
+    # More than once, since ops parallel to the checks may also fail.
     for _ in range(4):
         with pytest.raises(tf.errors.InvalidArgumentError, match="(?s)" + message):
             scorer(tokens, children)

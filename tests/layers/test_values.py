@@ -1,4 +1,4 @@
-"""What tree layers compute, against the papers' equations in numpy."""
+"""The values of tree layers, against the papers' equations in numpy."""
 
 import dataclasses
 import functools
@@ -190,7 +190,7 @@ def test_embedding_with_a_mask_in_front(layer_class):
 
 
 def test_a_node_of_the_mask_that_no_parent_names_is_not_lost():
-    """Features of padding may be anything, but a mask says what is padding."""
+    """Features of padding may be anything, but a mask tells which nodes are padding."""
     tokens = np.array([[0, 1, 2, 3]])
     children = np.array([[[1, 2], [-1, -1], [-1, -1], [-1, -1]]], np.int32)
     embedding = keras.layers.Embedding(5, 4, mask_zero=True)

@@ -171,7 +171,7 @@ def plain_matrix_chain(sizes, i, j):
 
 @kerasrec.recursive(memo=True)
 def hidden_markov(scores, t):
-    """Log probabilities of what was seen up to time t, for each state then."""
+    """Log probabilities of the observations up to time t, for each state then."""
 
     def forward():
         before = hidden_markov(scores, t - 1)[:, :, tf.newaxis] + TRANSITIONS

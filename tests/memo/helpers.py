@@ -1,4 +1,4 @@
-"""What tests of equal calls share."""
+"""Helpers for tests of equal calls."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def test_products_in_branches_that_return():
 
 @pytest.mark.slow
 def test_how_many_rows_a_table_has():
-    """What is padded for XLA has as many rows as before, for those who ask."""
+    """Tables padded for XLA have as many rows as before, for those who ask."""
 
     @kerasrec.recursive(memo=True, engine="compiled")
     def f(x, n):

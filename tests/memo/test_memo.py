@@ -371,7 +371,7 @@ def test_calls_that_make_one_call_are_not_looked_up():
 
     @kerasrec.recursive(memo=True)
     def g(x, n):
-        step = tf.where(n == 4, -1, 1)  # So g(4) needs itself.
+        step = tf.where(n == 4, -1, 1)  # Here g(4) needs itself.
         return kerasrec.cond(n < 2, lambda: tf.ones([]), lambda: 1.0 + f(x, n - step))
 
     def plain(x, n):

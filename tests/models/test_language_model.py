@@ -1,4 +1,4 @@
-"""What the language models share, and each of them from end to end on a few sentences."""
+"""Shared parts of the language models, and each of them from end to end on a few sentences."""
 
 import json
 import math
@@ -99,7 +99,7 @@ def test_terms_of_sequences_are_those_of_a_softmax_with_an_end():
         for row, following in zip(sentence_logits, [*words, 0], strict=False):
             expected += row[following] - np.log(np.exp(row.astype(float)).sum())
         assert found.sum() == pytest.approx(expected, rel=1e-5)
-        # A word, given that there is one: the end is no choice.
+        # A word, given that there is one: the end is not a choice.
         row = sentence_logits[0].astype(float)
         of_word = row[words[0]] - np.log(np.exp(row[1:]).sum())
         assert found[1, 0] == pytest.approx(of_word, rel=1e-5)

@@ -11,7 +11,7 @@ from kerasrec.datasets import Vocabulary
 
 
 def write_conllu(file, number, seed):
-    """Words say nothing; the first tag is drawn, and then A, B and C follow each other.
+    """Words tell nothing; the first tag is drawn, and then A, B and C follow each other.
 
     Only the first word is one of its tag.
     """

@@ -21,7 +21,7 @@ from phylogeny.tree_likelihood import Phylogeny
 from phylogeny.unrooted_trees import as_arrays, interchanges, unrooted
 from tests.parameters import few_of
 
-# Columns that are the same, that tell apes from others, and rodents, of the hen alone, and mixed.
+# Columns that are the same, that tell apes from others, and rodents, only of the hen, and mixed.
 SEQUENCES = {
     "human": "ACGTACGTACGTACGT" + "CCTT" + "ATGC" + "AGAT" + "NA-C",
     "chimp": "ACGTACGTACGTACGT" + "CCTT" + "ATGC" + "AGAT" + "RACT",
@@ -57,7 +57,7 @@ def test_two_taxa_have_a_closed_form():
     model = make_model("(a:0.1,b:0.25);", False, 1, sequences)
     alignment = align(sequences)
     same, other = math.log(stays(0.35) / 4), math.log((1 - stays(0.35)) / 3 / 4)
-    # An N says nothing, so what is left is the G.
+    # An N tells nothing, so only the G is left.
     np.testing.assert_allclose(
         totals(model, alignment), [2 * same + other + math.log(0.25)], rtol=1e-13
     )
@@ -454,7 +454,7 @@ def test_messages_and_reprs_of_many_taxa_are_short():
     with pytest.raises(ValueError, match=r"missing: .* 900 in all; not in") as error:
         as_arrays(tree, [name + 10_000 * "x" for name in sequences])
     assert len(str(error.value)) < 400
-    # Whether the few letters that are known count, and those of one taxon alone.
+    # Whether the few letters that are known count, and those of only one taxon.
     assert align({"a": "NNA", "b": "---"}).frequencies.tolist() == [1, 0, 0, 0]
 
 
@@ -505,7 +505,7 @@ def test_proteins_are_refused(tmp_path):
         align({"a": "ACGT", "b": "ACE*"})
     with pytest.raises(ValueError, match="'é'"):
         align({"a": "ACé"})
-    # All of these letters are codes of nucleotides, too.
+    # All of these letters are also codes of nucleotides.
     with pytest.warns(UserWarning, match=r"D, H, K, M, R, S, V\) stand for several nucleotides"):
         align({"a": "MKVSTAR", "b": "MKVSDAH"})
 

@@ -28,7 +28,7 @@ def test_labels(body):
 
 
 def module(number):
-    """Four functions, two of which return from within a loop, with the same signs in all."""
+    """Four functions, two of which return from inside a loop, with the same signs in all."""
     names = [f"{name}{number}" for name in ("alpha", "beta", "gamma")]
     one, two, three = names
     return "\n".join(

@@ -1,4 +1,4 @@
-"""What recipes save and export is compared with the model."""
+"""Saved and exported models of recipes are compared with the model."""
 
 import keras
 import numpy as np
@@ -30,7 +30,7 @@ def test_an_answer_that_is_not_the_call(model, tmp_path, capsys):
 
 @pytest.mark.many
 def test_an_answer_that_is_lost(model, tmp_path):
-    """What the answer depends on besides weights is not in the files."""
+    """Values besides weights that the answer depends on are not in the files."""
     model.factor = 2.0
     with pytest.raises(ValueError, match="The saved model differs by"):
         save_and_export(

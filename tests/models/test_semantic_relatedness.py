@@ -1,4 +1,4 @@
-"""The recipe for SICK, on a few sentences of its own."""
+"""The recipe for SICK, on a few sentences of this file."""
 
 import itertools
 import json

@@ -173,7 +173,7 @@ def test_a_table_that_all_tokens_share():
 
 
 class TestFaults:
-    """What fails in TensorFlow fails here, though XLA would go on; dead branches do not fail."""
+    """Ops that fail in TensorFlow fail here, though XLA would go on; dead branches do not fail."""
 
     @pytest.mark.many
     @pytest.mark.parametrize("engine", ["waves", "scalar"])

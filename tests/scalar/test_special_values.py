@@ -1,8 +1,8 @@
 """The scalar engine on NaN, infinities, -0. and the largest and smallest numbers, op by op.
 
-What is true is what TensorFlow's own kernels give. Some of them answer otherwise by the place of a
-number among others (a cast of 300 to int8), or by the thread they run in (of numbers too small for
-full precision, which count as zero or do not); then any of their answers will do.
+The right results are those of TensorFlow's own kernels. Some of them answer otherwise by the place
+of a number among others (a cast of 300 to int8), or by the thread they run in (of numbers too small
+for full precision, which count as zero or do not); then any of their answers will do.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def numbers(name: str) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Case:
-    """An op, what to run it on, `[tokens]` each, and the dtype of what it gives."""
+    """An op, what to run it on, `[tokens]` each, and the dtype of its result."""
 
     op: Op
     given: list[np.ndarray]
@@ -147,7 +147,7 @@ def tokens_of(cases: Sequence[Case]) -> list[np.ndarray]:
 
 
 def results_of(cases: Sequence[Case], found: dict[str, tf.Tensor]) -> list[np.ndarray]:
-    """What their program gave, for each case."""
+    """The results of their program, for each case."""
     ends = np.cumsum([len(case.given[0]) for case in cases])[:-1]
     parts = {dtype: np.split(np.asarray(item), ends) for dtype, item in found.items()}
     return [parts[case.result.name][place] for place, case in enumerate(cases)]
@@ -185,7 +185,7 @@ def is_any(found: np.ndarray, true: list[np.ndarray], with_sign: bool) -> np.nda
 def faults(
     name: str, given: list[np.ndarray], found: np.ndarray, true: list[np.ndarray], with_sign: bool
 ) -> list[str]:
-    """What is wrong, in words."""
+    """The wrong results, in words."""
     right = is_any(found, true, with_sign)
     return [
         f"{name}({', '.join(str(item[place]) for item in given)}) is {found[place]}, not "
@@ -250,7 +250,7 @@ def test_gradients_are_those_of_tensorflow(dtype):
 
 
 def gradients(op: Op, given: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Of the sum of what it gives, zero where TensorFlow has none."""
+    """Of the sum of its results, zero where TensorFlow has none."""
     tensors = [tf.constant(item) for item in given]
     with tf.GradientTape() as tape:
         tape.watch(tensors)

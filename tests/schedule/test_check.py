@@ -1,4 +1,4 @@
-"""Each rule of schedules with what keeps it and what breaks it."""
+"""Each rule of schedules with one that keeps it and one that breaks it."""
 
 from dataclasses import replace
 

@@ -206,7 +206,7 @@ def test_transpose_once():
 
 
 def test_side_by_side():
-    """What calls returned is one row, and so are their cotangents: no copy is made of either."""
+    """Results of calls are one row, and so are their cotangents: no copy is made of either."""
     before, after = gated(), gated(side_by_side)
 
     def copies(schedule):
@@ -262,7 +262,7 @@ def test_sum_by_wave_keeps_no_cotangents():
     # The weight and its bias; rows of the table of words are summed at once.
     assert len(sums_of_loops(after)) == 2
     assert len(kept_by_gradient(before)) > 1
-    # What came from the parent goes on to the table of words.
+    # Cotangents from the parent go on to the table of words.
     assert kept_by_gradient(after) == {"MERGE"}
 
 
@@ -294,7 +294,7 @@ def test_random_numbers_are_not_drawn_again():
 
 
 def decides_at_once(schedule):
-    """Whether the first loop keeps arguments alone, and what it decides is decided again."""
+    """Whether the first loop keeps only arguments, and its decisions are made again."""
     first, hoisted = schedule.sections[:2]
     parameters = schedule.graph.bodies[schedule.graph.entry].parameters
     kept = {one.item for one in first.segments[0].instructions if isinstance(one, Save)}

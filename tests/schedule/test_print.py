@@ -51,7 +51,7 @@ def tree_lstm() -> Schedule:
 
 
 def without_own_lines(schedule: Schedule) -> str:
-    """A print without lines of the layer's own files, which are no part of the schedule."""
+    """A print without lines of the layer's own files, which are not part of the schedule."""
     return re.sub(r"  # \w+\.py:\d+(, )?", lambda found: "  # " if found[1] else "", str(schedule))
 
 

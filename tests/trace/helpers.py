@@ -1,4 +1,4 @@
-"""What tests of errors share."""
+"""Helpers for tests of errors."""
 
 import re
 

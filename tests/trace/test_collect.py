@@ -1,4 +1,4 @@
-"""What `kerasrec.collect` answers to mistakes."""
+"""Errors of `kerasrec.collect`."""
 
 import pytest
 import tensorflow as tf

@@ -1,4 +1,4 @@
-"""What `kerasrec.cond` and `kerasrec.switch` answer to mistakes."""
+"""Errors of `kerasrec.cond` and `kerasrec.switch`."""
 
 import numpy as np
 import pytest
@@ -72,7 +72,7 @@ def test_a_branch_that_returns_none():
         (lambda x: True, ["Python value True", "Python's `if` instead", "match.*None", LINE]),
         (lambda x: tf.reduce_any(x > 1), ["computed across tokens", r"shape \(\)", LINE]),
     ],
-    ids=["not one a token", "float", "Python bool", "across tokens"],
+    ids=["not one per token", "float", "Python bool", "across tokens"],
 )
 def test_predicate(pred, parts):
     @recursive

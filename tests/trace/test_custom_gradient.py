@@ -1,4 +1,4 @@
-"""A gradient of one's own, and that it goes with its graph."""
+"""A custom gradient, and that it goes with its graph."""
 
 import gc
 import weakref

@@ -1,4 +1,4 @@
-"""Random numbers belong to calls: they depend neither on the engine nor on what runs together."""
+"""Random numbers belong to calls: they depend neither on the engine nor on other calls."""
 
 import keras
 import numpy as np
@@ -105,7 +105,7 @@ def test_numbers_are_those_of_splitmix64(dtype, bits):
 
 
 def drawn_on_the_way(draw, depth=4):
-    """What the calls of 4,000 chains draw, [chains, depth, 2]."""
+    """The draws of the calls of 4,000 chains, [chains, depth, 2]."""
 
     @kerasrec.recursive
     def chain(x, n):

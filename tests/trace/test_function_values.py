@@ -204,7 +204,7 @@ def test_rows_of_functions():
 
 @pytest.mark.many
 def test_recursive_functions_that_capture():
-    """One that is defined in the call itself, by another that is defined there, too."""
+    """One that is defined in the call itself, by another that is also defined there."""
 
     @kerasrec.recursive
     def made(n):
@@ -455,7 +455,7 @@ def pick(flag, n, x):
 
 @pytest.mark.slow
 def test_what_nobody_reads_is_not_computed():
-    """The call of pick, and of the function that calls it; fib(10) alone makes 177."""
+    """The call of pick, and of the function that calls it; fib(10) by itself makes 177."""
 
     @kerasrec.recursive
     def eager(n, flag):
@@ -526,7 +526,7 @@ def test_what_is_not_lazy():
         kerasrec.lazy(lambda: 3)()
 
 
-# What a lazy value has computed is passed on.
+# The result of a lazy value is passed on.
 
 
 @kerasrec.recursive
@@ -536,7 +536,7 @@ def sum_of_reads(n, x):
 
 @pytest.mark.many
 def test_a_value_that_was_read_is_passed_on_as_it_is():
-    """fib(10) alone makes 177 calls. Nobody reads the value for n = 0, and it is not computed."""
+    """Only fib(10) makes 177 calls. Nobody reads the value for n = 0, and it is not computed."""
 
     @kerasrec.recursive
     def walk(n, x):

@@ -89,7 +89,7 @@ def test_a_layer_whose_weights_have_a_regularizer():
 
 
 class Visited:
-    """An object with a list of its own, which is also a function."""
+    """An object with a list, which is also a function."""
 
     def __init__(self):
         self.items = []

@@ -1,4 +1,4 @@
-"""What is answered to values that are computed across tokens."""
+"""Errors for values that are computed across tokens."""
 
 import keras
 import numpy as np

@@ -229,11 +229,11 @@ APART = {
     ),
     "entries of a transpose": lambda x: tf.transpose(tf.gather(tf.transpose(x), [1, 0])),
     "classes before tokens": lambda x: tf.transpose(tf.one_hot(choice(x), 2, axis=0)),
-    "the largest beside a new axis": lambda x: tf.math.top_k(tf.stack([x, -x], 0), 2)[0][1],
+    "the largest next to a new axis": lambda x: tf.math.top_k(tf.stack([x, -x], 0), 2)[0][1],
     "a padded transpose": lambda x: tf.transpose(tf.pad(tf.transpose(x), [[1, 0], [0, 0]])[:2]),
     "a repeated transpose": lambda x: tf.transpose(tf.tile(tf.transpose(x), [2, 1])[1:3]),
-    "a bias beside a new axis": lambda x: tf.nn.bias_add(x[None], tf.constant([1.0, 2.0]))[0],
-    "inverses beside a new axis": lambda x: tf.linalg.matvec(
+    "a bias next to a new axis": lambda x: tf.nn.bias_add(x[None], tf.constant([1.0, 2.0]))[0],
+    "inverses next to a new axis": lambda x: tf.linalg.matvec(
         tf.linalg.inv((x[:, :, None] * x[:, None] + tf.eye(2))[None])[0], x
     ),
     "a transpose and back": lambda x: tf.transpose(tf.sin(tf.transpose(x)) * 2.0),
@@ -269,7 +269,7 @@ APART = {
         tf.nn.softmax(tf.reshape(x, [1, -1, 2])), [-1, 2]
     ),
     "a stack": lambda x: tf.unstack(tf.stack([x, tf.exp(x)]))[1],
-    "a stack with what has no known rank": lambda x: tf.ensure_shape(
+    "a stack with a tensor of unknown rank": lambda x: tf.ensure_shape(
         tf.stack([x, doubled(x)], axis=2), [None, 2, 2]
     )[:, :, 1],
     "sizes of other axes": lambda x: (

@@ -26,7 +26,7 @@ def mapped(fn):
     return recursive(lambda node: tf.gather(VALUES, node) + tf.reduce_sum(fn(rows_of(node)), 1))
 
 
-# What becomes of it.
+# Graphs and runs of functions of rows.
 
 
 def ops(text):
@@ -79,7 +79,7 @@ def test_tokens_by_what_they_do():
     assert fired["LEAVE_ROWS"] == 3
 
 
-# What may be written.
+# Supported and refused code.
 
 
 @pytest.mark.many
@@ -434,7 +434,7 @@ def test_elems_of_different_rows():
 
 
 def rows_like(rows, table):
-    """Rows of another table, of as many tokens as `rows`: looked up by what its first tells."""
+    """Rows of another table, of as many tokens as `rows`: looked up by its first entries."""
     first = tf.cast(tf.reduce_sum(map_fn(lambda child: child, rows), 1), tf.int32)
     return tf.gather(table, tf.where(first == 3, 0, tf.where(first == 0, 2, 1)))
 

@@ -1,4 +1,4 @@
-"""What is answered to arguments that a function does not take."""
+"""Errors for arguments that a function does not take."""
 
 import collections
 import functools

@@ -203,7 +203,7 @@ def test_functions_of_the_same_code_are_told_apart():
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["loop", "lambda", "nested"])
 def test_variables_of_python_are_as_at_the_call(way):
-    """What a function closes over is read when it is called, not after the function around it."""
+    """Closure variables are read when a function is called, not after the function around it."""
 
     @kerasrec.recursive
     def f(n):

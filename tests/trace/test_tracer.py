@@ -1,4 +1,4 @@
-"""What is answered to calls in the wrong place."""
+"""Errors for calls in the wrong place."""
 
 import pytest
 import tensorflow as tf
@@ -36,6 +36,6 @@ def test_a_call_inside_control_flow_of_tensorflow(inside):
     def f(n):
         return cond(n < 1, lambda: n, lambda: inside(f, n))
 
-    # A graph of its own: tf.map_fn leaves a caching device behind in it when its body raises.
+    # A separate graph: tf.map_fn leaves a caching device behind in it when its body raises.
     with tf.Graph().as_default():
         answer(kerasrec.TraceError, lambda: f(3), "f is called in the body", "kerasrec.cond")

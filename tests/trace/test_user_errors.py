@@ -58,7 +58,7 @@ ROWS = tf.ragged.constant([[1, 2], [3], [], []], dtype=tf.int32)
 
 
 def over_children(body, values):
-    """A function of a node; `body` makes its value of its children's and of its own."""
+    """A function of a node; `body` makes its value from its children's values and its number."""
 
     @recursive
     def f(node):

@@ -77,7 +77,7 @@ class Trained:
         self._model.history = keras.callbacks.History()
 
     def goes_on_from(self, directory):
-        """The epoch that training goes on from, whose weights are right, and what warnings say."""
+        """The epoch that training goes on from, with the right weights, and the warnings."""
         self._model.set_weights([np.full(of.shape, 7.0) for of in self._model.get_weights()])
         strategy = self._model.distribute_strategy
         with warnings.catch_warnings(record=True) as said:

@@ -23,8 +23,8 @@ class Ended:
 
 
 def run_on_cluster(options, command):
-    """Runs a Python command on a local cluster; without options, in a process of its own."""
-    # As a file, not with -m, which imports TensorFlow for the launcher too.
+    """Runs a Python command on a local cluster; without options, in a separate process."""
+    # As a file, not with -m, which also imports TensorFlow for the launcher.
     launcher = [sys.executable, local_cluster.__file__, *options, "--"]
     ended = subprocess.run(
         [*(launcher if options else []), sys.executable, *command],

@@ -1,4 +1,4 @@
-"""Checkpoints of two epochs, for the tests of what becomes of them."""
+"""Checkpoints of two epochs, for the tests of damaged ones."""
 
 import shutil
 

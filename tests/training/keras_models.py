@@ -44,7 +44,7 @@ def subclassed(model_class):
 
 
 def results(model):
-    """What the methods of a model give that was made in the scope of a strategy."""
+    """The results of a model's methods that was made in the scope of a strategy."""
     model.compile("adam", "mse", metrics=["mae"])
     arrays = {"x": X, "y": Y, "batch_size": 8}
     fitted = model.fit(**arrays, epochs=2, validation_data=(X[:9], Y[:9]), shuffle=False, verbose=0)

@@ -85,7 +85,7 @@ def trained(strategy, loss=None, fitted=None, data=None, **made):
     """Losses, metrics and weights after three epochs.
 
     Args:
-        data: to train on, in place of `batches()`.
+        data: to train on, instead of `batches()`.
         fitted: more arguments of `fit`.
         made: of the model.
     """

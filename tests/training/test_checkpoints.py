@@ -21,7 +21,7 @@ from tests.training.clusters import REPOSITORY
 
 
 def faults(raw, places):
-    """What may become of a file: (fault, what is left of it)."""
+    """Damages of a file: (fault, the rest of it)."""
     yield "missing", None
     yield "empty", b""
     yield "half", raw[: len(raw) // 2]
@@ -95,7 +95,7 @@ def test_without_the_file_that_names_the_newest(trained, copied):
 
 
 def stages(files):
-    """What a save leaves that is killed, in the order in which TensorFlow writes; the epoch."""
+    """The files of a save that is killed, in the order in which TensorFlow writes; the epoch."""
     part = "ckpt-2_temp/part-00000-of-00001"
     old = {name: raw for name, raw in files.items() if name not in (INDEX, DATA)}
     old[NEWEST] = files[NEWEST].replace(b"ckpt-2", b"ckpt-1")

@@ -88,7 +88,7 @@ def test_fit_of_a_model(jit_compile):
 
 @pytest.mark.slow
 def test_keras_squares_rows_apart():
-    """Where this is no longer so, neither is what the docstring of `Model` says of Keras."""
+    """If this no longer holds, the docstring of `Model` is wrong about Keras."""
     found, expected = weights(of_words("adam"), words(), by_keras), expected_of_words("adam")
     with pytest.raises(AssertionError, match="table/embeddings"):
         assert_same_weights(found, expected)

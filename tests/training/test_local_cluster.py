@@ -66,7 +66,7 @@ def test_files_are_read_as_by_one_process(tmp_path, options, strategy):
 
 
 def errors_of_workers(change):
-    """What workers say that train on other data, which a line of Python changes."""
+    """Errors of workers that train on other data, which a line of Python changes."""
     script = "import json, os, sys; from tests.training import strategies\n"
     script += "index = json.loads(os.environ['TF_CONFIG'])['task']['index']\n"
     script += f"make, trees = strategies.batches, strategies.random_trees(19, seed=1)\n{change}\n"

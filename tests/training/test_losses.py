@@ -169,7 +169,7 @@ def test_class_weight_of_keras_is_refused(functional_class):
 
 
 def test_class_weight_of_labels_of_nodes_and_of_examples():
-    """By kerasrec's models with a loss of Keras, too; where labels are of examples, as in Keras."""
+    """Also by kerasrec's models with a loss of Keras; where labels are of examples, as in Keras."""
     x, weights = np.ones([3, 6, 4], "float32"), dict.fromkeys(range(5), 0.0)
     inputs = keras.Input([6, 4])
     nodes = Model(inputs, keras.layers.Dense(5)(inputs))

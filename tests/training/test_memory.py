@@ -1,4 +1,4 @@
-"""What callbacks remember from one training to the next."""
+"""The state of callbacks from one training to the next."""
 
 import keras
 import numpy as np

@@ -57,7 +57,7 @@ def test_fit_resumes_from_backups(tmp_path):
 
 @pytest.mark.many
 def test_trees_without_labels_leave_other_losses_as_they_are():
-    """Those of other outputs and of regularizers were 0, too."""
+    """Those of other outputs and of regularizers were also 0."""
     nodes = np.random.default_rng(1).normal(size=[2, 3, 4]).astype("float32")
     labels, numbers = np.full([2, 3], -1), np.ones([2])
 

@@ -1,4 +1,4 @@
-"""What is saved, and what a checkpoint is compared with."""
+"""The contents of checkpoints, and their comparison with a training."""
 
 import re
 import warnings

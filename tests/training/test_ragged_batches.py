@@ -55,7 +55,7 @@ MODELS = {"documents": (document_model, documents), "trees": (tree_model, trees)
 
 
 def trained(strategy, make, data, model_class=Model, train=Model.fit):
-    """What came out of two epochs.
+    """The results of two epochs.
 
     The last batch has one example, so one replica has none; and no words, if it is of documents.
     """
@@ -111,7 +111,7 @@ def test_sparse_gradients_have_a_row():
 
 @pytest.mark.slow
 def test_keras_own_fit_refuses_them_before_a_step(two_replicas):
-    """docs/troubleshooting.md says what to use."""
+    """docs/troubleshooting.md has the alternative."""
     with two_replicas.scope():
         model = document_model(keras.Model)
     weights = model.get_weights()

@@ -1,4 +1,4 @@
-"""The loss and the accuracies of ragged trees, beside those of the same trees padded."""
+"""The loss and the accuracies of ragged trees, against those of the same trees padded."""
 
 import itertools
 

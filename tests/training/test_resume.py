@@ -211,7 +211,7 @@ def assert_says_what_to_do(errors, backup_dir):
 
 @pytest.mark.slow
 def test_workers_must_share_checkpoints(tmp_path):
-    """Each has a directory of its own; that of the second is empty."""
+    """Each has a separate directory; that of the second is empty."""
     script = "import json, os, pathlib, sys; from tests.training import strategies\n"
     script += "index = json.loads(os.environ['TF_CONFIG'])['task']['index']\n"
     script += "sys.argv = ['', 'multi_worker', str(pathlib.Path(sys.argv[1]) / str(index))]\n"

@@ -1,4 +1,4 @@
-"""Batches that replicas share unevenly, against one device, for what Keras takes for even."""
+"""Batches that replicas share unevenly, against one device: Keras expects even ones."""
 
 import keras
 import numpy as np
@@ -96,7 +96,7 @@ def dense():
 
 @pytest.mark.slow
 def test_a_replica_without_examples_changes_nothing(two_replicas):
-    """What it computes of none may be no number."""
+    """Its results from no examples may be NaN."""
     _, weights = regression(
         lambda: [keras.layers.BatchNormalization(), *dense()], "mse", two_replicas
     )

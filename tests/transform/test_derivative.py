@@ -63,7 +63,7 @@ def test_a_constant_that_a_derivative_reads_is_part_of_it():
         tf.function(lambda x: x * x),
         lambda x: x + np.arange(2000, dtype=np.float32),
     ],
-    ids=["a gradient of its own", "a function", "a large constant"],
+    ids=["its own gradient", "a function", "a large constant"],
 )
 def test_what_a_definition_does_not_say(make):
     with tf.Graph().as_default() as graph:

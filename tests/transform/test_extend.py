@@ -63,7 +63,7 @@ def test_power_gradient_has_one_switch_and_one_merge_in_step_with_the_forward_on
 
 
 def test_power_drops_x_and_n_of_the_gradient_call(exp):
-    """Section 4.2: the gradient call hands in dy alone, and reads forward values by their tag."""
+    """Section 4.2: the gradient call hands in only dy, and reads forward values by their tag."""
     body = exp.bodies["exp"]
     site = exp.call_sites[0]
     (dy_call,) = site.linkages[1].calls
@@ -135,10 +135,10 @@ def _state_of(graph):
 
 @pytest.mark.many
 def test_extended_again_each_sweep_has_its_gradient_the_last_one_first():
-    """Sweep 2 takes d_d_x, the cotangent of what sweep 1 returns, and gives that of its d_output.
+    """Sweep 2 takes d_d_x, the cotangent of the results of sweep 1, and gives that of its d_output.
 
-    Sweep 3 is the gradient of sweep 0 again, now with what sweep 2 adds to it. It takes the same
-    SWITCHes and calls under the same labels.
+    Sweep 3 is the gradient of sweep 0 again, now with the terms that sweep 2 adds to it. It takes
+    the same SWITCHes and calls under the same labels.
     """
     extended = golden_programs.exp.extended_graph(2.0, 3)
     twice = extend(extended)

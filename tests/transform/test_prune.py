@@ -1,4 +1,5 @@
-"""What nobody reads is not computed: calls are counted, and values and gradients stay the same.
+"""Values that nobody reads are not computed: calls are counted, and values and gradients stay the
+same.
 
 Of `tests/programs.py`, `reads_the_first`, `reads_the_table` and `ignores` go through all stages.
 """
@@ -46,7 +47,7 @@ def test_a_call_whose_result_is_not_read_is_not_made(engine):
 
 
 def test_as_it_was_traced_there_is_a_call():
-    """So the pass leaves it out, not the tracer."""
+    """The pass leaves it out, not the tracer."""
 
     @kerasrec.recursive
     def f(n):
@@ -137,7 +138,7 @@ def test_a_branch_that_is_read_stays_for_its_tokens():
 
 @pytest.mark.many
 def test_a_function_that_reads_none_of_its_arguments():
-    """The first one stays: it says which tokens there are."""
+    """The first one stays: it determines which tokens there are."""
 
     @kerasrec.recursive
     def three(a, b):
@@ -310,7 +311,7 @@ def test_a_seed_takes_its_next_state_even_if_the_draw_is_not_read():
     assert calls(f, tf.ones([2, 3]), 2) == {"f": 2}
 
 
-# What does not end.
+# Programs that do not end.
 
 
 @pytest.mark.many

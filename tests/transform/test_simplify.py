@@ -1,4 +1,4 @@
-"""Gradients of ops that broadcast or reduce, beside those of TensorFlow."""
+"""Gradients of ops that broadcast or reduce, against those of TensorFlow."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What `predict` gives of a treebank's batches, beside its trees, against what `evaluate` says."""
+"""Results of `predict` on a treebank's batches, by tree, against those of `evaluate`."""
 
 import keras
 import numpy as np

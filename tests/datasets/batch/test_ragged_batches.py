@@ -1,4 +1,4 @@
-"""Ragged batches, of memory and of files, beside padded ones; and pairs of trees."""
+"""Ragged batches, of memory and of files, against padded ones; and pairs of trees."""
 
 import numpy as np
 import pytest
@@ -67,7 +67,7 @@ def one_by_one(batches):
 
 
 def as_lists(tree, kind):
-    """What a batch should have of an encoded tree, as lists."""
+    """The parts of an encoded tree that a batch should have, as lists."""
     inputs = tree.tokens if isinstance(tree.tokens, tuple) else (tree.tokens,)
     rows = [[int(child) for child in row] for row in tree.children]
     labels = tree.labels

@@ -64,7 +64,7 @@ def test_order_is_kept_unless_asked_for_another(drop_remainder):
 
 
 def words_model():
-    """From trees to one value a tree node, and one a tree, that say which tree it is."""
+    """From trees to one value per tree node, and one per tree, that identify the tree."""
     tokens, children = keras.Input([None], dtype="int32"), keras.Input([None, 2], dtype="int32")
     nodes = keras.ops.cast(tokens[..., None], "float32") * np.float32([1, 10])
     trees = keras.ops.sum(keras.ops.cast(keras.ops.maximum(children, 0), "float32"), [1, 2])
@@ -138,7 +138,7 @@ def test_there_is_no_order_to_restore():
 @pytest.mark.many
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_zipped_datasets_keep_pairs_together(shuffle):
-    """The trees of a pair differ in size, and all trees of one side have labels of their own."""
+    """The trees of a pair differ in size, and all trees of one side have different labels."""
     sides = [encoded(SIZES), encoded(SIZES[::-1])]
     pairs = tf.data.Dataset.zip(*(tree_batches(side, 10, shuffle, 1) for side in sides))
     epochs = []

@@ -42,7 +42,7 @@ def test_children_are_dependents(heads):
     encoded = encode_dependencies(tree, Vocabulary(tree.words), list(range(len(heads))))
     check_tree(*encoded)
     found = [-1] * len(heads)
-    # Labels say which word a tree node is.
+    # Labels identify the word of a tree node.
     for word, row in zip(encoded.labels, encoded.children, strict=True):
         below = encoded.labels[row[row >= 0]].tolist()
         assert below == sorted(below)

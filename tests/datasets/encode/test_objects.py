@@ -341,7 +341,7 @@ def test_trees_of_different_kinds_are_no_batch():
     [["1"], [True, False], [1.0, True], ("a",), np.array([True]), np.array(["1"]), [1e39], [-1e39]],
 )
 def test_features_are_finite_numbers(features):
-    """Neither texts nor truth values, and no warning of NumPy beside the error."""
+    """Neither texts nor truth values, and no warning of NumPy next to the error."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(ValueError, match=r"The vector of features of root is .*; expected"):

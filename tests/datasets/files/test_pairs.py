@@ -28,7 +28,7 @@ def tree(size, mark, ragged=True):
 
 
 def pairs(num, ragged=True):
-    """Pairs of trees with the same tokens, which are the label, too."""
+    """Pairs of trees with the same tokens, which are also the label."""
     sizes = np.random.default_rng(1).integers(1, 9, [num, 2])
     return [
         (tree(one, mark, ragged), tree(other, mark, ragged), float(mark))

@@ -76,7 +76,7 @@ def test_a_damaged_index(written, content, reason):
 
 
 def test_an_index_of_half_the_trees_loses_none_silently(written):
-    """Also with the right checksum: the files have more records than it says."""
+    """Also with the right checksum: the files have more records than it lists."""
     half = index_with(num_trees=3, num_groups=2)
     with pytest.raises(MalformedFileError, match="has 3 records; expected 2"):
         tree_file_batches(written(tree_directory() | {"index.json": half}), 2)

@@ -15,7 +15,7 @@ NUM_FILES = 4
 
 
 def chain(number, size):
-    """A chain of tree nodes; its labels say which tree it is."""
+    """A chain of tree nodes; its labels identify the tree."""
     nodes = np.arange(size)
     children = np.stack([np.where(nodes < size - 1, nodes + 1, -1), np.full(size, -1)], axis=1)
     return EncodedTree(nodes + 1, children, np.full(size, number))
@@ -88,7 +88,7 @@ def test_batches_are_the_same_however_many_read(directory, shuffle, bucket_by_si
 
 @pytest.mark.slow
 def test_parts_have_trees_of_alike_size(directory):
-    """The trees of a group are beside each other in order of size."""
+    """The trees of a group are next to each other in order of size."""
     order = np.sort(SIZES)[::-1]
     spread = max(np.ptp(order[start : start + NUM_FILES]) for start in range(0, 52, NUM_FILES))
     for parts in steps(directory, 4, 4, shuffle=True, seed=1)[:-1]:
@@ -120,7 +120,7 @@ def test_order_is_kept_unless_asked_for_another(in_order, drop_remainder):
 
 @pytest.mark.slow
 def test_zipped_files_keep_pairs_together(in_order, tmp_path):
-    """Trees of a pair differ in size; shuffled with a seed, too."""
+    """Trees of a pair differ in size; also shuffled with a seed."""
     others = [chain(number, size) for number, size in enumerate(SIZES[::-1])]
     write_tree_files(others, tmp_path / "trees", NUM_FILES)
     pairs = tf.data.Dataset.zip(

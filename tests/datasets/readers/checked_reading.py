@@ -34,7 +34,7 @@ from kerasrec.datasets import (
 from tests.datasets.readers.mutated_files import NUM_FILES, records_of
 
 NUMBER = re.compile(r"[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?", re.ASCII)
-# What comes of records, as `tree_file_batches` says.
+# The errors of records that `tree_file_batches` documents.
 OF_RECORDS = (tf.errors.InvalidArgumentError, tf.errors.DataLossError, UnicodeDecodeError)
 
 
@@ -84,7 +84,7 @@ def _check(name: str, read: Callable[[], bool]) -> int:
 
 
 def _both(read: Callable, path: Path) -> list:
-    """Reads without and with `strict`, which must agree on what is malformed."""
+    """Reads without and with `strict`, which must agree on malformed lines."""
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         found = read(path, strict=False)
@@ -215,7 +215,7 @@ def _check_vectors(path: Path) -> bool:
 
 
 def _check_lines(text: str, words: list[str], vectors: np.ndarray) -> None:
-    """Each line has its word and numbers, as someone reads them who knows the format alone."""
+    """Each line has its word and numbers, as someone reads them who knows only the format."""
     dim = vectors.shape[1]
     lines = [line.rstrip("\r ") for line in text.split("\n")]
     lines.pop() if not lines[-1] else None
@@ -247,7 +247,7 @@ def eager_batches(directory: Path, batch_size: int) -> Iterator:
     index = read_index(directory, TreeIndex)
     num_files = len(index.file_sizes)
     if batch_size % num_files:
-        raise ValueError("batch_size is no multiple of the number of files")
+        raise ValueError("batch_size is not a multiple of the number of files")
     files = files_of(directory, num_files, "trees")
     for file, size in zip(files, index.file_sizes, strict=True):
         check_file(file, size, index.num_groups)

@@ -5,10 +5,10 @@
 A reader may give a value that passes the library's own checks and that has lost nothing, or the
 error that it documents. Everything else is a find, and so is a file that takes more memory or time
 than a file of its size may, or that ends the process. Each find is printed with its number;
-`--first NUMBER --files 1` reads that file alone, and `--keep FOLDER` writes it there, and what is
-left of it when parts that do not matter are cut out.
+`--first NUMBER --files 1` reads only that file, and `--keep FOLDER` writes it there, and a copy
+without the parts that do not matter.
 
-Files are read by a process of their own, which goes on behind a file that ended the last one.
+Files are read by a separate process, which goes on after a file that ended the last one.
 """
 
 import argparse
@@ -47,7 +47,7 @@ def memory_ceiling(room: int = MEMORY) -> Iterator[None]:
 
 
 def warm_up(folder: Path) -> None:
-    """Starts the threads of TensorFlow, which are no file's fault."""
+    """Starts the threads of TensorFlow, which no file is to blame for."""
     for batch in (None, None, eager_batches):
         check_case(tree_directory(), folder, batch)
 
@@ -119,7 +119,7 @@ def write(files: dict[str, bytes], folder: Path) -> None:
 
 
 def run(first: int, num_files: int, seed: int, keep: Path | None) -> dict[int, str]:
-    """Reads files in processes of their own; returns the finds, by number."""
+    """Reads files in separate processes; returns the finds, by number."""
     finds: dict[int, str] = {}
     taken = 0
     last = first + num_files

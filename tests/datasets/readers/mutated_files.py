@@ -1,6 +1,6 @@
 """Valid files of every format that a reader takes, and what a random generator makes of them.
 
-A file is known by its number and a seed alone, on every machine.
+A file is determined by only its number and a seed, on every machine.
 """
 
 import functools
@@ -24,7 +24,7 @@ from kerasrec.datasets import EncodedTree, Vocabulary, write_tree_files
 
 LARGEST = 50_000  # bytes of most files: many small ones find more than few large ones
 NUM_FILES = 2  # of a directory of trees
-# Each is, or is said to be, a number somewhere.
+# Each is, or is marked as, a number somewhere.
 SPELLINGS = [
     *["-1", "0", "1", "2", "3", "7", "-5", "1_0", "nan", "infinity", "-inf", "0x10", "²"],
     *["\u0663", "\uff11", "1e400", "1e-400", "1e5", "1.", ".5", ".", "+3", "--1", "1e", "007"],
@@ -262,7 +262,7 @@ def of_npz(draw: random.Random) -> dict[str, bytes]:
             "words.npy": npy(draw.choice(ODD_WORDS)),
             "vectors.npy": npy(draw.choice(ODD_VECTORS)),
         }
-    else:  # Zeros, which hardly take room in the file.
+    else:  # Zeros, which take almost no room in the file.
         rows = draw.choice([1000, 10**4, 10**5])
         dtype = draw.choice([np.int8, np.float16, np.float32])
         arrays = {
@@ -302,7 +302,7 @@ def tree_directory() -> dict[str, bytes]:
 
 
 def frame(record: bytes, length: int | None = None) -> bytes:
-    """A record as it lies in a file; a length of one's own has the right checksum, too."""
+    """A record as it lies in a file; a given length also has the right checksum."""
     head = struct.pack("<Q", len(record) if length is None else length)
     return head + checksum(head) + record + checksum(record)
 
@@ -337,14 +337,14 @@ def records_of(content: bytes) -> list[bytes]:
 
 
 def with_checksum(numbers: dict[str, object]) -> bytes:
-    """An index with the checksum that belongs to what it says."""
+    """An index with the checksum of its contents."""
     numbers = {name: value for name, value in numbers.items() if name != "checksum"}
     text = json.dumps(numbers, sort_keys=True)
     return json.dumps(numbers | {"checksum": hashlib.sha256(text.encode()).hexdigest()}).encode()
 
 
 def consistent(files: dict[str, bytes]) -> dict[str, bytes]:
-    """The files with an index that says their sizes, as someone would write who means harm."""
+    """The files with an index of their sizes, as someone would write who means harm."""
     numbers = json.loads(files["index.json"])
     names = sorted(name for name in files if name != "index.json")
     numbers["file_sizes"] = [len(files[name]) for name in names]
@@ -430,7 +430,7 @@ def _other_values(draw: random.Random, record: bytes) -> bytes:
 
 
 def of_record_files(draw: random.Random) -> dict[str, bytes]:
-    """Files of records with some bytes changed, or away; the index may say so."""
+    """Files of records with some bytes changed or removed, perhaps also in the index."""
     files = dict(tree_directory())
     names = [name for name in files if name != "index.json"]
     name = draw.choice(names)

@@ -1,4 +1,4 @@
-"""What all readers of trees have in common: directories, patterns, progress, and other formats."""
+"""The common parts of readers of trees: directories, patterns, progress, and other formats."""
 
 import warnings
 

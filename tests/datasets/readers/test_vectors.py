@@ -218,7 +218,7 @@ def test_a_first_line_that_announces_too_much(tmp_path):
         (tmp_path / "v.txt").write_text(f"{first}\na 1\n")
         with pytest.raises(MalformedFileError, match=r"v\.txt:"):
             read_vectors(tmp_path / "v.txt")
-    # Python reads no integer of so many digits. It is no number of words either.
+    # Python reads no integer of so many digits. It is not a number of words either.
     (tmp_path / "v.txt").write_text(f"{'9' * 5000} 2\na 1\n")
     assert read_vectors(tmp_path / "v.txt").words == ["9" * 5000, "a"]
 

@@ -1,4 +1,4 @@
-"""Rows of children, from what names parents, and as tables."""
+"""Rows of children, from numbers of parents, and as tables."""
 
 import numpy as np
 import pytest
