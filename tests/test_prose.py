@@ -1,8 +1,11 @@
-"""Pages, docstrings and messages are plain English: none has a pattern that readers trip over."""
+"""Pages, docstrings, comments and messages are plain English: none has a pattern to trip over."""
 
 import ast
 import functools
+import io
+import itertools
 import re
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -12,13 +15,20 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("*.md", "*/README.md", "*/results/*.md", "benchmarks/papers.md", "docs/**/*.md")
 SOURCES = ("kerasrec/**/*.py", "examples/**/*.py", "models/**/*.py", "benchmarks/**/*.py")
-SOURCES += ("data/**/*.py",)
+SOURCES += ("data/**/*.py", "docs/**/*.py")
+TESTS = "tests/**/*.py"
+_COUNTED = "trees|nodes|bits|nats|words|rows?|bytes|tokens|once|twice|times"
 # Each pattern, and what to write instead.
 PATTERNS = {
-    r"\bof (?:its|their|your|our) own\b": "your, its, separate",
-    r"\btoo[.,;:)]": "also, as well",
-    r"(?<!there\s)(?<!There\s)\b(?:is|are|was|were) no\b(?! longer)": "is not a, without",
-    r"\bby waves\b": "in waves",
+    r"(?:^|[.:;)\]] )So [a-z]": "thus, therefore, or nothing",
+    r"(?:^|[.:;)\]] )What [a-z][^?]*(?:[.:;]|$)": "a noun",
+    r"\b(?:say|says|said|saying)\b(?! \$)": "code raises, returns, lists, shows",
+    r"\b(?:of|in|from|to|at|with|on|than) what\b": "a noun",
+    r"\bof (?:its|their|your|our|one's) own\b": "your, its, separate",
+    r"\btoo(?:[.,;:)]|$)": "also, as well",
+    r"\balone\b": "only, by itself",
+    r"(?<!there\s)(?<!There\s)\b(?:is|are|was|were|be) no\b(?! longer)": "is not a, without",
+    r"(?<!over)\sby waves\b": "in waves",
     r"\bwithin (?:XLA|xla)\b": "in XLA, inside",
     r"\bmend(?:s|ed|ing)?\b": "fix",
     r"\banew\b": "again",
@@ -27,14 +37,9 @@ PATTERNS = {
     r"\b(?:pay|pays|paid)\b": "is worth it, is faster, breaks even",
     r"\bin place of\b": "instead of",
     r"\b(?:hardly|nought|whilst|amongst|thereby|wherein|whereby|hitherto)\b": "a plain word",
-    r"\b(?:trees|nodes|bits|nats|words|calls|once) an? (?:second|step|level|wave)\b": "per",
+    rf"\b(?:{_COUNTED}) an? (?:second|step|level|wave|call|batch|line|tree|node|epoch)\b": "per",
     r"(?<![\w.\])}/-])\.\d+\b": "a leading zero",
     r"(?i)(?:colour|labell|neighbour|behaviour|ptimis|rmalis|mmaris|inimis|rialis)": "American",
-}
-# Patterns that only pages are free of.
-OF_PAGES = {
-    r"(?:^|[.:] |\n\n)So [a-z]": "thus, therefore, or nothing",
-    r"\b(?:say|says|said|saying)\b": "code raises, returns, lists, shows",
 }
 _CODE = re.compile(
     r"^ *```.*?^ *```|``[^`]+``|`[^`]*`|\]\([^)]*\)|<[^>\n]*>|^ *(?:>>>|\.\.\. ).*?$", re.M | re.S
@@ -73,34 +78,53 @@ def pages() -> list[Text]:
 
 @functools.cache
 def sources() -> list[Text]:
-    """Returns each docstring and message of the sources."""
-    return [text for path in _files(SOURCES) for text in _strings(path)]
+    """Returns each docstring, comment and message of the sources, but not of tests' data."""
+    found = [text for path in _files(SOURCES) for text in _texts(path, ast.AST)]
+    return found + [text for path in _files((TESTS,)) for text in _texts(path, ast.Expr)]
 
 
-def _strings(path: Path) -> Iterator[Text]:
-    """Yields the strings of a file that have several words; formatted values become a letter."""
-    tree = ast.parse(path.read_text())
-    parts = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
-    inner = {id(value) for node in parts for value in node.values}
-    for node in ast.walk(tree):
-        content = ""
-        if isinstance(node, ast.JoinedStr):
-            values = [getattr(value, "value", "x") for value in node.values]
-            content = "".join(value if isinstance(value, str) else "x" for value in values)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            content = node.value * (id(node) not in inner)
-        if " " in content:
-            yield Text(path, node.lineno, without_code(content))
+def _texts(path: Path, around: type[ast.AST]) -> Iterator[Text]:
+    """Yields the comments of a file, and its strings below a kind of node."""
+    source = path.read_text()
+    yield from _comments(path, source)
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, around) and not isinstance(node, ast.JoinedStr):
+            for child in ast.iter_child_nodes(node):
+                yield from _strings(path, child)
 
 
-@pytest.mark.parametrize("pattern", [*PATTERNS, *OF_PAGES])
-def test_pages(pattern):
-    found = [place for text in pages() for place in text.found(pattern)]
-    assert not found, (PATTERNS | OF_PAGES)[pattern]
+def _comments(path: Path, source: str) -> Iterator[Text]:
+    """Yields comments, those of consecutive lines as one."""
+    lines = dict[int, str]()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            lines[token.start[0]] = token.string.lstrip("#").strip()
+    starts = [line for line in lines if line - 1 not in lines]
+    for start in starts:
+        numbers = itertools.takewhile(lines.__contains__, itertools.count(start))
+        yield Text(path, start, without_code("\n".join(lines[number] for number in numbers)))
+
+
+def _strings(path: Path, node: ast.AST) -> Iterator[Text]:
+    """Yields a string that has several words; formatted values become "(x)"."""
+    content = ""
+    if isinstance(node, ast.JoinedStr):
+        values = [getattr(value, "value", "x") for value in node.values]
+        content = "".join(value if isinstance(value, str) else "(x)" for value in values)
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+        content = node.value
+    if " " in content:
+        yield Text(path, node.lineno, without_code(content))
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_docstrings_and_messages(pattern):
+def test_pages(pattern):
+    found = [place for text in pages() for place in text.found(pattern)]
+    assert not found, PATTERNS[pattern]
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_docstrings_comments_and_messages(pattern):
     found = [place for text in sources() for place in text.found(pattern)]
     assert not found, PATTERNS[pattern]
 
