@@ -16,8 +16,8 @@ How a section compares implementations:
   runs 256 trees, or four batches if these have more trees; implementations that take seconds for
   one tree run fewer, and their time is scaled by tree nodes.
 - `medians.py` and `fits.py` summarize times. `baseline_rows.py` and `figures.py` make columns and
-  plots, `report.py` tables. `speed_report.py` and `convergence_report.py` show what two sections
-  found; `batch_sizes.py` and `folding.py` show `speed` in other ways (`speed_rows.py`).
+  plots, `report.py` tables. `speed_report.py` and `convergence_report.py` show the results of two
+  sections; `batch_sizes.py` and `folding.py` show `speed` in other ways (`speed_rows.py`).
 
 `baselines/` has a file for each implementation, and shared ones for each framework. `papers/` has a
 file for each paper's figures and for each table of `papers.md`. `one_step.py` is shared by

@@ -163,7 +163,7 @@ def _ack(m, n):
 
 @functools.cache
 def _tak(x, y, z):
-    """The definition; remembering what was computed makes it fast."""
+    """The definition; remembering computed values makes it fast."""
     if x <= y:
         return z
     return _tak(_tak(x - 1, y, z), _tak(y - 1, z, x), _tak(z - 1, x, y))

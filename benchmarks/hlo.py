@@ -19,7 +19,7 @@ from benchmarks.process import NO_GPU, Failed, Process
 
 BASELINE = "kerasrec compiled"
 NEEDED_FOR_GPU = "kerasrec, jax, jax-cuda12-plugin and nvidia-cuda-nvcc-cu12"
-# JAX looks for CUDA's libraries only to run what it has compiled. XLA tries kernels out on a GPU.
+# JAX looks for CUDA's libraries only to run compiled programs. XLA tries kernels out on a GPU.
 GPU_COMPILER = {
     "JAX_SKIP_CUDA_CONSTRAINTS_CHECK": "1",
     "XLA_FLAGS": "--xla_gpu_autotune_level=0",

@@ -11,7 +11,7 @@ linear.
 The lines of documents are JSON objects with lists of others, as many in all as there are tree nodes
 in the lines of trees: `SchemaEncoder` reads them. In the lines of values made, the training step
 first runs a recursive function that matches values of a data type and makes a value of each;
-`Schema.trees` turns what it made into trees for the layer of the ragged lines.
+`Schema.trees` turns the results into trees for the layer of the ragged lines.
 
 Each line is a new process, as in `memory.py`: it trains on one tiny batch, then on the measured
 one, and prints by how much its peak resident memory grew.

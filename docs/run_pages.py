@@ -1,4 +1,4 @@
-"""Runs the Python blocks of the pages; a text block right after one must be what it prints.
+"""Runs the Python blocks of the pages; a text block right after one must be its output.
 
     python docs/run_pages.py [--seconds] [PAGE ...]
 
@@ -81,7 +81,7 @@ def run(page: str, folder: Path) -> tuple[str, dict]:
 
 
 def check(page: str, tells_seconds: bool) -> None:
-    """Runs a page and ends the process: with an error if the page does not show what is printed."""
+    """Runs a page and ends the process: with an error if the page has other printed lines."""
     start = time.monotonic()
     # Imported modules stay, and graphs are many objects that live on: looking through them for
     # garbage as often as Python does by default takes 10% of the time.
@@ -123,13 +123,14 @@ def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("pages", nargs="*", metavar="PAGE", help="paths; all pages by default")
-    parser.add_argument("--seconds", action="store_true", help="print what each page takes")
+    parser.add_argument("--seconds", action="store_true", help="print the seconds of each page")
     options = parser.parse_args()
     chosen = [str(Path(page).resolve().relative_to(ROOT)) for page in options.pages] or pages()
 
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
-    # A process imports what pages share, and is forked for each: TensorFlow's imports take seconds.
+    # A process imports the modules that pages share, and is forked for each: TensorFlow's imports
+    # take seconds.
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["kerasrec.datasets", "kerasrec.layers", "kerasrec.training"])
 
@@ -147,7 +148,7 @@ def main() -> None:
         failed = [page for page, ok in zip(chosen, pool.map(passes, chosen), strict=True) if not ok]
     if failed:
         sys.exit(f"{len(failed)} of {len(chosen)} pages failed: {', '.join(failed)}")
-    print(f"{len(chosen)} pages show what their blocks print.")
+    print(f"{len(chosen)} pages show the output of their blocks.")
 
 
 def _read(path: Path) -> str:

@@ -29,7 +29,7 @@ from kerasrec.datasets import (
 )
 
 SPLITS = ("train", "dev", "test")
-# In the Penn Treebank these take what is on their left first, as in ((the film) (by him)).
+# In the Penn Treebank these take the words on their left first, as in ((the film) (by him)).
 NOMINAL = ("NOUN", "PROPN", "PRON")
 
 

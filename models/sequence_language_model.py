@@ -3,7 +3,7 @@
     python models/sequence_language_model.py --data path/to/ud_english_ewt --seeds 1 2 3
 
 It predicts each word from the words before it, with the vocabulary, the sizes and the training of
-`top_down_language_model.py`; `language_model.py` has what they share. Where a tree has decisions
+`top_down_language_model.py`; `language_model.py` has the shared parts. Where a tree has decisions
 about its growth, a sequence has one after each word: whether it ends.
 """
 

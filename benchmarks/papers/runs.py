@@ -5,7 +5,7 @@ import argparse
 from benchmarks import report
 from benchmarks.__main__ import parse_options
 
-# The papers state none; Jeong et al. took what the models' first papers have. Socher et al. (2013)
+# The papers state none; Jeong et al. took those of the models' first papers. Socher et al. (2013)
 # found 25 to 35 units best for TreeRNN and RNTN; Tai et al. (2015) have 150.
 UNITS = {"TreeRNN": 30, "RNTN": 30, "TreeLSTM": 150}
 

@@ -13,7 +13,8 @@ from kerasrec._src.errors import TraceError
 
 Engine: TypeAlias = Literal["auto", "waves", "compiled", "scalar"]
 MemoOption: TypeAlias = Literal[True, False, "batch"]
-# The least value of an option, and what a message adds to it; some may be tensors or None instead.
+# The least value of an option, and the rest of a message about it; some may be tensors or None
+# instead.
 _LEAST = {
     "parallel_tokens": (1, ", or None for all"),
     "max_xla_calls": (1, ", for the call from outside, or None"),

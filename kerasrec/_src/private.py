@@ -1,6 +1,6 @@
 """The one place with names of TensorFlow and Keras that are not public.
 
-A comment or docstring next to each explains why there is no public way, and what breaks if the name
+A comment or docstring next to each explains why there is no public way, and the damage if the name
 changes. None has changed since TensorFlow 2.18 and Keras 3.10, the oldest versions that kerasrec
 supports. `docs/releasing.md` lists the names.
 """
@@ -278,7 +278,7 @@ def mask_of(tensor: Any) -> tf.Tensor | None:
 def set_mask(tensor: tf.Tensor, mask: tf.Tensor | None) -> None:
     """Gives a tensor a mask that Keras passes along with it; see `mask_of`.
 
-    `compute_mask` sees what a layer returns, and no values from inside its `call`.
+    `compute_mask` sees a layer's results, and no values from inside its `call`.
     """
     tensor._keras_mask = mask
 

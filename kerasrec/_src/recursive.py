@@ -1,6 +1,6 @@
 """`@kerasrec.recursive`: a Python function that calls itself, as one static graph.
 
-`compile.py` takes a function through the compiler; `function/` has what a call needs around that.
+`compile.py` takes a function through the compiler; `function/` has the parts of a call around that.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         seconds = SAVING_SECONDS
         raise
     finally:
-        stop(programs, seconds)  # Before the servers, since they save what servers hold.
+        stop(programs, seconds)  # Before the servers, since they save values of the servers.
         stop([process for job in processes.values() for process in job])
 
 

@@ -125,7 +125,7 @@ def _read(
     given: tf.Tensor | None,
     rows: tf.Tensor | None = None,
 ) -> tf.Tensor:
-    """Returns what a table has for keys, and what another one has for other numbers.
+    """Returns a table's rows for keys, and those of another table for other numbers.
 
     Args:
         tracer: The tracer of the function.

@@ -300,7 +300,7 @@ def _join_if_made_from_nothing(
 
 
 def with_made(result: Any, collected: dict[str, tf.Tensor]) -> tuple[Any, dict[str, tf.Tensor]]:
-    """Returns a result with node numbers instead of keys, and what the user has collected.
+    """Returns a result with node numbers instead of keys, and the user's collected values.
 
     Args:
         result: The nest that a program returns.

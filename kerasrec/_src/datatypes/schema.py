@@ -235,7 +235,7 @@ class Schema(Kinds):
         functional model. There it becomes the layer `kerasrec.layers.SchemaTrees`, which documents
         how functions are saved.
 
-        `token_of`, `features_of` and `children_of` do for values what they do for Python objects in
+        `token_of`, `features_of` and `children_of` are for values as for Python objects in
         `kerasrec.datasets.encode_objects`. Each is a dict with a function for each kind, as for
         `kerasrec.match`, or one function for all kinds. A function is called once for each kind and
         gets all values of that kind: a field is a tensor with a row for each value. Tokens and
@@ -458,5 +458,5 @@ DataType._make = _make
 
 @functools.lru_cache(maxsize=64)
 def _known(schema: Schema) -> Schema:
-    """An equal schema from before, which has already traced what it needs."""
+    """An equal schema from before, which has already traced its functions."""
     return schema

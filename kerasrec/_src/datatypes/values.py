@@ -116,7 +116,7 @@ class Value:
     _is_made: bool = False
     _row: Any = None
 
-    # For tf.nest, only what differs from token to token is a component: the number of a tree node.
+    # For tf.nest, only values that differ between tokens are components: numbers of tree nodes.
     # The possible kinds of an argument or a result are known only by its type.
     def __tf_flatten__(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         return (self._tables, self._type, self._is_optional, self._is_made), (self._node,)
@@ -262,7 +262,7 @@ class Value:
             self._refuse_python(what)
 
     def _refuse_python(self, what: str) -> NoReturn:
-        """Says how a recursive function asks what Python cannot know."""
+        """Raises an error that names the way to ask inside a recursive function."""
         name, kind = self._type.__name__, self._tables.schema.kinds[self._kinds[0]].name
         if active_tracer() is None:
             reason = (
@@ -315,7 +315,7 @@ class Value:
 
 
 def _taken_for_another(kind: Kind, field: Field, value: Any, number: int) -> TraceError:
-    """Says that the number of a choice would be taken for the choice."""
+    """Returns the error for a choice that its number would be mistaken for."""
     plain = next(
         number_type for number_type in (bool, int, float) if isinstance(value, number_type)
     )
@@ -329,7 +329,7 @@ def _taken_for_another(kind: Kind, field: Field, value: Any, number: int) -> Tra
 
 
 def _refuse(value: Value, *_: Any, **__: Any) -> NoReturn:
-    """Says what to do with a value that was passed to an op of TensorFlow."""
+    """Raises an error with alternatives to passing a value to an op of TensorFlow."""
     raise SignatureError(
         f"An op of TensorFlow got {value!r}, which is not a tensor. Read its fields, or choose by "
         "its kind with kerasrec.match. Work on a list of values in kerasrec.map_fn, filter it with "

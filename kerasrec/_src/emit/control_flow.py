@@ -1,6 +1,6 @@
 """Loops and choices of a run, in a form that TensorFlow's graph optimizer leaves intact.
 
-In a graph with loops the optimizer assumes that what it knows of one iteration holds for all, and
+In a graph with loops the optimizer assumes that facts about one iteration hold for all, and
 it may move an op to the wrong side of a loop (both seen with TensorFlow 2.21). Some of these ops
 hide values from it.
 """

@@ -35,7 +35,8 @@ from kerasrec._src.schedule.instructions import Instruction, Item, Reduce, Send
 class Registers:
     """The values that a segment has computed so far.
 
-    Subclasses run what passes values between segments: Receive, Returned, Load, Save and others.
+    Subclasses run instructions that pass values between segments: Receive, Returned, Load, Save and
+    others.
 
     Args:
         graph: The program.
@@ -254,7 +255,7 @@ def _fail(node: Check, inputs: Sequence[tf.Tensor], meaning: str) -> tf.Tensor:
         node: The CHECK.
         inputs: The tensors for its inputs, for all tokens of the wave, of which there is at least
             one.
-        meaning: Says what the labels of a tag stand for.
+        meaning: Explains the labels of a tag.
     """
     condition, root, tag, *data = inputs
     summarize = node.summarize or 3

@@ -135,7 +135,7 @@ class Program:
         """With `recompute`, values keep nothing, and the gradient runs them again.
 
         Args:
-            run: Makes a run of a schedule in blocks, given whether it keeps what a gradient reads.
+            run: Makes a run of a schedule in blocks, given whether it keeps values for a gradient.
         """
         if not self.options.recompute:
             return run(self.blocks, True)

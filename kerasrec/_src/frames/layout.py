@@ -225,8 +225,8 @@ class Layout:
     def buffer_specs(self, sweep: int) -> Specs:
         """Returns the specs of the buffers that the queues of a sweep fill.
 
-        Buffers that sum the cotangents from several callers, with `memo`, or from all that read
-        what was made, are float32 in half precision.
+        Buffers that sum the cotangents from several callers, with `memo`, or from all readers of a
+        made row, are float32 in half precision.
         """
         specs: Specs = {}
         for name, body in self.graph.bodies.items():

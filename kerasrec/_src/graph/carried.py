@@ -6,12 +6,11 @@ j of a token's row is `Entry(j) : t`.
 
 An engine knows a token only by its place in a wave, but the message of a failed assertion must name
 the token. Functions of a program with assertions take two more arguments, the root token and the
-tag. In a program that makes values of data types, tokens carry a key. It identifies what they make
-before it is known in which row that will be. In a program that draws random numbers, the key
-determines which numbers a token draws (`trace/draws.py`). If calls of a function read different
-results of it, the function takes bools for which results are read (see `transform/reads.py`). If
-equal calls are one call, tokens carry their root token, since calls of different roots are never
-one.
+tag. In a program that makes values of data types, tokens carry a key. It identifies the values that
+they make before their rows are known. In a program that draws random numbers, the key determines
+which numbers a token draws (`trace/draws.py`). If calls of a function read different results of it,
+the function takes bools for which results are read (see `transform/reads.py`). If equal calls are
+one call, tokens carry their root token, since calls of different roots are never one.
 """
 
 from __future__ import annotations
@@ -90,7 +89,7 @@ def or_one_token(arguments: Sequence[Any]) -> list[Any]:
 
 
 def with_carried(graph: TaggedGraph, arguments: list[tf.Tensor]) -> list[tf.Tensor]:
-    """Returns the flat arguments `[tokens, ...]` that bodies take, and what root tokens carry."""
+    """Returns bodies' flat arguments, `[tokens, ...]`, and the values that root tokens carry."""
     arguments = or_one_token(arguments)
     parameters = graph.bodies[graph.entry].parameters
     taken = [tensor for place, tensor in enumerate(arguments) if place not in graph.left_out]
@@ -173,7 +172,7 @@ def key_of_made(number: int, key: tf.Tensor) -> tf.Tensor:
 
 
 def key_of_row(number: int, row: tf.Tensor) -> tf.Tensor:
-    """Returns the keys of rows, int64 `[tokens]`, in a run that reads what it makes.
+    """Returns the keys of rows, int64 `[tokens]`, in a run that reads rows that it makes.
 
     Args:
         number: A number that the keys hold, such as that of a kind.

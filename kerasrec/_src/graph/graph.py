@@ -382,11 +382,11 @@ class TaggedGraph(Drawable):
 
     @property
     def reads_made(self) -> bool:
-        """Whether the program reads what it has made in the same run."""
+        """Whether the program reads rows that it has made in the same run."""
         return any(isinstance(node, Get) for node in self.nodes)
 
     def sources(self) -> Callable[[Node], list[Value]]:
-        """Returns what finds the values that a node reads: for a GET, also what PUTs put there."""
+        """Returns a function to the values that a node reads: for a GET, also those of PUTs."""
         put: dict[str, list[Value]] = defaultdict(list)
         for node in self.nodes:
             if isinstance(node, Put):

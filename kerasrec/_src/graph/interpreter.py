@@ -12,7 +12,7 @@ The rules (Kostopoulou et al., sections 2.2, 3 and 5.2.1; Vasilakopoulos 2024, s
 * CALL_i puts its label i in front of the tag. A dead token does not enter the function: it goes
   along the control edge to RETURN_i, which passes it on.
 * RETURN_i takes its label off the tag, and drops tokens whose tag does not begin with it.
-* ENTER_i and NEXT_i, into a loop, do what CALL_i does, and EXIT_i does what RETURN_i does.
+* ENTER_i and NEXT_i, into a loop, act as CALL_i, and EXIT_i acts as RETURN_i.
 * REPEAT and ENTER_ROWS put `Entry(j)` in front of the tag, for each j below the token's length.
   LEAVE_ROWS waits for as many tokens and puts them back in order. A dead token does not enter: it
   goes straight to LEAVE_ROWS, along the edge of the lengths.
@@ -21,8 +21,8 @@ The rules (Kostopoulou et al., sections 2.2, 3 and 5.2.1; Vasilakopoulos 2024, s
 * With `memo`, calls of a function whose integers, bools and strings are equal run once, under the
   tag of the first call. The others return its results, and the cotangents of all are added up
   (see `equal_calls.py`).
-* NEW makes a row of tables, PUT adds a value to a table in the row of a key, and GET finds what is
-  there. In a gradient, GET waits for all PUTs (see `made_rows.py`).
+* NEW makes a row of tables, PUT adds a value to a table in the row of a key, and GET finds the
+  value there. In a gradient, GET waits for all PUTs (see `made_rows.py`).
 * SHARED values exist under every tag. ACCUMULATE and COLLECT sum over all tags.
 """
 

@@ -38,7 +38,7 @@ class MadeRows:
             if isinstance(node, Get)
         }
         self._first: dict[tuple[Node, int, Tag], int] = {}
-        # By the name of rows or of a table, and a key: when it was put first, and what was put.
+        # By the name of rows or of a table, and a key: when it was put first, and the value.
         self._order: dict[tuple[str, int], int] = {}
         self._content: dict[tuple[str, int], Any] = {}
         self._waiting: list[tuple[tuple[int, int], Get, Tag, int]] = []

@@ -75,7 +75,7 @@ class _Merge(Node):
 
 
 class Entrance(_OfToken, _Merge):
-    """MERGE values...: gathers what all call sites send into a body."""
+    """MERGE values...: gathers the values that all call sites send into a body."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -179,7 +179,7 @@ class Collect(Named):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _OfMade(Named):
-    """A node of the tables in which a run finds what it has made.
+    """A node of the tables in which a run finds rows that it has made.
 
     Args:
         name: The name of the table; of NEW, that of the rows.

@@ -60,7 +60,7 @@ class GraphWriter:
         return self._brought[key]
 
     def know(self, value: Value, inside: Value) -> None:
-        """Records that `inside` is what `value` is for the tokens of an inner region."""
+        """Records that `inside` is `value` for the tokens of an inner region."""
         self._brought[(value, inside.region)] = inside
 
     def enter(

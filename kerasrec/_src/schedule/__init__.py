@@ -1,1 +1,1 @@
-"""Schedules: what runs when, on which tokens, and what is kept; built, checked and printed here."""
+"""Schedules: the order of ops, their tokens, and kept values; built, checked and printed here."""

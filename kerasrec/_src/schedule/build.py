@@ -56,7 +56,7 @@ def build_blocks(graph: TaggedGraph) -> Schedule:
 
 
 def build_bounded(graph: TaggedGraph) -> Schedule:
-    """Returns the schedule of a run that forgets what it has computed: all of it runs in queues.
+    """Returns the schedule of a run that forgets computed values: all of it runs in queues.
 
     Args:
         graph: A tagged or extended graph. Gradients are left out.
@@ -72,7 +72,7 @@ def _check_nothing_is_drawn(schedule: Schedule) -> None:
     """Raises TraceError if a random draw decides which calls there are, since it would run twice.
 
     Args:
-        schedule: A schedule before any pass, so that the first loop has only what decides.
+        schedule: A schedule before any pass, so that the first loop has only decisions.
     """
     for section, _, fire in schedule.of(Fire):
         is_first = isinstance(section, Loop) and section.direction is Direction.CALLS
@@ -81,7 +81,7 @@ def _check_nothing_is_drawn(schedule: Schedule) -> None:
             raise TraceError(
                 f"{name} at {fire.node.source} decides which calls there are, or with which "
                 "integers. With memo=True that is computed twice, and it may differ the second "
-                "time. Draw before the call, and pass what was drawn as an argument; or leave out "
+                "time. Draw before the call, and pass the number as an argument; or leave out "
                 "memo=True."
             )
 

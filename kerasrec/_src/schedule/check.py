@@ -49,7 +49,7 @@ def read_after_written(schedule: Schedule) -> Iterator[str]:
                 who = f"{segment.body}: {instruction.title}"
                 for item in instruction.reads:
                     if item not in written:
-                        yield f"{who} reads what is not there, {item}"
+                        yield f"{who} reads {item}, which is not there"
                 for item in instruction.writes:
                     if item in written:
                         yield f"{who} writes again, {item}"
@@ -59,8 +59,8 @@ def read_after_written(schedule: Schedule) -> Iterator[str]:
 def loads_are_saved(schedule: Schedule) -> Iterator[str]:
     """Every loaded item was saved once, in the way in which it is loaded.
 
-    A loop divides among its waves what a section for all tokens has saved. An item that is loaded
-    by frame is saved by frame, and any other item by another section at the same place.
+    A loop divides among its waves the items that a section for all tokens has saved. An item that
+    is loaded by frame is saved by frame, and any other item by another section at the same place.
     """
     saved: dict[Item, tuple[Section, Segment, Save]] = {}
     for section in schedule.sections:
@@ -237,7 +237,7 @@ def parts_stay_together(schedule: Schedule) -> Iterator[str]:
             parts.update({part: number for number, part in enumerate(one.outputs)})
         elif isinstance(one, Join):
             if any([parts.get(part) for part in of] != [*range(len(of))] for of in one.parts):
-                yield f"{segment.body}: {one.title} joins what is not all parts, in order"
+                yield f"{segment.body}: {one.title} does not join all parts, in order"
         elif isinstance(one, Fire) and _adds_sums(one) and numbers == [*range(len(numbers))]:
             continue
         elif isinstance(one, Fire) and len(set(numbers)) == 1:

@@ -26,8 +26,8 @@ from kerasrec._src.schedule.sections import Loop, Queues, Segment
 def hoisted(schedule: Schedule) -> Schedule:
     """Places instructions in loops if something there waits for them, and hoists the others.
 
-    Each loop is followed by a section for all tokens. Instructions of this section that compute
-    again what the loop has computed stay there. Loads and saves are added at the end.
+    Each loop is followed by a section for all tokens. Instructions of this section that repeat
+    computations of the loop stay there. Loads and saves are added at the end.
     """
     at_use = at_use_of(schedule)
     sections = list(schedule.sections)
@@ -66,7 +66,7 @@ def hoisted(schedule: Schedule) -> Schedule:
 def _readers(
     instructions: Sequence[Instruction], at_use: Mapping[Item, Instruction], items: Collection[Item]
 ) -> list[Instruction]:
-    """Returns the instructions that read some items, or what is computed from them."""
+    """Returns the instructions that read some items, or values computed from them."""
     apart, readers = set(items), []
     for instruction in instructions:
         if not apart.isdisjoint(items_through(instruction.reads, at_use)):

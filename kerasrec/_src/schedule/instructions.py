@@ -6,9 +6,9 @@ Instructions read and write items:
     Region      for each of its tokens, the position of the outer token that it is made from
     TokenCount  how many tokens a body or a region has
 
-Nothing is implicit. An instruction reads what earlier instructions of its segment have written. An
-item that another segment has written is saved there and loaded here. Every segment can read SHARED
-values, which are the same for all tokens.
+Nothing is implicit. An instruction reads items that earlier instructions of its segment have
+written. An item that another segment has written is saved there and loaded here. Every segment can
+read SHARED values, which are the same for all tokens.
 
     Receive     the values that callers, or the outside, pass to a sweep
     Returned    the values that calls return, for call sites that call for the same tokens
@@ -155,8 +155,8 @@ class Instruction:
 
     Args:
         by: The pass that added it; empty if none did.
-        at_use: Whether it is materialized at use: it runs again in every segment that reads what it
-            writes, and its results are not saved.
+        at_use: Whether it is materialized at use: it runs again in every segment that reads its
+            outputs, and its results are not saved.
     """
 
     by: str = field(default="", kw_only=True)
@@ -244,7 +244,7 @@ def _flat(items: Iterable[object]) -> Iterator[Item]:
 
 
 def items_through(items: Iterable[Item], makers: Mapping[Item, Instruction]) -> Iterator[Item]:
-    """Yields items, and what they are made from, each once.
+    """Yields items, and their sources, each once.
 
     Args:
         items: The items to begin with.
@@ -300,7 +300,7 @@ class _OfSites(Instruction):
 
 
 class _OfResults(_OfSites):
-    """An instruction that receives what calls return."""
+    """An instruction that receives the results of calls."""
 
     def text(self, names: ItemNames) -> str:
         return f"returned by {_calls(self.sites)} of {self.sites[0].callee}"
@@ -635,7 +635,7 @@ class Observe(_OfNode):
 
 @dataclass(frozen=True, eq=False)
 class InTable(_OfNode, writes="outputs"):
-    """Makes, writes or reads rows of tables in which a run finds what it has made, in this order.
+    """Makes, writes or reads rows of tables, in this order; a run finds its made rows there.
 
     Args:
         node: The NEW, PUT or GET.
@@ -709,7 +709,7 @@ class Return(_Done, reads="values"):
 
 @dataclass(frozen=True, eq=False)
 class HandOn(_Done):
-    """A tail call: these tokens return what it returns, and wait for nothing more.
+    """A tail call: these tokens return its results, and wait for nothing more.
 
     Args:
         site: The call site.

@@ -129,7 +129,7 @@ def _sent(graph: TaggedGraph, group: Together, sweep: int, by_frame: bool) -> li
 
 
 def _passed(group: Sequence[CallSite], sweep: int, place: int, kind: Type) -> list[Any]:
-    """Returns instructions that make what call sites send to one parameter, then its value."""
+    """Returns instructions that make the values sent to one parameter, then its value."""
     region = group[0].region
     calls = [site.linkages[sweep].calls for site in group]
     nodes = [item[place] if item else None for item in calls]

@@ -209,11 +209,11 @@ class _Adder:
         self._want(item, spots[-1])
 
     def _want_for_limits(self) -> None:
-        """Makes segments save what the error of an exceeded limit reads: who called a token."""
+        """Makes segments save the callers of tokens, which the error of an exceeded limit reads."""
         loops = [isinstance(section, Loop) for section in self.sections]
         if not any(loops):
             return
-        number = loops.index(True) + 2  # The loop of the calls and what is hoisted out of it.
+        number = loops.index(True) + 2  # The loop of the calls and its hoisted instructions.
         for body in self.schedule.graph.bodies:
             self._want_sizes_of(None, number - 1, body)
         for site in self.schedule.graph.call_sites.values():

@@ -2,8 +2,8 @@
 
 A schedule is a list of sections in the order in which they run. A *loop* goes over the waves of a
 program; in each turn it runs one segment for each body. A section for *all tokens* runs its
-segments once, on the tokens of all waves together: it has what is hoisted out of the loops. A
-*segment* is a straight list of instructions on one set of tokens of a body.
+segments once, on the tokens of all waves together: it has the instructions hoisted out of the
+loops. A *segment* is a straight list of instructions on one set of tokens of a body.
 
 A body that makes calls, and then more calls with the results, has *places*: place 0 is before its
 first calls, and place j is after the calls of round j have returned. Such a program runs by
@@ -140,7 +140,7 @@ class Loop(Section):
 
     @property
     def is_for_all_waves(self) -> bool:
-        """False if it goes up and nothing is read but what the first wave returns to the outside.
+        """False if it goes up and only the results of the first wave to the outside are read.
 
         Then a run without equal calls leaves out the other waves.
         """

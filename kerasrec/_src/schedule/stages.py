@@ -1,10 +1,10 @@
 """Finds in which stage of a sweep each node of a body is ready.
 
 Calls of a body are ready in rounds: round j + 1 needs values that round j returned. Between rounds
-are stages. With K rounds, a sweep of even number has stages 0 to K; stage j knows what rounds 1 to
-j have returned. Sweeps of odd number take the rounds in reverse, as the gradient does: stage j
-knows what the gradients of rounds K to K + 1 - j have returned. Nodes of a later sweep that need
-none of the values that are passed to it may be ready in the stage before, -1.
+are stages. With K rounds, a sweep of even number has stages 0 to K; stage j knows the results of
+rounds 1 to j. Sweeps of odd number take the rounds in reverse, as the gradient does: stage j knows
+the results of the gradients of rounds K to K + 1 - j. Nodes of a later sweep that need none of the
+values that are passed to it may be ready in the stage before, -1.
 
 A recursion over trees has one round: stage 0 of the values goes down the tree, stage 1 up, stage 0
 of the gradient down again and stage 1 up.

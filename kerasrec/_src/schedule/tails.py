@@ -195,7 +195,7 @@ def _is_tail_call(
 
 
 def _is_returned(site: CallSite, leaf: Tail, readers: dict[Value, list[Node]]) -> bool:
-    """Whether tokens of a part return exactly what a call returns, and nothing else reads it."""
+    """Whether a part's tokens return exactly the results of a call that nothing else reads."""
     returned = [
         [node.output() for node in present(linkage.returns)] for linkage in site.linkages[::2]
     ]

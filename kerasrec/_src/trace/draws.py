@@ -38,7 +38,7 @@ def hold_draws(operations: Sequence[tf.Operation]) -> bool:
 def repeats_draw(operation: tf.Operation) -> bool:
     """Whether an op, or an op of a `tf.function` that it calls, draws from a seed in a listed way.
 
-    A gradient may have such an op to draw again what the value has drawn.
+    A gradient may have such an op to draw the value's numbers again.
     """
     found = with_held([operation]) if is_call(operation.type) else [operation.node_def]
     return any(op_named(node.op).draw and has(node.op, Is.SEEDED) for node in found)

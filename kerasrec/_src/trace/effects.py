@@ -1,4 +1,4 @@
-"""Says which ops of a recursive function may do more than compute outputs from inputs.
+"""Decides which ops of a recursive function may do more than compute outputs from inputs.
 
 An op that only computes may be left out if its outputs are not read, and may run for tokens in any
 order. An op that checks or shows something runs for the tokens that reach it. An op that changes
@@ -159,10 +159,10 @@ def _is_stateful_call(operation: tf.Operation) -> bool:
 def changes_something(name: str, operation: tf.Operation, source: Source | None) -> TraceError:
     """Returns the error for an op of the function `name` that `is_refused` finds."""
     return TraceError(
-        f"{name}: {operation.type} at {source} may change something, "
-        "or read what other ops change. Calls run in no fixed order, so the result would not "
-        "be defined. Return the new value, or keep it with kerasrec.collect, and make the "
-        "change outside the function; if the op reads no token, move it outside."
+        f"{name}: {operation.type} at {source} may change something, or read something that other "
+        "ops change. Calls run in no fixed order, so the result would not be defined. Return "
+        "the new value, or keep it with kerasrec.collect, and make the change outside the "
+        "function; if the op reads no token, move it outside."
     )
 
 

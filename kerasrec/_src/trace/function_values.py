@@ -174,7 +174,7 @@ class FunctionValue:
     # Replacements of the tensors that the table has captured; None: functions read their own.
     _captured: tuple[Any, ...] | None = None
 
-    # tf.nest sees what differs from token to token: the label and the captured tensors.
+    # tf.nest sees the parts that differ from token to token: the label and the captured tensors.
     def __tf_flatten__(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         if self._captured is not None:
             return (self._table,), (self._index, *self._captured)

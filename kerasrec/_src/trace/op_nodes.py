@@ -193,7 +193,7 @@ class OpNodes:
             self.values[tensor.name] = value
 
     def call(self, record: CallRecord) -> None:
-        """Adds a call of a function, which also takes what it closes over and what tokens carry."""
+        """Adds a call of a function, which also takes its closure and tokens' carried values."""
         operation = record.results[0].op
         region = self.region_of(operation)
         inputs = [self.tokens(tensor, region) for tensor in record.arguments]

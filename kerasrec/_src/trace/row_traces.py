@@ -129,7 +129,7 @@ def of_meeting(specs: Sequence[Spec]) -> RowTrace | None:
 
 
 def may_choose(operation: tf.Operation) -> bool:
-    """Whether an op may be the one that chooses what is repeated where rows meet something."""
+    """Whether an op may be the one that chooses the repeated tensor where rows meet another."""
     is_conditional = op_named(operation.type).holds is Holds.TWO_BRANCHES
     return is_conditional and not operation.op_def.is_stateful
 

@@ -48,8 +48,8 @@ from kerasrec._src.trace.tensor_facts import Known
 _PARTITIONS = ([Role.SPLITS], [Role.COUNT, Role.IDS])
 # Stands for the number of a tensor of entries, whatever they are.
 _OF_ENTRIES = -1
-# Where rows meet something else, the inputs of the op that chooses what is repeated that are the
-# numbers of rows of both.
+# Where rows meet another tensor, the inputs with both numbers of rows of the op that chooses which
+# of them is repeated.
 _NUMBERS_OF_ROWS = (1, 3)
 _REDUCING = (Ragged.REDUCES, Ragged.REDUCES_SORTED, Ragged.COUNTS_INTEGERS)
 

@@ -1,9 +1,9 @@
-"""Runs one Python function once and records what it does.
+"""Runs one Python function once and records its actions.
 
-TensorFlow records the ops in a `FuncGraph`; the tracer records what TensorFlow has no op for:
-calls, conditionals, maps over ragged rows and collected values. In the TensorFlow graph, each of
-these has a placeholder, and a function that later adds the nodes for it (`add_nodes`). The ops of
-a branch, or of the function of a map, are those that were made while it ran (`scopes`).
+TensorFlow records the ops in a `FuncGraph`; the tracer records actions that TensorFlow has no op
+for: calls, conditionals, maps over ragged rows and collected values. In the TensorFlow graph, each
+of these has a placeholder, and a function that later adds the nodes for it (`add_nodes`). The ops
+of a branch, or of the function of a map, are those that were made while it ran (`scopes`).
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Part:
 
     Args:
         of: The divided op of which it is a part.
-        scope: It, and what is around it, from the outermost.
+        scope: It, and the parts around it, from the outermost.
         outputs: Its results; empty while types are unknown.
     """
 

@@ -286,7 +286,7 @@ def error_of_trials(state: FunctionState, failures: Sequence[Exception]) -> Exce
 def no_type_fits(
     state: FunctionState, failure: Exception | None = None, dtype: str = "float32"
 ) -> NoBaseCaseError:
-    """Returns the error that asks the user to state what a function returns.
+    """Returns the error that asks the user to state a function's return type.
 
     Args:
         state: The function's state.

@@ -252,7 +252,7 @@ class _BodyGradient:
     ) -> list[tuple[Value, Cotangent]]:
         """Returns what an op contributes to the cotangents of its inputs.
 
-        TensorFlow's rules for some ops read at run time what is known here.
+        TensorFlow's rules for some ops read at run time facts that are known here.
         """
         apply, source, facts = self.primitives.apply, node.source, op_named(node.op)
         value, total = node.inputs[0], next(iter(totals.values()))
@@ -487,7 +487,7 @@ class _BodyGradient:
 
     def _is_visited(self, site: CallSite, totals: list[Value | None]) -> bool:
         """Whether the gradient enters a call, because of its results or of sums made inside."""
-        if self.order > 1:  # The second derivative visits what the first gradient visited.
+        if self.order > 1:  # The second derivative visits the same calls as the first gradient.
             return any(totals) or bool(site.linkages[1].calls)
         callee = self.graph.bodies[site.callee]
         has_entrance = any(self._gradient_in(callee).parameters)

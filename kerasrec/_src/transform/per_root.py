@@ -97,7 +97,7 @@ def _not_the_same(
         f"{function.name} is called with another {node.name!r} ({node.types[0]}){at(source)} than "
         f"it was given, and {entry} has memo=True, which holds for all functions that it calls. "
         "There calls are told apart by integers, bools and strings, one for each token; floats and "
-        "vectors must be passed on unchanged. Pass the whole tensor, and read what a call needs by "
+        "vectors must be passed on unchanged. Pass the whole tensor, and read an entry by "
         "an integer, as in tf.gather(x, i, batch_dims=1); or leave out memo=True."
     )
 

@@ -1,9 +1,9 @@
-"""The stage `prune`: leaves out of function graphs what nobody reads, calls included.
+"""The stage `prune`: leaves out of function graphs values that nobody reads, calls included.
 
 TensorFlow prunes a graph before it runs it (Kostopoulou 2018, section 3.1). Here that reaches
 across functions, as far as demand is known before a run (Vasilakopoulos 2024, section 7.2). Values
 that the outside reads are demanded, and so are effects: assertions, prints and collected values. A
-node that is demanded demands what it reads. A result of a call demands the same result of the
+node that is demanded demands its inputs. A result of a call demands the same result of the
 function, and a parameter demands its argument in every call. Thus a parameter that a function only
 passes on to itself is not demanded, and neither is a result that a function only reads of itself.
 
@@ -24,7 +24,7 @@ from kerasrec._src.transform.reads import grown
 
 
 def prune(graphs: FunctionGraphs) -> FunctionGraphs:
-    """Returns the graphs without what is not demanded; functions that nobody calls are left out.
+    """Returns the graphs with only demanded nodes; functions that nobody calls are left out.
 
     Args:
         graphs: The graphs of all functions. They are not changed.
@@ -124,7 +124,7 @@ class _Demand:
         return grown(own, lambda names: {caller for caller, callee in calls if callee in names})
 
     def _enter(self, function: FunctionGraph) -> None:
-        """Keeps a function, and demands what it does whether its results are read or not."""
+        """Keeps a function, and demands its effects whether its results are read or not."""
         if function.name in self.results:
             return
         self.results[function.name] = set()

@@ -43,8 +43,8 @@ from kerasrec._src.transform.recompute import Group, in_groups
 Output = tuple[str, int]
 """An output of a body: the body's name and the output's place."""
 Readers = frozenset[Output | None]
-"""The outputs of a body that depend on a value; None means a table, which every call keeps, or what
-is made, which any call may read."""
+"""The outputs of a body that depend on a value; None means a table, which every call keeps, or
+a made row, which any call may read."""
 
 _BOOL = Type(tf.bool, ())
 
@@ -107,7 +107,7 @@ def wanted_values(graph: TaggedGraph) -> set[Value]:
 
 
 def grown(items: set[_Item], more: Callable[[set[_Item]], set[_Item]]) -> set[_Item]:
-    """Adds to a set what follows from it, until nothing new follows, and returns the result.
+    """Adds to a set all that follows from it, until nothing new follows, and returns the result.
 
     Args:
         items: The set to begin with.

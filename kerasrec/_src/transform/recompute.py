@@ -1,11 +1,11 @@
 """Gradients of ops that TensorFlow differentiates by changing them.
 
 To differentiate a `tf.while_loop`, a `tf.cond` or a call of a `tf.function`, TensorFlow changes the
-forward op so that it also returns what the gradient reads. In a recursive function, the forward op
-is already a node and cannot change. Therefore its gradient is another node: a function that runs
-the op again on the same inputs, and has TensorFlow differentiate it there. Chen et al. 2016,
-"Training Deep Nets with Sublinear Memory Cost", recompute to save memory; here, nothing from inside
-the loop is kept either.
+forward op so that it also returns the values that the gradient reads. In a recursive function, the
+forward op is already a node and cannot change. Therefore its gradient is another node: a function
+that runs the op again on the same inputs, and has TensorFlow differentiate it there. Chen et al.
+2016, "Training Deep Nets with Sublinear Memory Cost", recompute to save memory; here, nothing from
+inside the loop is kept either.
 
 Ops that pass each other a value without a cotangent, such as the lists of `tf.map_fn`, run again
 together.

@@ -302,7 +302,7 @@ def _sort_by(sizes: np.ndarray) -> Callable[[tf.Tensor], tf.Tensor]:
 
 
 class TreeOrder:
-    """Says which tree each row of predictions belongs to if batches reorder the trees.
+    """Tells which tree each row of predictions belongs to if batches reorder the trees.
 
     `tree_batches` and `Treebank.batches` return it with `return_order=True`.
 

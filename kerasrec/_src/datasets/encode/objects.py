@@ -161,7 +161,7 @@ class _Column:
     """The results of a function for each visited node.
 
     Args:
-        walk: Says where the last visited node stands.
+        walk: Tells where the last visited node stands.
         function: The function.
     """
 

@@ -34,7 +34,7 @@ class RecordBatches:
         seed: The seed of the order. All replicas shuffle in the same way.
         drop_remainder: Whether a last batch with fewer examples is left out, and with it a group
             with fewer examples than there are files.
-        input_context: Says which of all processes reads; by default there is one.
+        input_context: Which of all processes reads; by default there is one.
 
     Attributes:
         rows: The number of examples of a part, if it is known.

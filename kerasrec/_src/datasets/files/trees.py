@@ -301,7 +301,7 @@ def tree_file_batches(
             `write_tree_files` also used it. Trees do not keep their order then: predict without it.
         drop_remainder: Whether a last batch with fewer trees is left out, and with it a group with
             fewer trees than there are files.
-        input_context: Says which of all processes reads; `kerasrec.training.fit` and
+        input_context: Which of all processes reads; `kerasrec.training.fit` and
             `tf.distribute.Strategy.distribute_datasets_from_function` pass it. By default there is
             one process, which reads everything.
         ragged: Whether batches are ragged, as in `tree_batches`.

@@ -226,7 +226,7 @@ def value_file_batches(
             the same, if they are set.
         drop_remainder: Whether a last batch with fewer values is left out, and with it a group with
             fewer values than there are files.
-        input_context: Says which of all processes reads; `kerasrec.training.fit` and
+        input_context: Which of all processes reads; `kerasrec.training.fit` and
             `tf.distribute.Strategy.distribute_datasets_from_function` pass it. By default there is
             one process, which reads everything.
 

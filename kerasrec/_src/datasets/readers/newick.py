@@ -333,7 +333,7 @@ def _twice(shown: str) -> str:
 
 
 def _out_of_order(shown: str, before: str, is_inside: bool) -> str:
-    """Says that a token cannot come after the part of a tree node that was read last."""
+    """Returns the error for a token that cannot follow the last part of a tree node."""
     after = {"name": "a name", ")": "')'", "length": "a branch length"}[before]
     expected = ["a name"] * (before == ")") + ["':'"] * (before != "length")
     expected += ["','", "')'"] if is_inside else ["';'"]

@@ -49,7 +49,7 @@ def read_arrays(path: Path, limit: int) -> tuple[list[str], np.ndarray]:
             other, are of other types, or take more than `limit`.
     """
     with path.open("rb") as file:
-        # zipfile and NumPy do not document what they raise for malformed archives and arrays. They
+        # zipfile and NumPy do not document their errors for malformed archives and arrays. They
         # have been seen to raise NotImplementedError, struct.error and zlib.error, among others.
         try:
             return _read(file, limit)

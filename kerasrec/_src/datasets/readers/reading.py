@@ -23,7 +23,7 @@ AnyTree = TypeVar("AnyTree")
 NumberedLines = Iterator[tuple[int, bytes]]
 LOOKED_AT = 10  # files of a directory, to see which reader they are for
 STEP = 2**18  # bytes between two looks at the clock
-# The form of the first line in other formats, and what reads them.
+# The form of the first line in other formats, and their readers.
 LOOKS = {
     "read_listops": rb"[0-9]+\t.*\[[A-Z]+ |Source\tTarget",
     "read_conllu": rb"# *(sent_id|text|newdoc|global\.columns)\b|[0-9]+(-[0-9]+)?\t([^\t]*\t){8}",
@@ -136,7 +136,7 @@ def read_what_can_be_read(
 
 
 def other_reader(path: str | os.PathLike[str], form: Format[Any], problems: Sequence[str]) -> str:
-    """Says which other reader the first malformed file is for; empty if there is none."""
+    """Names the other reader that the first malformed file is for; empty if there is none."""
     files = files_of(path, form.endings)
     file = next((file for file in files if problems and problems[0].startswith(f"{file}:")), None)
     if file is None:

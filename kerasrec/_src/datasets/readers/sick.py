@@ -217,7 +217,7 @@ def _tree(numbers: _Numbers, texts: dict[str, str], sentence: str, sent_id: str)
                 f"the head of word {word + numbers.first_word} '{words[word]}' is word "
                 f"{place + numbers.first_word} '{words[place]}', which has no head itself"
             )
-    # To find what else is wrong, with words counted as in the file, the others depend on the root.
+    # To find other mistakes, with words counted as in the file, the others depend on the root.
     root = places.index(-1) if -1 in places else 0
     of_all = [root if place is None else place for place in places]
     problem = problem_of_heads(words, of_all, numbers.first_word, numbers.root) if words else None

@@ -60,7 +60,7 @@ class DependencyTree:
     def __post_init__(self) -> None:
         for name in ("words", "heads", *OPTIONAL_COLUMNS):
             values = _listed(name, getattr(self, name))
-            # Tuples keep what was checked, and make equal trees equal.
+            # Tuples keep checked values unchanged, and make equal trees equal.
             object.__setattr__(self, name, values)
             optional = name in OPTIONAL_COLUMNS
             if len(values) != len(self.words) and (values or not optional):

@@ -162,8 +162,8 @@ class MaskedLayout(Layout):
     def joined(self) -> JoinedBuffers:
         """The buffers that are columns of others, since they are always written together.
 
-        These are the arguments of a body. With a GPU, they are also its results, what a later sweep
-        passes to it, and what blocks keep.
+        These are the arguments of a body. With a GPU, they are also its results, the values that a
+        later sweep passes to it, and those that blocks keep.
         """
         groups: dict[Hashable, Specs] = {}
         has_gpu = host.has_gpu()

@@ -71,7 +71,8 @@ class XlaProgram:
         """Returns the arguments of the program.
 
         Args:
-            state: The sizes of the buffers, and what the program needs of the one before.
+            state: The sizes of the buffers, and the values that the program needs of the one
+                before.
             num_roots: The number of root tokens, an int32 scalar.
             given: For each sweep that the outside passes values to, these values, padded.
         """

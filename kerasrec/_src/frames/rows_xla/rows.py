@@ -219,7 +219,7 @@ def put(
     """
     if 0 in values.shape[1:]:
         return buffer  # TensorFlow refuses to scatter rows without numbers.
-    outside = tf.shape(buffer)[0]  # XLA leaves out what is written there.
+    outside = tf.shape(buffer)[0]  # XLA leaves out writes there.
     return scatter(buffer, tf.where(tf.expand_dims(live, 1), places, outside), values)
 
 

@@ -1,4 +1,4 @@
-"""Passes: schedule to schedule. They change how a program runs, and not what it gives."""
+"""Passes: schedule to schedule. They change how a program runs, and not its results."""
 
 from __future__ import annotations
 

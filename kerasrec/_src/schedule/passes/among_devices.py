@@ -23,9 +23,9 @@ def among_devices(schedule: Schedule, devices: Sequence[str]) -> Schedule:
     """Divides the tokens of every body among devices.
 
     Vasilakopoulos (2024, section 7.1) proposes several instances of a body, so that calls from many
-    places need not all pass through one. Here calls that are ready come together as a wave, so a
-    wave is what is divided: each device takes an even part of its tokens, and what they compute
-    is joined again. Which tokens take which branch, and what waves pass to each other, stays whole.
+    places need not all pass through one. Here calls that are ready come together as a wave, so
+    waves are divided: each device takes an even part of a wave's tokens, and the results are joined
+    again. The choice of branches, and the values that waves pass to each other, stay whole.
 
     Divided are ops that compute floats of a known shape for each token, and products that sum over
     tokens for the gradient of a weight, whose parts are added up. Whole stay draws of random

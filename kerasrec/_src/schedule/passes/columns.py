@@ -72,7 +72,7 @@ class _Splitter:
         return edited(self.schedule, split_matmul, self.edits, self.prepared)
 
     def _product_cut_by(self, cut: Fire) -> list[Fire]:
-        """A MatMul, the addition of a bias, and what cuts the result, read by no other op.
+        """A MatMul, the addition of a bias, and the ops that cut the result, read by no other op.
 
         Empty where there is none, or where the user sets the device of one of them.
         """
@@ -212,7 +212,7 @@ def _sums(*columns: tf.Tensor) -> list[tf.Tensor]:
 
 
 def side_by_side(schedule: Schedule) -> Schedule:
-    """Joins what calls returned, and cuts what calls are sent, without a copy.
+    """Joins results of calls, and cuts their arguments, without a copy.
 
     The rows of call sites that call for the same tokens are in turns. Thus the results of a token's
     calls are one row in memory already, and so are their arguments if they were cut from one row.

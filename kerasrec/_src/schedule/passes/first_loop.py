@@ -1,4 +1,4 @@
-"""Passes over what the first loop decides by integers, and what is hoisted out of it."""
+"""Passes over the decisions of the first loop by integers, and ops hoisted out of it."""
 
 from __future__ import annotations
 

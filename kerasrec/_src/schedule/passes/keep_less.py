@@ -39,7 +39,7 @@ def cut_again(schedule: Schedule) -> Schedule:
 
 
 def move_again(schedule: Schedule) -> Schedule:
-    """Computes again what only moves numbers, unless that would keep more of them.
+    """Runs ops again that only move numbers, unless that would keep more of them.
 
     Reading rows of a shared table, what calls have returned, or pieces of a saved value is faster
     than writing a copy, saving it and loading it.
@@ -85,7 +85,7 @@ def rematerialize(schedule: Schedule) -> Schedule:
 
 
 def sum_by_wave(schedule: Schedule) -> Schedule:
-    """Adds up gradients of weights wave by wave, if what they are made of comes from loops.
+    """Adds up gradients of weights wave by wave, if their parts come from loops.
 
     Then no cotangents are kept for the section that would sum them, and no forward values either;
     but each wave adds as many numbers as the weight has. Queues take many small blocks: there all
