@@ -1,5 +1,5 @@
 # On a fresh machine with Python 3.10 to 3.13, git and make:
-#   make demo    train a TreeLSTM on the embedded treebank
+#   make demo    train a TreeLSTM on the built-in treebank
 #   make test    lint, type check, tests, documentation
 #   make site    the documentation alone, in build/site
 # Each first makes a virtual environment in .venv; PYTHON chooses its interpreter. If there is one

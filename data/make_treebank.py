@@ -1,4 +1,4 @@
-"""Writes the embedded treebank: sentences sampled from the grammar, labeled by its rules.
+"""Writes the built-in treebank: sentences sampled from the grammar, labeled by its rules.
 
     python data/make_treebank.py                        # remakes data/treebank, byte for byte
     python data/make_treebank.py --directory elsewhere --seed 1

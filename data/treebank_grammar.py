@@ -1,4 +1,4 @@
-"""The grammar of the embedded treebank: its words, its constructions, and their meanings.
+"""The grammar of the built-in treebank: its words, its constructions, and their meanings.
 
 A value is an integer from -2 (very bad) to 2 (very good); a tree node's label is its value + 2.
 It consists of three tables: LEXICON has the values of words, RULES has a tree node's value by those

@@ -2,7 +2,7 @@
 
     python docs/draw_front_page.py
 
-- `waves.gif`: two trees in one batch, wave by wave. The colors are the labels in the embedded
+- `waves.gif`: two trees in one batch, wave by wave. The colors are the labels in the built-in
   treebank. A tree node is ready when its children are, so wave 0 has all leaves.
 - `speed.svg`: trees per second of a TreeLSTM, from the first table of benchmarks/results/speed.md.
 """

@@ -1,4 +1,4 @@
-"""Your own cell, trained on the embedded treebank.
+"""Your own cell, trained on the built-in treebank.
 
 A cell computes the state of a tree node from the states of its children. The layer
 `kerasrec.layers.Recursive` applies a cell to trees, as `keras.layers.RNN` applies one to sequences.

@@ -25,7 +25,7 @@ from weighted_grammar import WeightedGrammar, best_phrases
 def main(argv: Sequence[str] | None = None) -> list[Run]:
     """Runs the recipe and returns the figures of each seed."""
     parser = recipe_parser("constituency_parser")
-    parser.add_argument("--data", type=Path, help="a treebank; by default the embedded one")
+    parser.add_argument("--data", type=Path, help="a treebank; by default the built-in one")
     parser.add_argument("--longest", type=int, default=15, help="words of a sentence")
     parser.add_argument("--train", type=int, default=10000, help="sentences to learn from, at most")
     parser.add_argument("--test", type=int, default=10000, help="sentences to test on, at most")

@@ -20,6 +20,6 @@ def read_split(directory: Path, split: str) -> list[DependencyTree]:
 def is_left_head(node: Tree) -> bool:
     """Returns whether a comma or full stop sets the right child off; otherwise it has the head.
 
-    This holds in the embedded treebank (`data/README.md`).
+    This holds in the built-in treebank (`data/README.md`).
     """
     return node[1].leaves()[0] in (",", ".")

@@ -30,7 +30,7 @@ from kerasrec.datasets import (
 )
 from kerasrec.training import TreeNegativeLogLikelihood, TreePerplexity
 
-EMBEDDED = Path(__file__).resolve().parents[1] / "data" / "treebank"
+BUILT_IN = Path(__file__).resolve().parents[1] / "data" / "treebank"
 SPLITS = ("train", "dev", "test")
 ROOT = "<root>"
 # "" is where parts of speech are unknown.
@@ -114,12 +114,12 @@ def parse_options(
 
 
 def read_sentences(directory: Path | None) -> dict[str, list[DependencyTree]]:
-    """Reads the dependency trees of each split, or makes them from the embedded treebank."""
+    """Reads the dependency trees of each split, or makes them from the built-in treebank."""
     if directory is not None:
         return {split: read_split(directory, split) for split in SPLITS}
     sentences = {}
     for split in SPLITS:
-        trees = read_sst(EMBEDDED / f"{split}.txt")
+        trees = read_sst(BUILT_IN / f"{split}.txt")
         sentences[split] = [dependencies_from_constituents(tree, is_left_head)[0] for tree in trees]
     return sentences
 

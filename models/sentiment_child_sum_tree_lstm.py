@@ -30,7 +30,7 @@ from kerasrec.datasets import (
 from kerasrec.layers import ChildSumTreeLSTM
 
 SETTINGS = {
-    "embedded": {
+    "built-in": {
         "units": 64,
         "epochs": 10,
         "patience": 3,
@@ -102,7 +102,7 @@ def main(argv: Sequence[str] | None = None) -> sentiment.Results:
     own.add_argument(
         "--dependencies",
         type=Path,
-        help="directory that head_finder.py wrote; without it, a rule for the embedded treebank",
+        help="directory that head_finder.py wrote; without it, a rule for the built-in treebank",
     )
     options = sentiment.parse_options(
         argv, description, SETTINGS, "sentiment_child_sum_tree_lstm", [own]

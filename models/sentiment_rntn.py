@@ -19,7 +19,7 @@ import sentiment_model
 from kerasrec.layers import RNTN
 
 SETTINGS = {
-    "embedded": {
+    "built-in": {
         "units": 30,
         "epochs": 10,
         "patience": 3,

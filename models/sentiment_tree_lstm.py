@@ -19,7 +19,7 @@ import sentiment_model
 from kerasrec.layers import TreeLSTM
 
 SETTINGS = {
-    "embedded": {
+    "built-in": {
         "units": 64,
         "epochs": 10,
         "patience": 3,

@@ -5,7 +5,7 @@ word from the words above it, and where dependents grow.
 
     python models/top_down_language_model.py --data path/to/ud_english_ewt --seeds 1 2 3
 
-trains on Universal Dependencies; without `--data` on trees made from the embedded treebank.
+trains on Universal Dependencies; without `--data` on trees made from the built-in treebank.
 `language_model.py` has the training; the baseline is `sequence_language_model.py`.
 """
 

@@ -57,7 +57,7 @@ def check_contents(sdist: Path, wheel: Path) -> str:
         in_sdist = {item.name.partition("/")[2] for item in file if item.isfile()}
     info = metadata.removesuffix("METADATA")
     wanted = {name for name in tracked if name.startswith("kerasrec/")}
-    wanted |= {f"kerasrec/_src/datasets/embedded/{name}.txt" for name in ("train", "dev", "test")}
+    wanted |= {f"kerasrec/_src/datasets/built_in/{name}.txt" for name in ("train", "dev", "test")}
     wanted |= {"kerasrec/py.typed", f"{info}licenses/LICENSE"}
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     has_heading = f"\n## [{version}] - " in changelog

@@ -1,4 +1,4 @@
-"""Random labeled binary trees and dependency trees, and the embedded treebank's place."""
+"""Random labeled binary trees and dependency trees, and the built-in treebank's place."""
 
 import warnings
 from collections.abc import Callable, Collection

@@ -10,7 +10,7 @@ from tests.datasets.helpers import TREEBANK
 
 
 @pytest.mark.slow
-def test_a_bag_of_words_fails_on_the_embedded_treebank(tmp_path):
+def test_a_bag_of_words_fails_on_the_built_in_treebank(tmp_path):
     repository = TREEBANK.parents[1]
     script = repository / "models" / "sentiment_bag_of_words.py"
     run = subprocess.run(

@@ -1,4 +1,4 @@
-"""The dataset builder on the embedded treebank, against the reader of its files."""
+"""The dataset builder on the built-in treebank, against the reader of its files."""
 
 import subprocess
 import sys
@@ -30,7 +30,7 @@ SIZES = {"train": 40, "validation": 10, "test": 20}
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory):
-    """The first trees of the embedded files, and one with the special signs of SST's words."""
+    """The first trees of the built-in files, and one with the special signs of SST's words."""
     directory = tmp_path_factory.mktemp("treebank")
     special = "(4 (2 a\u00a0b) (3 (2 -LRB-) (1 1\\/2)))\n\n"
     for split, file in FILES.items():

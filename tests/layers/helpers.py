@@ -134,7 +134,7 @@ each_read_inner_inputs = pytest.mark.parametrize("read_inner_inputs", [False, Tr
 
 @cache
 def treebank_batch(num_trees: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Tokens, children and labels of trees of the embedded treebank, in one padded batch.
+    """Tokens, children and labels of trees of the built-in treebank, in one padded batch.
 
     They are the first of at most 31 nodes, since eager recursion takes its time.
     """

@@ -109,7 +109,7 @@ def test_trees_without_labels(trees):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("split", few_of(["train", "dev", "test"], many=["test"]))
-def test_the_embedded_treebank(split):
+def test_the_built_in_treebank(split):
     treebank = load_treebank()
     layer = BracketedText(vocabulary=treebank.vocabulary)
     text = Path(TREEBANK, f"{split}.txt").read_text("utf-8").splitlines()

@@ -32,7 +32,7 @@ def words_and_children(treebank, encoded):
 
 
 @pytest.mark.many
-def test_a_rule_finds_the_heads_of_the_embedded_treebank(treebank):
+def test_a_rule_finds_the_heads_of_the_built_in_treebank(treebank):
     first, second = (
         words_and_children(treebank, encoded)
         for encoded in recipe.with_dependencies(treebank, None).encoded("dev")

@@ -192,9 +192,9 @@ class Treebank:
         )
 
 
-def embedded_treebank() -> Path:
-    """The path of the treebank that comes with kerasrec: in the package, or next to it."""
-    installed = Path(__file__).parent / "embedded"
+def built_in_treebank() -> Path:
+    """The path of the built-in treebank: in the package, or next to it."""
+    installed = Path(__file__).parent / "built_in"
     return installed if installed.exists() else Path(__file__).parents[3] / "data" / "treebank"
 
 
@@ -214,7 +214,7 @@ def load_treebank(
         directory: The directory of the three files, which are in the format of `read_sst`. In
             place of `train.txt` there may be a directory `train` of files, and so on. A pattern
             such as `"trees/{split}/*.txt"`, with `{split}` for the name of the split, finds them
-            elsewhere. By default the treebank that comes with kerasrec: 5,500 made-up sentences of
+            elsewhere. By default the built-in treebank: 5,500 made-up sentences of
             film criticism, each phrase labeled from 0 (very bad) to 4 (very good).
         lowercase: Whether words are lowercased.
         min_count: The number of times that a word must occur in `vocabulary_splits` to be known.
@@ -250,7 +250,7 @@ def _places(directory: str | os.PathLike[str] | None) -> list[Path]:
     """A path, as for `read_sst`, for each split."""
     if directory is not None and "{split}" in os.fspath(directory):
         return [Path(os.fspath(directory).replace("{split}", split)) for split in SPLITS]
-    folder = embedded_treebank() if directory is None else Path(directory)
+    folder = built_in_treebank() if directory is None else Path(directory)
     names = [
         split if not file.exists() and (folder / split).is_dir() else file.name
         for split, file in ((split, folder / f"{split}.txt") for split in SPLITS)
