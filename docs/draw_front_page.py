@@ -3,7 +3,7 @@
     python docs/draw_front_page.py
 
 - `waves.gif`: two trees in one batch, wave by wave. The colors are the labels in the built-in
-  treebank. A tree node is ready when its children are, so wave 0 has all leaves.
+  treebank. A tree node is ready when its children are, so wave 1 has all leaves.
 - `speed.svg`: trees per second of a TreeLSTM, from the first table of benchmarks/results/speed.md.
 """
 
@@ -33,12 +33,12 @@ FRAMEWORKS = {
 
 
 def waves_of(tree: Tree) -> list[int]:
-    """The wave in which each tree node runs, in preorder: its height above the leaves."""
-    return [subtree.height() - 2 for subtree in tree.subtrees()]
+    """The wave in which each tree node runs, in preorder; leaves run in wave 1."""
+    return [subtree.height() - 1 for subtree in tree.subtrees()]
 
 
-def draw_wave(figure: pyplot.Figure, trees: list[Tree], wave: int) -> None:
-    """Draws trees with the labels of the tree nodes that have run; before wave 0, none."""
+def draw_wave(figure: pyplot.Figure, trees: list[Tree], wave: int, last: int) -> None:
+    """Draws trees with the labels of the tree nodes that have run; before wave 1, none."""
     figure.clear()
     for axes, tree in zip(figure.subplots(1, len(trees)), trees, strict=True):
         nodes = zip(tree.subtrees(), waves_of(tree), strict=True)
@@ -46,7 +46,7 @@ def draw_wave(figure: pyplot.Figure, trees: list[Tree], wave: int) -> None:
         plot_tree(tree, labels, limits=(0, 4), ax=axes)
     num_ready = sum(waves_of(tree).count(wave) for tree in trees)
     figure.suptitle(
-        f"wave {wave}: {num_ready} tree nodes are ready and run as one batch"
+        f"wave {wave} of {last}: {num_ready} tree nodes are ready and run as one batch"
         if num_ready
         else "one batch, two trees: the same words, opposite sentiment"
     )
@@ -58,8 +58,8 @@ def draw_waves() -> None:
     trees = [test[index] for index in TWINS]
     last = max(max(waves_of(tree)) for tree in trees)
     figure = pyplot.figure(figsize=(9, 4), layout="constrained", facecolor="white")
-    waves = [-1, *range(last + 1), *[last] * LAST_FRAME_REPEATS]
-    movie = FuncAnimation(figure, lambda wave: draw_wave(figure, trees, wave), waves)
+    waves = [*range(last + 1), *[last] * LAST_FRAME_REPEATS]
+    movie = FuncAnimation(figure, lambda wave: draw_wave(figure, trees, wave, last), waves)
     movie.save(PICTURES / "waves.gif", PillowWriter(fps=1), dpi=100)
 
 

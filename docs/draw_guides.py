@@ -18,6 +18,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 import tensorflow as tf
 from matplotlib import pyplot
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 from nltk import Tree
 
 import kerasrec
@@ -66,9 +67,10 @@ def fib_tree(n: int, depth: int = 0) -> tuple[Tree, list[int]]:
 
 
 def calls(axes: Axes) -> None:
-    """The calls of fib(5), colored by the wave that runs them."""
+    """The calls of fib(5), colored by their depth; those of one depth run in one wave."""
     tree, depths = fib_tree(5)
-    plot_tree(tree, depths, cmap="viridis", colorbar="wave on the way down", ax=axes)
+    plot_tree(tree, depths, cmap="viridis", colorbar="depth", ax=axes)
+    axes.figure.axes[-1].set_yticks(sorted(set(depths)))
     axes.set_title(f"fib(5): {len(depths)} calls in {max(depths) + 1} waves")
 
 
@@ -91,8 +93,9 @@ def widths(axes: Axes) -> None:
 
     for size in (1, 25, 256):
         tokens, label = tokens_of_waves(size), f"{size} tree" + "s" * (size > 1)
-        axes.step(range(len(tokens)), tokens, where="mid", label=label)
+        axes.step(range(1, len(tokens) + 1), tokens, where="mid", label=label)
     axes.set(yscale="log", xlabel="wave", ylabel="tree nodes that run together")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.legend()
 
 
@@ -120,8 +123,9 @@ def grown(axes: Axes) -> None:
     """A formula that a decoder may grow, level by level."""
     tree = Tree.fromstring("(0 (1 (2 x) (2 1)) (1 (2 (3 y) (3 x)) (2 y)))")
     symbols = ["*", "+", "x", "1", "+", "*", "y", "x", "y"]
-    levels = [int(node.label()) for node in tree.subtrees()]
-    plot_tree(tree, levels, cmap="viridis", colorbar="level, and the wave it grows in", ax=axes)
+    levels = [int(node.label()) + 1 for node in tree.subtrees()]
+    plot_tree(tree, levels, cmap="viridis", colorbar="level", ax=axes)
+    axes.figure.axes[-1].set_yticks(sorted(set(levels)))
     for text, symbol in zip(axes.texts, symbols, strict=False):
         text.set_text(symbol)
     for text in axes.texts[len(symbols) :]:
@@ -144,13 +148,59 @@ def expression(axes: Axes) -> None:
 
 def cell(axes: Axes) -> None:
     """Which method of a cell computes which tree node of the example."""
-    tree = Tree("", [Tree("", ["x[1]"]), Tree("", [Tree("", ["x[3]"]), Tree("", ["x[4]"])])])
-    plot_tree(tree, [""] * 5, ax=axes)
-    nodes = axes.collections[0].get_offsets()
-    for (x, y), is_leaf in zip(nodes, [False, True, False, True, True], strict=True):
-        text = "call_leaf(inputs)" if is_leaf else "call(inputs, states)"
-        axes.annotate(text, (x, y), (14, 6), textcoords="offset points")
-    axes.margins(0.3, 0.15)
+    tree = Tree(
+        "",
+        [Tree("", ["vectors[1]"]), Tree("", [Tree("", [f"vectors[{leaf}]"]) for leaf in (3, 4)])],
+    )
+    are_leaves = [False, True, False, True, True]
+    texts = ["call_leaf(inputs)" if is_leaf else "call(inputs, states)" for is_leaf in are_leaves]
+    _annotated(axes, tree, texts)
+
+
+def document(axes: Axes) -> None:
+    """A JSON document as a tree: a node for each object."""
+    tree = Tree("", [Tree("", [""]), Tree("", [""])])
+    _annotated(axes, tree, ["document: name salt", "atoms: Na, charge 1", "atoms: Cl, charge None"])
+
+
+def operations(axes: Axes) -> None:
+    """The formula (4 - 5) * 3 as a tree."""
+    tree = Tree("", [Tree("", [Tree("", [""]), Tree("", [""])]), Tree("", [""])])
+    labels = ["*", "-", "4", "5", "3"]
+    plot_tree(tree, labels, cmap="Greys", limits=(100, 200), ax=axes)
+
+
+def tags(axes: Axes) -> None:
+    """All sequences of three tags for three words, and one of them."""
+    words, names, best = ["the", "run", "ends"], ["the (0)", "noun (1)", "verb (2)"], [0, 1, 2]
+    places = range(len(words))
+    for place in places[:-1]:
+        for tag in places:
+            for following in places:
+                axes.plot([place, place + 1], [-tag, -following], color="#cccccc", zorder=1)
+    axes.plot(places, [-tag for tag in best], color="#1f77b4", linewidth=3, zorder=2)
+    for place in places:
+        for tag, name in enumerate(names):
+            axes.text(place, -tag, name, ha="center", va="center", bbox=_box("white"), zorder=3)
+        axes.text(place, 0.7, words[place], ha="center", va="center", weight="bold")
+    axes.set(xlim=(-0.5, 2.5), ylim=(-2.5, 1))
+    axes.axis("off")
+
+
+def outputs(axes: Axes) -> None:
+    """What a tree layer returns, with and without return_sequences."""
+    titles = {
+        "by default: the root\n[batch, units]": 1,
+        "return_sequences=True: all nodes\n[batch, nodes, units]": 9,
+    }
+    axes.axis("off")
+    for column, (title, num_returned) in enumerate(titles.items()):
+        part = axes.inset_axes((0.52 * column, 0, 0.48, 1))
+        returned = [float(number < num_returned) for number in range(9)]
+        plot_tree(Tree.fromstring(FILM), returned, cmap="Blues", limits=(0, 2), ax=part)
+        for text in part.texts[:9]:
+            text.set_visible(False)
+        part.set_title(title)
 
 
 def gpu_speed(axes: Axes) -> None:
@@ -172,6 +222,26 @@ def serving(axes: Axes) -> None:
     """The contents of an exported model."""
     boxes = ["text", "BracketedText", "TreeLSTM", "Dense", "classes"]
     _row_of_boxes(axes, boxes, inside=slice(1, 4), title="one SavedModel")
+
+
+def encoder(axes: Axes) -> None:
+    """The layers of a model over a pretrained encoder."""
+    boxes = [
+        "text",
+        "Bracketed\nText",
+        "Subwords",
+        "encoder",
+        "Subword\nPooling",
+        "TreeLSTM",
+        "Dense",
+    ]
+    _row_of_boxes(axes, boxes, inside=slice(3, 4), title="")
+
+
+def order(axes: Axes) -> None:
+    """The calls of a cell that reads two children in order."""
+    boxes = ["states_before_\nchildren", "call_child\n(child 1)", "call_child\n(child 2)", "call"]
+    _row_of_boxes(axes, boxes, inside=slice(1, 3), title="states of a tree node with two children")
 
 
 def replicas(axes: Axes) -> None:
@@ -201,8 +271,15 @@ def run(axes: Axes) -> None:
         return kerasrec.cond(n < 2, lambda: n, lambda: fib(n - 1) + fib(n - 2))
 
     sizes = [wave.tokens for wave in fib.run_trace(12).waves]
-    axes.bar(range(len(sizes)), sizes)
+    axes.bar(range(1, len(sizes) + 1), sizes)
     axes.set(xlabel="wave", ylabel="tokens", title="fib(12): tokens that run together")
+
+
+def _annotated(axes: Axes, tree: Tree, texts: list[str]) -> None:
+    plot_tree(tree, [""] * len(texts), ax=axes)
+    for place, text in zip(axes.collections[0].get_offsets(), texts, strict=True):
+        axes.annotate(text, place, (14, 6), textcoords="offset points")
+    axes.margins(0.3, 0.15)
 
 
 def _row_of_boxes(axes: Axes, boxes: list[str], inside: slice, title: str) -> None:
@@ -235,8 +312,14 @@ FIGURES: dict[str, tuple[Callable[[Axes], None], float, float]] = {
     "dependencies": (dependencies, 5, 3),
     "expression": (expression, 4, 2.8),
     "cell": (cell, 6, 2.8),
+    "document": (document, 6, 2),
+    "operations": (operations, 4, 2.6),
+    "tags": (tags, 5, 2.6),
+    "outputs": (outputs, 9, 3.4),
     "gpu_speed": (gpu_speed, 8.5, 3.6),
     "serving": (serving, 8, 1.2),
+    "encoder": (encoder, 9, 1.2),
+    "order": (order, 7, 1.4),
     "replicas": (replicas, 8, 2),
     "run": (run, 6, 2.6),
 }
