@@ -44,9 +44,12 @@ def assert_loaded_alike(layer, inputs, options, results, folder):
         keras.tree.map_structure(np.testing.assert_array_equal, copies, results)
 
 
-@pytest.mark.parametrize("page, number", few_of([("docs/guides/own-cell.md", 7)], many=[]))
+PAGES = [("own-cell", 3), ("more-about-cells", 4)]
+
+
+@pytest.mark.parametrize("page, number", few_of(PAGES, many=[]))
 def test_cells_of_pages(page, number, calls, tmp_path):
-    run(page, tmp_path)
+    run(f"docs/guides/{page}.md", tmp_path)
     cells = {type(layer.cell) for layer, *_ in calls.values()}
     assert len(cells) == number
     for call in list(calls.values()):
