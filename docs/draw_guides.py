@@ -188,7 +188,7 @@ def tags(axes: Axes) -> None:
 
 
 def outputs(axes: Axes) -> None:
-    """What a tree layer returns, with and without return_sequences."""
+    """The results of a tree layer with and without return_sequences."""
     titles = {
         "by default: the root\n[batch, units]": 1,
         "return_sequences=True: all nodes\n[batch, nodes, units]": 9,
