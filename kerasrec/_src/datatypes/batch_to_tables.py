@@ -38,22 +38,27 @@ def flat_of(schema: Kinds, batch: Mapping[str, tf.RaggedTensor]) -> tuple[list[A
             there is no such choice.
     """
     nodes = _Nodes.of(schema, batch[KIND])
-    references = _columns(schema, batch, Reference)
-    have_rows = nodes.checks(schema, batch)
-    checks = [*have_rows, *_choices_are_right(_columns(schema, batch, Choice))]
+    checks = nodes.checks(schema, batch)
     flat = {key: tensor.values for key, tensor in batch.items() if key in schema.element_spec}
-    if references:
-        with tf.control_dependencies(have_rows):  # Or else numbers and examples are not as many.
+    with tf.control_dependencies(checks):  # Or else fields may lack rows.
+        checks += _choices_are_right(_columns(schema, batch, Choice), nodes)
+        lists = [column for column in _columns(schema, batch) if column.field.is_list]
+        if lists:
+            splits, sizes = _joined_splits(lists, nodes)
+            for column, part in zip(lists, tf.split(splits, sizes, num=len(lists)), strict=True):
+                rows = tf.RaggedTensor.from_row_splits(column.values, part, validate=False)
+                flat[column.key] = rows
+        references = _columns(schema, batch, Reference)
+        if references:
             examples = _example_of_each(references, nodes)
             numbers = tf.concat([column.values for column in references], 0)
             through = tf.where(numbers < 0, -1, numbers + tf.gather(nodes.starts, examples))
-            through = tf.cast(through, tf.int64)
+            sizes = _num_values(references, nodes)
+            parts = tf.split(tf.cast(through, tf.int64), sizes, num=len(references))
             checks += _references_are_right(schema, references, nodes, numbers, examples)
-        for column, part in zip(references, _cut(through, references), strict=True):
-            flat[column.key] = flat[column.key].with_values(part) if column.field.is_list else part
-    lists = [kind.key(field) for kind in schema.kinds for field in kind.fields if field.is_list]
-    for key in lists:
-        flat[key] = flat[key].with_row_splits_dtype(tf.int32)
+            for column, part in zip(references, parts, strict=True):
+                is_list = column.field.is_list
+                flat[column.key] = flat[column.key].with_values(part) if is_list else part
     with tf.control_dependencies(checks):
         kinds = tf.identity(nodes.kinds)
     _, *keys = schema.element_spec
@@ -68,19 +73,20 @@ class _Column:
     field: Field
     key: str
     values: tf.Tensor
-    lengths: tf.Tensor | None
+    splits: tf.Tensor | None
 
 
-def _columns(schema: Kinds, batch: Mapping[str, tf.RaggedTensor], content: type) -> list[_Column]:
+def _columns(
+    schema: Kinds, batch: Mapping[str, tf.RaggedTensor], content: type = object
+) -> list[_Column]:
     """All fields of a type, those without lists first."""
     columns = []
     for kind in schema.kinds:
         for field in kind.fields:
             if isinstance(field.content, content):
                 key = kind.key(field)
-                rows = batch[key].values
-                lengths = rows.row_lengths() if field.is_list else None
-                columns.append(_Column(kind, field, key, batch[key].flat_values, lengths))
+                splits = batch[key].values.row_splits if field.is_list else None
+                columns.append(_Column(kind, field, key, batch[key].flat_values, splits))
     return sorted(columns, key=lambda column: column.field.is_list)
 
 
@@ -92,6 +98,7 @@ class _Nodes:
         kinds: The kinds, int32 `[nodes]`.
         rows: The number of nodes of its kind before each, int32 `[nodes]`.
         counts: The number of nodes of each kind in each example, int32 `[batch, kinds]`.
+        totals: The number of nodes of each kind, int32 `[kinds]`.
         starts: The first tree node of each example, int32 `[batch]`.
         sizes: The number of tree nodes of each example, int32 `[batch]`.
         by_kind: For each kind, the example of each of its tree nodes, int32 `[rows]`.
@@ -100,6 +107,7 @@ class _Nodes:
     kinds: tf.Tensor
     rows: tf.Tensor
     counts: tf.Tensor
+    totals: tf.Tensor
     starts: tf.Tensor
     sizes: tf.Tensor
     by_kind: list[tf.Tensor]
@@ -124,7 +132,7 @@ class _Nodes:
         rows = tf.scatter_nd(order[:, None], place, tf.shape(kinds))
         by_kind = tf.split(tf.gather(examples, order), totals, num=num_kinds)
         starts = tf.cast(nodes.row_starts(), tf.int32)
-        return _Nodes(kinds, rows, counts, starts, sizes, by_kind)
+        return _Nodes(kinds, rows, counts, totals, starts, sizes, by_kind)
 
     def checks(self, schema: Kinds, batch: Mapping[str, tf.RaggedTensor]) -> list[Any]:
         """Checks that kinds are known, no example is empty, and kinds have a row for each node."""
@@ -136,7 +144,7 @@ class _Nodes:
         _, *keys = schema.element_spec
         kinds = [kind.number for kind in schema.kinds for _ in kind.specs]
         if keys:
-            splits = tf.stack([tf.cast(batch[key].row_splits, tf.int32) for key in keys])
+            splits = tf.cast(tf.stack([batch[key].row_splits for key in keys]), tf.int32)
             wanted = tf.gather(tf.cumsum(self.counts, axis=0), kinds, axis=1)
             are_right = tf.reduce_all(splits[:, 1:] == tf.transpose(wanted), axis=1)
             message = "' of the batch has not a row for each tree node of its kind. "
@@ -144,29 +152,33 @@ class _Nodes:
         return checks
 
 
+def _joined_splits(lists: Sequence[_Column], nodes: _Nodes) -> tuple[tf.Tensor, tf.Tensor]:
+    """The row splits of lists, int32, one list after another; and how many each has."""
+    sizes = 1 + tf.gather(nodes.totals, [column.kind.number for column in lists])
+    return tf.cast(tf.concat([column.splits for column in lists], 0), tf.int32), sizes
+
+
 def _example_of_each(columns: Sequence[_Column], nodes: _Nodes) -> tf.Tensor:
     """The example of each value of some fields, those without lists first."""
-    single = [nodes.by_kind[column.kind.number] for column in columns if column.lengths is None]
-    lists = [column for column in columns if column.lengths is not None]
+    single = [nodes.by_kind[column.kind.number] for column in columns if column.splits is None]
+    lists = columns[len(single) :]
     if lists:
         examples = tf.concat([nodes.by_kind[column.kind.number] for column in lists], 0)
-        lengths = tf.concat([column.lengths for column in lists], 0)
-        # Lists that do not have a row for each tree node are an error elsewhere.
-        missing = tf.size(lengths) - tf.size(examples)
-        examples = tf.pad(examples[: tf.size(lengths)], [[0, tf.maximum(missing, 0)]])
+        splits, sizes = _joined_splits(lists, nodes)
+        of_list = row_ids(sizes)
+        lengths = tf.boolean_mask(splits[1:] - splits[:-1], of_list[1:] == of_list[:-1])
         single.append(tf.gather(examples, row_ids(lengths)))
     return tf.concat(single, 0)
 
 
-def _cut(values: tf.Tensor, columns: Sequence[_Column]) -> list[tf.Tensor]:
-    sizes = tf.stack([tf.size(column.values) for column in columns])
-    return tf.split(values, sizes, num=len(columns))
-
-
-def _field_of_each(columns: Sequence[_Column]) -> tf.Tensor:
-    """For each value of some fields, the place of its field among them."""
-    sizes = tf.stack([tf.size(column.values) for column in columns])
-    return row_ids(sizes)
+def _num_values(columns: Sequence[_Column], nodes: _Nodes) -> tf.Tensor:
+    """How many values each field has, int32 `[fields]`, those without lists first."""
+    single = [column.kind.number for column in columns if column.splits is None]
+    counts = tf.gather(nodes.totals, tf.constant(single, tf.int32))
+    if len(single) == len(columns):
+        return counts
+    splits, sizes = _joined_splits(columns[len(single) :], nodes)
+    return tf.concat([counts, tf.gather(splits, tf.cumsum(sizes) - 1)], 0)
 
 
 def _references_are_right(
@@ -177,7 +189,7 @@ def _references_are_right(
     examples: tf.Tensor,
 ) -> list[Any]:
     """Whether references lead to tree nodes of their example and of their type."""
-    fields = _field_of_each(columns)
+    fields = row_ids(_num_values(columns, nodes))
     keys = [column.key for column in columns]
     least = tf.constant([-1 if column.field.is_optional else 0 for column in columns])
     sizes = tf.gather(nodes.sizes, examples)
@@ -201,11 +213,11 @@ def _references_are_right(
     return [*checks, _assert_each(are_right, keys, fields, message)]
 
 
-def _choices_are_right(columns: Sequence[_Column]) -> list[Any]:
+def _choices_are_right(columns: Sequence[_Column], nodes: _Nodes) -> list[Any]:
     """Whether numbers of choices are among the choices."""
     if not columns:
         return []
-    fields = _field_of_each(columns)
+    fields = row_ids(_num_values(columns, nodes))
     sizes = tf.constant(
         [
             column.field.content.size
