@@ -40,6 +40,7 @@ from kerasrec._src.schedule.sections import AllTokens, Loop, Segment
 # Instructions that a loop waits for, and all that must run, in a loop or elsewhere.
 WAITED_FOR = (Receive, Returned, Send, Return, HandOn, Wait, Observe, InTable)
 ROOTS = (*WAITED_FOR, Reduce)
+_FEW_BRANCHES = 3
 # A segment: the number of its section, and its own number in the section.
 _Spot = tuple[int, int]
 
@@ -122,7 +123,9 @@ class _Adder:
             for item in sorted(wanted, key=_order_of_save)
         ]
         kinds = (*ROOTS, Select) if segment.place is not None else ROOTS
-        roots: list[Instruction] = [root for root in segment.placed if isinstance(root, kinds)]
+        roots: list[Instruction] = [
+            root for root in segment.placed if isinstance(root, kinds) or _has_many_branches(root)
+        ]
         waiting = [*roots, *(maker_of(item) for save in saves for item in save.reads)]
         live = dict.fromkeys(reached(waiting, lambda reader: map(maker_of, self._reads(reader))))
         ordered: dict[Instruction, None] = {}
@@ -169,7 +172,8 @@ class _Adder:
                     tokens = TokenCount(segment.body, item.parent)
                     return Settled(item.siblings, taken, tokens, at_use=True)
             is_hoisted = isinstance(self.sections[spot[0]], AllTokens)
-            if self.in_queues or (is_hoisted and not self._is_known_at_once(item, spot)):
+            is_again = self.in_queues or _has_many_branches(self.selects[item])
+            if is_again or (is_hoisted and not self._is_known_at_once(item, spot)):
                 return replace(self.selects[item], at_use=True)
         return Load(item, item in self.by_frame)
 
@@ -230,6 +234,14 @@ class _Adder:
             spot = self.spots[region][0]
             if spot[0] <= last:
                 self._want_sizes_of(region, last, self._at(spot).body)
+
+
+def _has_many_branches(instruction: Instruction) -> bool:
+    """Whether it selects among so many branches that each segment does so again.
+
+    That takes three ops in all. To save and load rows takes a dozen ops per branch.
+    """
+    return isinstance(instruction, Select) and len(instruction.regions) > _FEW_BRANCHES
 
 
 def _order_of_save(item: Item) -> int:
