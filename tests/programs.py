@@ -511,6 +511,36 @@ def plain_three_ways(x, n):
 
 smooth(three_ways, plain_three_ways, f64(0.4, 0.5, 0.6, 0.7, 0.8), i32(0, 1, 2, 5, -3))
 
+KERNELS = tf.Variable(some(4, 2, 2, seed=14), name="kernels")
+
+
+@kerasrec.recursive
+def many_ways(x, n):
+    """A kernel of a stack for each way, read before and after a call; one kernel is unread."""
+
+    def by(kernel):
+        def inner():
+            before = tf.tanh(x @ kernel)
+            return before * many_ways(before + 0.1, n // 2) @ kernel
+
+        return inner
+
+    one, *others, _ = map(by, tf.unstack(KERNELS))
+    return kerasrec.switch(n % 5, [lambda: x, one, *others, lambda: tf.sin(x)])
+
+
+def plain_many_ways(x, n):
+    way = n % 5
+    if way in (0, 4):
+        return tf.sin(x) if way else x
+    kernel = KERNELS[way - 1]
+    before = tf.tanh(tf.linalg.matvec(kernel, x, transpose_a=True))
+    after = before * plain_many_ways(before + 0.1, n // 2)
+    return tf.linalg.matvec(kernel, after, transpose_a=True)
+
+
+smooth(many_ways, plain_many_ways, some(5, 2, seed=15), i32(13, 7, 5, 6, 4), sources=(KERNELS,))
+
 
 @kerasrec.recursive
 def statistics(x, n):

@@ -28,6 +28,7 @@ pytestmark = pytest.mark.usefixtures("optimized")
 # which trace for seconds, are run in separate tests.
 BY_WAVES = {
     "sum_upto",
+    "many_ways",
     "call_in_argument",
     "nested_in_branch",
     "ragged_in_branch",

@@ -34,7 +34,7 @@ def is_differentiable(program):
 
 
 @pytest.mark.many
-@each(is_differentiable, few=["tree_rnn"], many=[])
+@each(is_differentiable, few=["tree_rnn", "many_ways"], many=[])
 def test_equal_to_nested_tapes_of_plain_recursion(program):
     found = second_gradients(program, lambda inputs: result_of(program, inputs))
     assert_same_second(program, found)

@@ -137,4 +137,5 @@ def _total(
         dense.append(tf.math.unsorted_segment_sum(rows, indices, shape[0]))
     total = tf.add_n(dense) if len(dense) > 1 else dense[0]
     total.shape.assert_is_compatible_with(value.shape)  # Of a transposed one, the size would fit.
-    return tf.cast(tf.reshape(total, shape), value.dtype)
+    is_known = total.shape.is_fully_defined()
+    return tf.cast(total if is_known else tf.reshape(total, shape), value.dtype)

@@ -9,11 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import tensorflow as tf
 
 from kerasrec._src.emit.results import Outcome
+from kerasrec._src.graph.fire import fire
+from kerasrec._src.graph.nodes import Primitive
 from kerasrec._src.graph.values import Value
+from kerasrec._src.ops.table import Is, has
 from kerasrec._src.private import unseen_by_op_callbacks
 from kerasrec._src.sparse_gradients import first_places
 from kerasrec._src.trace.custom_gradient import Differentiated, custom_gradient
@@ -36,7 +40,10 @@ class Inputs:
 
     @property
     def flat(self) -> list[tf.Tensor]:
-        """The inputs of all sweeps, and the SHARED tensors that may have a gradient."""
+        """The inputs of all sweeps, and the SHARED tensors that may have a gradient.
+
+        Of a tensor that is unpacked, such as a stack of kernels, it has the whole, not the pieces.
+        """
         given = [tensor for sweep in self.sweeps for tensor in sweep if tensor is not None]
         return given + [self.shared[value] for value in self._differentiable()]
 
@@ -45,7 +52,7 @@ class Inputs:
         left = iter(tensors)
         sweeps = _map(lambda _: next(left), self.sweeps)
         shared = dict(zip(self._differentiable(), left, strict=True))
-        return Inputs(sweeps, {**self.shared, **shared})
+        return Inputs(sweeps, self._with_pieces({**self.shared, **shared}))
 
     def copied(self) -> Inputs:
         """Returns a copy of the inputs, made in the graph that is being built.
@@ -56,8 +63,9 @@ class Inputs:
         shared = {
             value: tensor if tensor.dtype == tf.resource else tf.identity(tensor)
             for value, tensor in self.shared.items()
+            if value.node not in self._unpacking
         }
-        return Inputs(_map(tf.identity, self.sweeps), shared)
+        return Inputs(_map(tf.identity, self.sweeps), self._with_pieces(shared))
 
     def gradients(self, found: Outcome) -> list[tf.Tensor | tf.IndexedSlices | None]:
         """Returns the gradient of each tensor of `flat`, from the outcome of the next derivative.
@@ -71,10 +79,43 @@ class Inputs:
             for pair in zip(sweep, found.sweeps[last - index], strict=True)
         ]
         of_sweeps = [gradient for tensor, gradient in pairs if tensor is not None]
-        return of_sweeps + [found.sums.get(value) for value in self._differentiable()]
+        sums = dict(found.sums)
+        for node in reversed(self._unpacking):
+            pieces = [sums.get(value) for value in node.outputs]
+            if any(piece is not None for piece in pieces):
+                tensors = [
+                    tf.zeros_like(self.shared[value]) if piece is None else dense(piece)
+                    for value, piece in zip(node.outputs, pieces, strict=True)
+                ]
+                whole, given = node.inputs[0], tf.stack(tensors, node.operation.get_attr("axis"))
+                sums[whole] = dense(sums[whole]) + given if whole in sums else given
+        return of_sweeps + [sums.get(value) for value in self._differentiable()]
 
     def _differentiable(self) -> list[Value]:
-        return [value for value in self.shared if value.type.is_differentiable]
+        return [
+            value
+            for value in self.shared
+            if value.type.is_differentiable and value.node not in self._unpacking
+        ]
+
+    @cached_property
+    def _unpacking(self) -> list[Primitive]:
+        """The ops that unpack SHARED tensors with a gradient, in order."""
+        nodes = dict.fromkeys(value.node for value in self.shared)
+        return [
+            node
+            for node in nodes
+            if isinstance(node, Primitive)
+            and has(node.op, Is.UNPACKING)
+            and node.types[0].is_differentiable
+        ]
+
+    def _with_pieces(self, shared: dict[Value, tf.Tensor]) -> dict[Value, tf.Tensor]:
+        """Returns the tensors with the pieces of those that are unpacked."""
+        for node in self._unpacking:
+            pieces = fire(node, [shared[node.inputs[0]]], has_gradient=False)
+            shared.update(zip(node.outputs, pieces, strict=True))
+        return shared
 
 
 def differentiable(
