@@ -33,6 +33,7 @@ def main(argv: Sequence[str] | None = None) -> list[Run]:
         "no chain": keras.losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=-1),
         "chain": kerasrec.layers.StructuredLoss(),
     }
+    metrics = {"no chain": [], "chain": [kerasrec.layers.StructuredAccuracy()]}
     runs: list[Run] = []
     for seed in options.seeds:
         runs.append({})
@@ -49,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> list[Run]:
             tagger = keras.Model(inputs, chain(scores, mask=is_word, output="best"))
             outputs = chain(scores, mask=is_word) if name == "chain" else scores
             model = keras.Model(inputs, outputs)
-            model.compile("adam", loss)
+            model.compile("adam", loss, metrics=metrics[name])
             model.fit(words, known, batch_size=32, epochs=options.epochs, verbose=2)
             minutes = (time.perf_counter() - start) / 60
             right = test.share_right(tagger.predict(test.words, verbose=0))

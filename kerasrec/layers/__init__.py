@@ -14,7 +14,7 @@ from kerasrec._src.layers.schema_trees import SchemaTrees
 from kerasrec._src.layers.structured.alignment import Alignment, EditDistance
 from kerasrec._src.layers.structured.linear_chain import HMM, LinearChainCRF
 from kerasrec._src.layers.structured.semirings import Semiring
-from kerasrec._src.layers.structured.structured_layer import StructuredLoss
+from kerasrec._src.layers.structured.structured_layer import StructuredAccuracy, StructuredLoss
 from kerasrec._src.layers.structured.tree_crf import TreeCRF
 from kerasrec._src.layers.subwords import SubwordPooling, Subwords
 from kerasrec._src.layers.text_layers import BracketedText, ConlluText, TextTree
@@ -52,6 +52,7 @@ __all__ = [
     "SchemaEncoder",
     "SchemaTrees",
     "Semiring",
+    "StructuredAccuracy",
     "StructuredLoss",
     "SubwordPooling",
     "Subwords",

@@ -16,6 +16,7 @@ from kerasrec.layers import (
     EditDistance,
     LinearChainCRF,
     Semiring,
+    StructuredAccuracy,
     StructuredLoss,
     TreeCRF,
 )
@@ -277,6 +278,36 @@ def test_the_best(case):
         assert (several[row, number:] == -1).all() and (values[row, number:] < -5e5).all()
 
 
+def test_the_share_of_labels_that_the_best_structures_have(case):
+    right, number, weights = [], [], np.array([1.0, 0.5, 2.0, 1.0])
+    for (keys, plain), labels, mask in zip(
+        case.structures(), np.array(case.known), case.mask, strict=True
+    ):
+        best = keys[np.argmax(plain)]
+        places = labels >= 0
+        if mask.ndim == labels.ndim:
+            places &= mask
+        else:
+            places &= np.triu(mask[:, np.newaxis] & mask)
+        right.append(np.sum((best == labels)[places]))
+        number.append(np.sum(places))
+    outputs = tf.identity(case.scores)
+    outputs.scored_by, outputs._keras_mask = case.layer, tf.constant(case.mask)
+    metric = StructuredAccuracy()
+    metric.update_state(case.known, outputs)
+    assert 0 < np.sum(right) < np.sum(number)
+    assert float(metric.result()) == pytest.approx(np.sum(right) / np.sum(number))
+    metric.reset_state()
+    metric.update_state(case.known, outputs, weights)
+    expected = np.dot(right, weights) / np.dot(number, weights)
+    assert float(metric.result()) == pytest.approx(expected)
+
+
+def test_only_layers_that_score_structures_have_such_an_accuracy():
+    with pytest.raises(ValueError, match="StructuredAccuracy needs the outputs of a layer"):
+        StructuredAccuracy().update_state([[1]], tf.zeros([1, 1, 2]))
+
+
 @pytest.mark.many
 @fewer_cases
 def test_samples(case):
@@ -329,20 +360,24 @@ def test_fit_save_and_load(tmp_path):
     model, tagger = _tagger()
     assert model.output_shape == (None, None, 2)
     assert (tagger.output_shape, tagger.output.dtype) == ((None, None), "int32")
-    model.compile(keras.optimizers.Adam(0.1), StructuredLoss())
-    losses = model.fit(_data().repeat(3), steps_per_epoch=24, epochs=3, verbose=0).history["loss"]
-    assert losses[-1] < 0.5 * losses[0]
+    model.compile(keras.optimizers.Adam(0.1), StructuredLoss(), metrics=[StructuredAccuracy()])
+    history = model.fit(_data().repeat(3), steps_per_epoch=24, epochs=3, verbose=0).history
+    assert history["loss"][-1] < 0.5 * history["loss"][0]
     words, tags = next(iter(_data()))
     found = tagger.predict(words, verbose=0)
     assert np.mean(found == tags) > 0.9
+    _, accuracy = model.evaluate(words, tags, verbose=0)
+    assert accuracy == pytest.approx(np.mean((found == tags)[tags >= 0]))
+    assert 0.8 < history["structured_accuracy"][-1] <= 1
     assert np.all((found < 0) == (tags < 0))
     # The mask tells which words there are, so labels of padded words change nothing.
     ones, weights = np.ones(16), np.linspace(0, 1, 16)
-    loss = model.evaluate(words, tags, sample_weight=ones, verbose=0)
+    loss, accuracy = model.evaluate(words, tags, sample_weight=ones, verbose=0)
     others = np.where(tags < 0, 1, tags)
-    assert model.evaluate(words, others, sample_weight=ones, verbose=0) == pytest.approx(loss)
+    again = model.evaluate(words, others, sample_weight=ones, verbose=0)
+    assert again == pytest.approx([loss, accuracy])
     losses = -model.layers[-1].log_prob(tags, model(words))
-    weighted = model.evaluate(words, tags, sample_weight=weights, verbose=0)
+    weighted, _ = model.evaluate(words, tags, sample_weight=weights, verbose=0)
     assert weighted == pytest.approx(np.sum(losses * weights) / 16, rel=1e-4)
     model.save(tmp_path / "model.keras")
     again = keras.models.load_model(tmp_path / "model.keras")
@@ -360,9 +395,10 @@ def test_the_training_loop_that_every_strategy_uses():
     for fit in (keras.Model.fit, kerasrec.training.fit):
         keras.utils.set_random_seed(1)
         model, _ = _tagger()
-        model.compile("sgd", StructuredLoss())
+        model.compile("sgd", StructuredLoss(), metrics=[StructuredAccuracy()])
         batches = tf.data.Dataset.from_tensor_slices((words, tags)).batch(8)
-        losses.append(fit(model, batches, epochs=2, verbose=0).history["loss"])
+        history = fit(model, batches, epochs=2, verbose=0).history
+        losses.append([history["loss"], history["structured_accuracy"]])
     np.testing.assert_allclose(*losses, rtol=1e-5)
     # Replicas weigh their parts by the examples in them, not by their words.
     assert StructuredLoss().divisor(tags) == 16

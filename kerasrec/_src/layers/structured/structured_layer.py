@@ -69,6 +69,11 @@ class StructuredLayer(SavedByArguments):
         """Returns the score of a structure of each example, `[batch]`."""
         raise NotImplementedError
 
+    def labels_of(self, structures: Any, scores: Any, mask: Any = None) -> tf.Tensor:
+        """Returns the labels of the parts that exist, int32; -1 elsewhere."""
+        labels, mask = tf.cast(structures, tf.int32), mask_or_own(scores, mask)
+        return labels if mask is None else tf.where(tf.cast(mask, tf.bool), labels, -1)
+
     def total(self, scores: Any, semiring: Semiring, mask: Any = None) -> tf.Tensor:
         """Returns the value of all structures of each example in a semiring.
 
@@ -194,6 +199,17 @@ def mask_or_own(scores: Any, mask: Any) -> Any:
     return mask_of(scores) if mask is None else mask
 
 
+def _layer_of(y_pred: Any, asked_by: str) -> StructuredLayer | None:
+    """The layer that scored structures; None if Keras asks for no more than a shape."""
+    layer: StructuredLayer | None = getattr(y_pred, "scored_by", None)
+    if layer is None and not in_symbolic_scope():
+        raise ValueError(
+            f"{asked_by} needs the outputs of a layer that scores structures, such as "
+            "kerasrec.layers.LinearChainCRF, as they are. Let that layer be the model's last."
+        )
+    return layer
+
+
 @keras.saving.register_keras_serializable("kerasrec")
 class StructuredLoss(keras.losses.Loss):
     """The negative log-likelihood of structures, for models whose last layer scores them.
@@ -227,15 +243,10 @@ class StructuredLoss(keras.losses.Loss):
 
     @not_converted
     def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> tf.Tensor:
-        layer = getattr(y_pred, "scored_by", None)
-        if layer is None and in_symbolic_scope():  # Keras asks for no more than the shape.
+        layer = _layer_of(y_pred, "StructuredLoss")
+        if layer is None:
             found = tf.reduce_sum(y_pred, list(range(1, y_pred.shape.rank)))
             return super().__call__(found, found, sample_weight)
-        if layer is None:
-            raise ValueError(
-                "StructuredLoss needs the outputs of a layer that scores structures, such as "
-                "kerasrec.layers.LinearChainCRF, as they are. Let that layer be the model's last."
-            )
         found = layer.log_likelihood(y_true, y_pred)
         return super().__call__(found, found, sample_weight)
 
@@ -246,3 +257,51 @@ class StructuredLoss(keras.losses.Loss):
     def divisor(self, y_true: Any) -> tf.Tensor:
         """Returns the number that a mean over examples divides by, float32."""
         return tf.cast(tf.shape(y_true)[0], tf.float32)
+
+
+@keras.saving.register_keras_serializable("kerasrec")
+class StructuredAccuracy(keras.metrics.Mean):
+    """The share of labeled parts, such as tags, that have their label in the best structure.
+
+    Keras' own accuracy would compare labels with the highest scores, which are those of single
+    parts. For a chain, this is the accuracy of Viterbi decoding; for `TreeCRF`, the share of the
+    given phrases that the best tree has. Parts that are masked or labeled with -1 do not count.
+    The best structures are computed in each step, which takes about as long as the loss.
+
+    Args:
+        name: The metric's name.
+        dtype: The dtype of the result.
+
+    Call arguments:
+        y_true: The labels, as for `StructuredLoss`.
+        y_pred: The outputs of a layer that scores structures, as they are.
+        sample_weight: Optional weights of examples, `[batch]`, or of parts.
+
+    Example:
+
+    >>> scores = np.array([[[0.0, 2.0], [0.0, 1.0], [3.0, 0.0]]])
+    >>> metric = kerasrec.layers.StructuredAccuracy()
+    >>> metric.update_state([[1, 0, -1]], kerasrec.layers.LinearChainCRF(2)(scores))
+    >>> float(metric.result())
+    0.5
+    """
+
+    def __init__(self, name: str = "structured_accuracy", dtype: str | None = None) -> None:
+        super().__init__(name=name, dtype=dtype)
+
+    @not_converted
+    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
+        """Adds the parts of a batch."""
+        layer = _layer_of(y_pred, "StructuredAccuracy")
+        if layer is None:
+            super().update_state(0.0, 0.0)
+            return
+        labels = layer.labels_of(y_true, y_pred)
+        weights = tf.cast(labels >= 0, tf.float32)
+        if sample_weight is not None:
+            given = tf.cast(sample_weight, tf.float32)
+            more = [1] * (labels.shape.rank - given.shape.rank)
+            weights *= tf.reshape(given, tf.concat([tf.shape(given), more], 0))
+        is_right = tf.equal(labels, layer.best(y_pred))
+        # Mean averages the rows of examples first, which would favor parts of short ones.
+        super().update_state(tf.reshape(is_right, [-1]), tf.reshape(weights, [-1]))

@@ -101,16 +101,20 @@ class TreeCRF(StructuredLayer):
         found = inside(semiring, scores, tf.zeros_like(lengths), tf.maximum(lengths, 1))
         return unless_empty(found, lengths, semiring)
 
-    def log_weight(self, structures: Any, scores: Any, mask: Any = None) -> tf.Tensor:
-        """See `StructuredLayer`; adds up all trees that have the phrases that are given."""
+    def labels_of(self, structures: Any, scores: Any, mask: Any = None) -> tf.Tensor:
+        """See `StructuredLayer`."""
         labels, mask = tf.cast(structures, tf.int32), mask_or_own(scores, mask)
-        scores = tf.convert_to_tensor(scores, self.compute_dtype)
         words = tf.range(tf.shape(labels)[1])
         is_phrase = words[:, tf.newaxis] <= words
         if mask is not None:
             mask = tf.cast(mask, tf.bool)
             is_phrase &= mask[:, tf.newaxis] & mask[:, :, tf.newaxis]
-        labels = tf.where(is_phrase, labels, -1)
+        return tf.where(is_phrase, labels, -1)
+
+    def log_weight(self, structures: Any, scores: Any, mask: Any = None) -> tf.Tensor:
+        """See `StructuredLayer`; adds up all trees that have the phrases that are given."""
+        labels, mask = self.labels_of(structures, scores, mask), mask_or_own(scores, mask)
+        scores = tf.convert_to_tensor(scores, self.compute_dtype)
         fits = tf.one_hot(labels, self.num_labels, True, False) | (labels < 0)[..., tf.newaxis]
         fits &= ~_crosses(labels >= 0)[..., tf.newaxis]
         scores = tf.where(fits, scores, tf.constant(NEVER, scores.dtype))
