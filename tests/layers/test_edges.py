@@ -6,7 +6,16 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
-from kerasrec.layers import OrderedTreeRNN, Recursive, RecursiveCell, TopDown, TopDownCell, TreeLSTM
+from kerasrec.layers import (
+    Bidirectional,
+    OrderedTreeRNN,
+    Recursive,
+    RecursiveCell,
+    TopDown,
+    TopDownCell,
+    TreeLSTM,
+    TreeRNN,
+)
 from tests.layers.helpers import features, is_node, loaded_from_file, random_children
 from tests.layers.test_ordered import FLOAT64, loss_and_gradients
 from tests.parameters import few_of
@@ -186,6 +195,58 @@ def downward(layer, x, children, edges):
 def test_cells_that_go_down_read_the_edge_to_the_child(share_weights):
     cell = EdgeDownCell(arity=3, share_weights=share_weights, **FLOAT64)
     check_against(downward, TopDown(cell), X, CHILDREN, EDGES)
+
+
+def both_ways(layer, x, children, edges):
+    """The outputs of `Bidirectional`, by plain recursion up, then down."""
+    cell, down_cell = layer.upward_layer.cell, layer.downward_layer.cell
+
+    def up(tree, node, found):
+        total = cell.own(x[tree, node][None])
+        for slot, child in enumerate(children[tree, node]):
+            if child >= 0:
+                edge = edges[tree, node, slot][None]
+                total += (slot + 1.0) * cell.gated(up(tree, child, found), edge)
+        found[node] = tf.tanh(total)
+        return found[node]
+
+    def down(tree, node, hidden, above, found):
+        found[node] = hidden
+        for slot, child in enumerate(children[tree, node]):
+            if child >= 0:
+                edge = edges[tree, node, slot][None]
+                made, _ = down_cell.call(above[child], [hidden], 0, edge)
+                down(tree, child, made, above, found)
+
+    def outputs(tree):
+        above, below = {}, {}
+        down(tree, 0, up(tree, 0, above), above, below)
+        nothing = tf.zeros([1, 6], "float64")
+        nodes = range(children.shape[1])
+        return [tf.concat([above[n], below[n]], 1) if n in above else nothing for n in nodes]
+
+    return tf.stack([tf.concat(outputs(tree), 0) for tree in range(len(children))])
+
+
+@pytest.mark.filterwarnings("ignore:.*does not have a `build..` method")
+def test_both_layers_of_bidirectional_read_edges():
+    cell = EdgeDownCell(arity=3, share_weights=True, input_from="self", **FLOAT64)
+    layer = Bidirectional(Recursive(EdgeCell(**FLOAT64)), downward_layer=TopDown(cell))
+    check_against(both_ways, layer, X, CHILDREN, EDGES)
+
+
+def test_a_layer_of_bidirectional_that_reads_no_edges_gets_none():
+    x, edges = X.astype("float32"), np.nan_to_num(EDGES).astype("float32")
+    up = Bidirectional(Recursive(EdgeCell()))
+    cell = EdgeDownCell(arity=3, share_weights=True, input_from="self")
+    down = Bidirectional(TreeRNN(3, read_inner_inputs=True, arity=3), downward_layer=TopDown(cell))
+    for layer in (up, down):
+        first, second = (layer([x, CHILDREN, given]) for given in (edges, 2 * edges))
+        assert np.abs(first - second).max() > 1e-2
+        with pytest.raises(ValueError, match="was built with `edges`"):
+            layer(x, CHILDREN)
+    with pytest.raises(ValueError, match="its cell does not read them"):
+        Bidirectional(TreeLSTM(3, arity=3))(x, CHILDREN, edges=edges)
 
 
 @pytest.mark.many

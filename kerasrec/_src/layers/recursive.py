@@ -101,7 +101,8 @@ class Recursive(TreeLayer):
         edges: Features of the edges to children, float `[batch, nodes, arity, features]`, for a
             cell that reads them; ragged `[batch, (nodes), (children), features]`, with the same
             rows as `children`, if these are ragged. A node with several parents has an edge from
-            each of them. Values at missing children are not read.
+            each of them. Values at missing children are not read. `kerasrec.datasets.tree_batches`
+            makes them with `edge_features_of` of `encode_objects`.
         training: Whether dropout is on, a bool.
 
     Output shape:

@@ -53,6 +53,8 @@ class Bidirectional(TreeLayer):
             words, int or string `[batch, nodes]`, if it has an `embedding`.
         children: The indices of each tree node's children, int `[batch, nodes, arity]`; -1 for
             none. Node 0 is the root, and padding comes last. See `Recursive`.
+        edges: Features of edges to children, float `[batch, nodes, arity, features]`, for each of
+            both layers whose cell reads them. See `Recursive`.
         training: Whether dropout is on, a bool.
 
     Output shape:
@@ -151,18 +153,37 @@ class Bidirectional(TreeLayer):
         """Raises ValueError for arguments of a call that this layer does not accept."""
         self.upward_layer.check(x, children, mask)
 
-    def build(self, x_shape: Any, children_shape: Any = None) -> None:
+    def build(self, x_shape: Any, children_shape: Any = None, *, edges_shape: Any = None) -> None:
         """Creates the weights of both layers."""
         check_children(self.name, children_shape)
-        self.upward_layer.build(x_shape, children_shape)
+        up, down = self._readers(edges_shape)
+        self.upward_layer.build(x_shape, children_shape, edges_shape=up)
         units = self.upward_layer.cell.output_size
-        self.downward_layer.build((*x_shape[:2], units), children_shape)
+        self.downward_layer.build((*x_shape[:2], units), children_shape, edges_shape=down)
         freeze_sublayers(self)
 
-    def call(self, x: Any, children: Any, mask: Any = None, training: bool = False) -> Any:
+    def _readers(self, edges: Any) -> list[Any]:
+        """The edges of a call, or their shape, as each of both layers gets them.
+
+        If no cell reads them, the upward layer gets them, and refuses them.
+        """
+        down = self.downward_layer.cell.takes_edges
+        up = self.upward_layer.cell.takes_edges or not down
+        return [edges if takes else None for takes in (up, down)]
+
+    def call(
+        self,
+        x: Any,
+        children: Any,
+        *,
+        edges: Any = None,
+        mask: Any = None,
+        training: bool = False,
+    ) -> Any:
         """Runs both layers; see the class."""
         refuse_mask(self.name, mask)
-        up, *root = self.upward_layer(x, children, training=training)
+        edges_up, edges_down = self._readers(edges)
+        up, *root = self.upward_layer(x, children, edges=edges_up, training=training)
         sizes = self.downward_layer.cell.state_sizes
         # A state that the upward layer lacks, such as the memory of an LSTM, begins at zero.
         begin = [
@@ -171,7 +192,9 @@ class Bidirectional(TreeLayer):
             else tf.zeros([num_trees(x), size], up.dtype)
             for place, size in enumerate(sizes)
         ]
-        down = self.downward_layer(up, children, training=training, initial_state=begin)
+        down = self.downward_layer(
+            up, children, edges=edges_down, training=training, initial_state=begin
+        )
         if self.merge_mode is None:
             return [up, down]
         outputs = mark_states(_MERGES[self.merge_mode](up, down))

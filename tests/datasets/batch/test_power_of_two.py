@@ -40,6 +40,16 @@ def test_both_trees_of_a_pair_are_padded_and_their_labels_are_not():
         assert (new.numpy()[:, old.shape[1] :] == padding).all()
 
 
+def test_a_tree_with_three_columns_is_no_pair():
+    trees = [((of.tokens,) * 3, of.children, of.labels) for of in encoded([3, 5])]
+    ((before, _),) = batches = tree_batches(trees, 2)
+    ((inputs, _),) = pad_to_power_of_two(batches)
+    assert [of.shape[1] for of in inputs] == [16] * 4
+    nodes = before[0].shape[1]
+    paddings = [set(of.numpy()[:, nodes:].ravel().tolist()) for of in inputs]
+    assert paddings == [{0}, {0}, {0}, {-1}]
+
+
 @pytest.mark.slow
 def test_a_treebank_has_few_shapes():
     batches = load_treebank().batches("train", 25, bucket_by_size=True, drop_remainder=True)

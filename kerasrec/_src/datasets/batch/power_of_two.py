@@ -19,9 +19,9 @@ def pad_to_power_of_two(batches: tf.data.Dataset, min_nodes: int = 1) -> tf.data
 
     Args:
         batches: Batches of `((tokens, children), labels)`, padded to their largest tree, as from
-            `tree_batches` and `tree_file_batches`; or of pairs of trees, as from
-            `tree_pair_batches`. There may be a nest of labels, weights after the labels, or neither
-            labels nor weights, `((tokens, children),)`.
+            `tree_batches` and `tree_file_batches`, with features of edges or without; or of pairs
+            of trees, as from `tree_pair_batches`. There may be a nest of labels, weights after the
+            labels, or neither labels nor weights, `((tokens, children),)`.
         min_nodes: The smallest number of tree nodes. A higher one saves shapes of small trees.
 
     Returns:
@@ -41,14 +41,15 @@ def pad_to_power_of_two(batches: tf.data.Dataset, min_nodes: int = 1) -> tf.data
 
     @not_converted
     def padded(inputs: tuple[tf.Tensor, ...], *others: Any) -> tuple[Any, ...]:
-        if len(inputs) > 3:  # Those of pairs; one tree has at most ids, features and children.
-            half = len(inputs) // 2
-            trees = inputs[:half], inputs[half:]
-            left, right = (_padded_trees(tree, _more(tree[-1], min_nodes)) for tree in trees)
-            return (*left, *right), *others
-        more = _more(inputs[-1], min_nodes)
+        half = len(inputs) // 2
+        left, right = inputs[:half], inputs[half:]
+        if half > 1 and _kinds(left) == _kinds(right):  # Those of pairs.
+            trees = [_padded_trees(tree, _more(tree, min_nodes)) for tree in (left, right)]
+            return (*trees[0], *trees[1]), *others
+        more = _more(inputs, min_nodes)
         pairs = zip(others, (-1, 0), strict=False)  # Labels, and weights.
-        longer = [_padded_nodes(values, inputs[-1], more, value) for values, value in pairs]
+        children = inputs[_place_of_children(inputs)]
+        longer = [_padded_nodes(values, children, more, value) for values, value in pairs]
         return _padded_trees(inputs, more), *longer
 
     return batches.map(padded, num_parallel_calls=tf.data.AUTOTUNE)
@@ -75,9 +76,20 @@ def _check(batches: Any) -> None:
         )
 
 
+def _kinds(inputs: tuple[tf.Tensor, ...]) -> list[tuple[tf.DType, int]]:
+    return [(tensor.dtype, len(tensor.shape)) for tensor in inputs]
+
+
+def _place_of_children(inputs: tuple[tf.Tensor, ...]) -> int:
+    """The place of the children of one tree: last, or before the features of edges."""
+    return len(inputs) - (2 if len(inputs[-1].shape) == 4 else 1)
+
+
 def _padded_trees(inputs: tuple[tf.Tensor, ...], more: tf.Tensor) -> tuple[tf.Tensor, ...]:
-    *columns, children = inputs
-    return *(_pad(column, more, 0) for column in columns), _pad(children, more, -1)
+    children = _place_of_children(inputs)
+    return tuple(
+        _pad(tensor, more, -1 if place == children else 0) for place, tensor in enumerate(inputs)
+    )
 
 
 def _padded_nodes(values: Any, children: tf.Tensor, more: tf.Tensor, value: int) -> Any:
@@ -93,9 +105,9 @@ def _padded_nodes(values: Any, children: tf.Tensor, more: tf.Tensor, value: int)
     return tf.nest.map_structure(pad, values)
 
 
-def _more(children: tf.Tensor, min_nodes: int) -> tf.Tensor:
+def _more(inputs: tuple[tf.Tensor, ...], min_nodes: int) -> tf.Tensor:
     """The number of tree nodes missing to the next power of two."""
-    nodes = tf.shape(children)[1]
+    nodes = tf.shape(inputs[0])[1]
     return next_power_of_two(tf.maximum(nodes, min_nodes)) - nodes
 
 

@@ -126,7 +126,9 @@ def tree_batches(
         0; int32 `[batch, nodes, arity]`, padded with -1; int32 `[batch, nodes]`, padded with -1.
         Ids are int32 `[batch, nodes, ids]`, features are float32 `[batch, nodes, features]`, and
         trees with both become `((ids, features, children), labels)`, as do trees with more columns,
-        such as `((words, upos, children), labels)`. Labels that are floats are
+        such as `((words, upos, children), labels)`. If edges have features, from `edge_features_of`
+        of `encode_objects`, these follow the children, `((tokens, children, edges), labels)`:
+        float32 `[batch, nodes, arity, features]`, padded with 0. Labels that are floats are
         float32, padded with NaN; train on them with `kerasrec.training.TreeSquaredError`, since
         losses of Keras and all weights would become NaN. Labels of trees are `[batch]`. With
         `ragged`, nodes and children are ragged dimensions: `tf.RaggedTensor` `[batch, (nodes)]`,

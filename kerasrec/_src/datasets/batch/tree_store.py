@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from kerasrec._src.datasets.encode.checking import as_floats, inputs_of
 from kerasrec._src.datasets.encode.sentences import EncodedTree, TreeArrays
-from kerasrec._src.datasets.trees.child_rows import ChildRows
+from kerasrec._src.datasets.trees.child_rows import ChildRows, num_edge_features_of
 from kerasrec._src.datasets.validation import as_stored, has_floats
 
 
@@ -40,6 +40,7 @@ class TreeStore:
         self._is_ragged = ragged
         if any(map(has_floats, labels)):
             labels = tuple(map(as_floats, labels))
+        num_edge_features = num_edge_features_of(rows)
         with tf.device("CPU:0"):
             self._inputs = [tf.constant(_joined(column)) for column in inputs]
             self._labels = tf.constant(
@@ -48,7 +49,14 @@ class TreeStore:
             self._sizes = tf.constant(self.sizes)
             self._starts = tf.constant(np.cumsum(self.sizes) - self.sizes)
             self._padding_row = tf.constant(self.sizes.sum())
-            self._children = _ragged(rows) if ragged else tf.constant(_table(rows, arity))
+            if ragged:
+                self._inputs += _ragged(rows, num_edge_features)
+            else:
+                arity = max(tree.arity for tree in rows) if arity is None else arity
+                self._inputs.append(tf.constant(_table(rows, arity)))
+                if num_edge_features is not None:
+                    edges = [tree.edge_table(arity, num_edge_features) for tree in rows]
+                    self._inputs.append(tf.constant(_joined(edges)))
 
     def batch(self, trees: tf.Tensor) -> tuple[tuple[Any, ...], Any]:
         """Gathers trees.
@@ -57,7 +65,8 @@ class TreeStore:
             trees: The numbers of the trees, int64 `[batch]`.
 
         Returns:
-            The inputs (one tensor or more) and the children; and the labels.
+            The inputs (one tensor or more), the children and the features of edges, if any; and the
+            labels.
         """
         rows = self._ragged_rows(trees) if self._is_ragged else self._padded_rows(trees)
 
@@ -66,7 +75,7 @@ class TreeStore:
                 return tf.gather(column, rows)
             return rows.with_values(tf.gather(column, rows.values))
 
-        inputs = tuple(map(gathered, (*self._inputs, self._children)))
+        inputs = tuple(map(gathered, self._inputs))
         if self._labels_trees:
             return inputs, tf.gather(self._labels, trees)
         return inputs, gathered(self._labels)
@@ -96,9 +105,10 @@ def without_padding(tree: TreeArrays) -> EncodedTree:
     rows, labels = ChildRows.from_children(tree[1]), np.asarray(tree[2])
     size = 1 + max(0, rows.values.max(initial=0))
     splits = rows.splits[: size + 1]
+    edges = None if rows.edges is None else rows.edges[: splits[-1]]
     return EncodedTree(
         tuple(column[:size] for column in inputs_of(tree[0])),
-        ChildRows(rows.values[: splits[-1]], splits),
+        ChildRows(rows.values[: splits[-1]], splits, edges),
         labels[:size] if labels.ndim else labels,
     )
 
@@ -110,14 +120,17 @@ def _joined(arrays: Sequence[Any], padding: int = 0) -> np.ndarray:
     return np.concatenate([array, np.full((1, *array.shape[1:]), fill, array.dtype)])
 
 
-def _ragged(rows: Sequence[ChildRows]) -> tf.RaggedTensor:
+def _ragged(rows: Sequence[ChildRows], num_edge_features: int | None) -> list[tf.RaggedTensor]:
     values = np.concatenate([tree.values for tree in rows]).astype(np.int32)
     lengths = np.concatenate([tree.lengths for tree in rows])
-    return tf.RaggedTensor.from_row_lengths(values, lengths, validate=False)
+    children = tf.RaggedTensor.from_row_lengths(values, lengths, validate=False)
+    if num_edge_features is None:
+        return [children]
+    edges = np.concatenate([tree.edges_or_zeros(num_edge_features) for tree in rows])
+    return [children, children.with_values(tf.constant(edges))]
 
 
-def _table(rows: Sequence[ChildRows], arity: int | None) -> np.ndarray:
-    arity = max(tree.arity for tree in rows) if arity is None else arity
+def _table(rows: Sequence[ChildRows], arity: int) -> np.ndarray:
     table = np.full((sum(map(len, rows)) + 1, arity), -1, np.int32)
     start = 0
     for tree in rows:

@@ -28,7 +28,7 @@ def check_tree(
         tokens: Integers `[nodes]` or `[nodes, ids]`, from 0 to the largest int32; floats
             `[nodes, features]`; or a tuple of such arrays.
         children: Integers `[nodes, arity]`, -1 = no child; or a row of integers for each tree node,
-            as from `encode_objects`.
+            as from `encode_objects`, which may have features of edges.
         labels: Integers `[nodes]`, up to the largest int32; -1 = none. Or floats `[nodes]`, NaN =
             none; or one number, the label of the tree.
         num_classes: The number of classes. If it is given, labels must be less.
@@ -45,6 +45,7 @@ def check_tree(
     rows = ChildRows.from_children(children)
     for array in arrays:
         _check_inputs(array, len(rows))
+    _check_edges(rows)
     has_child = np.zeros(len(rows), bool)
     has_child[rows.parents[rows.values != -1]] = True
     is_zero = np.all(
@@ -111,6 +112,22 @@ def _check_inputs(array: np.ndarray, nodes: int) -> None:
         raise ValueError(
             f"Token {array[node].max()} of tree node {node} is too large; expected at most "
             f"{LARGEST}, the largest of int32."
+        )
+
+
+def _check_edges(rows: ChildRows) -> None:
+    if rows.edges is None:
+        return
+    if not has_floats(rows.edges) or rows.edges.ndim != 2 or len(rows.edges) != len(rows.values):
+        raise ValueError(
+            f"The features of edges are {rows.edges.dtype} {list(rows.edges.shape)}; expected "
+            f"floats [edges, features] for the {len(rows.values)} entries of children."
+        )
+    wrong = np.flatnonzero((~np.isfinite(rows.edges) | is_too_large(rows.edges)).any(axis=1))
+    if len(wrong):
+        raise ValueError(
+            f"A feature of an edge of tree node {rows.parents[wrong[0]]} is not a finite number, "
+            "as float32 has them."
         )
 
 
@@ -273,13 +290,17 @@ def check_alike(index: int, tree: Sequence[Any], former: Sequence[Any]) -> Seque
 
     Returns:
         The arrays to compare the next tree with. A tree without labels may be of any kind of
-        labels.
+        labels, and a tree without children may have any features of edges.
 
     Raises:
-        ValueError: If one tree has other inputs than the other, or another kind of labels.
+        ValueError: If one tree has other inputs than the other, other features of edges, or another
+            kind of labels.
     """
     mine, others = (is_labeled(arrays[2]) for arrays in (tree, former))
+    rows, former_rows = (ChildRows.from_children(arrays[1]) for arrays in (tree, former))
     kinds = [("tokens", _kind_of_inputs)]
+    if _tells_edges(rows) and _tells_edges(former_rows):
+        kinds.append(("features of edges", _kind_of_edges))
     if (mine and others) or np.ndim(tree[2]) != np.ndim(former[2]):
         kinds.append(("labels", _kind_of_labels))
     for name, kind in kinds:
@@ -288,7 +309,11 @@ def check_alike(index: int, tree: Sequence[Any], former: Sequence[Any]) -> Seque
                 f"encoded_trees[{index}] has {name} of the kind {kind(tree)}, but trees before it "
                 f"of the kind {kind(former)}; expected the same for all trees."
             )
-    return tree if mine and not others else former
+    return (
+        tree[0],
+        former_rows if _tells_edges(former_rows) else rows,
+        tree[2] if mine and not others else former[2],
+    )
 
 
 def is_labeled(labels: Any) -> bool:
@@ -309,6 +334,16 @@ def _kind_of_inputs(tree: Sequence[Any]) -> str:
         for array in inputs_of(tree[0])
     ]
     return " and ".join(kinds)
+
+
+def _tells_edges(rows: ChildRows) -> bool:
+    """Whether a tree shows if edges have features: not if it has no edges."""
+    return rows.edges is not None or bool((rows.values >= 0).any())
+
+
+def _kind_of_edges(tree: Sequence[Any]) -> str:
+    edges = ChildRows.from_children(tree[1]).edges
+    return "none" if edges is None else f"float [edges, {edges.shape[1]}]"
 
 
 def _kind_of_labels(tree: Sequence[Any]) -> str:

@@ -23,6 +23,7 @@ def encode_objects(
     children_of: Callable[[Node], Iterable[Node]],
     token_of: Callable[[Node], str | int | Sequence[int] | None] | None = None,
     features_of: Callable[[Node], Sequence[float] | np.ndarray | None] | None = None,
+    edge_features_of: Callable[[Node], Iterable[Sequence[float] | np.ndarray | None]] | None = None,
     label_of: Callable[[Node], float | None] | None = None,
     vocabulary: Vocabulary | None = None,
     labels: Literal["nodes", "root"] = "nodes",
@@ -48,6 +49,10 @@ def encode_objects(
             that is not None decides which of these.
         features_of: Returns a node's vector of features, as many for each node; None is zeros.
             `token_of`, `features_of` or both must be given.
+        edge_features_of: Returns the features of the edges from a node to its children: a list of
+            vectors, one for each child in the order of `children_of`, None for zeros; or an array
+            `[children, features]`, which tells the number of features even of a tree without edges.
+            A node has an edge from each parent.
         label_of: Returns a label: a class, an integer from 0 or text that reads as one, as for
             `encode_tree`; or a number, a float; None where a node has no label. By default no node
             has one.
@@ -70,7 +75,8 @@ def encode_objects(
         - `tokens`: int32 `[nodes]`, or `[nodes, ids]` if there are several integers; float32
           `[nodes, features]` without `token_of`; with both a tuple of the two.
         - `children`: `ChildRows`, a row of node numbers for each node; with `arity` int32 `[nodes,
-          arity]`, -1 = no child.
+          arity]`, -1 = no child. With `edge_features_of` always `ChildRows`, which have features of
+          edges.
         - `labels`: int32 `[nodes]`, -1 = none, or float32 `[nodes]`, NaN = none; with
           `labels="root"` one number, int32 or float32 `[]`. `kerasrec.training.TreeSquaredError`
           and `TreeCrossentropy` leave out nodes without a label; losses of Keras do not.
@@ -120,13 +126,15 @@ def encode_objects(
         inputs.append(_Tokens(walk, token_of, vocabulary))
     if features_of is not None:
         inputs.append(_Features(walk, features_of))
+    edges = None if edge_features_of is None else _EdgeFeatures(walk, edge_features_of)
     targets = _Labels(walk, label_of or (lambda _: None))
+    columns = [*inputs, *([] if edges is None else [edges])]
     for place, _ in enumerate(walk):
-        for column in inputs:
+        for column in columns:
             column.add(place)
         if labels == "nodes" or place == 0:
             targets.add(place)
-    order, children = _order_and_children(walk, arity)
+    order, children = _order_and_children(walk, arity, edges)
     arrays = [column.array()[order] for column in inputs]
     if len(walk.nodes) == 1 and features_of is None and not np.any(arrays[0]):
         raise ValueError("root has neither a token nor children; expected a tree of something.")
@@ -137,13 +145,16 @@ def encode_objects(
     )
 
 
-def _order_and_children(walk: Walk, arity: int | None) -> tuple[np.ndarray, Any]:
+def _order_and_children(
+    walk: Walk, arity: int | None, edges: _EdgeFeatures | None
+) -> tuple[np.ndarray, Any]:
     """The visited nodes in the order of the result, and the children of each one there.
 
     Nodes are in the order of the visits, unless some have several parents: then they come after
     them.
     """
     parents, slots, below = walk.edges()
+    features = None if edges is None else edges.rows(parents, slots)
     order = np.arange(len(walk.nodes))
     if len(below) >= len(order):
         order = parents_first(parents, below, len(order))
@@ -152,9 +163,16 @@ def _order_and_children(walk: Walk, arity: int | None) -> tuple[np.ndarray, Any]
     if arity is not None:
         table = np.full((len(order), arity), -1, np.int32)
         table[parents, slots] = below
-        return order, table
+        if features is None:
+            return order, table
+        rows = ChildRows.from_children(table)
+        all_features = np.zeros([len(rows.values), features.shape[1]], np.float32)
+        all_features[parents * arity + slots] = features
+        return order, ChildRows(rows.values, rows.splits, all_features)
     splits = np.cumsum([0, *np.bincount(parents, minlength=len(order))])
-    return order, ChildRows(below[np.lexsort((slots, parents))].astype(np.int32), splits)
+    by_parent = np.lexsort((slots, parents))
+    features = None if features is None else features[by_parent]
+    return order, ChildRows(below[by_parent].astype(np.int32), splits, features)
 
 
 class _Column:
@@ -246,6 +264,7 @@ class _Tokens(_Column):
 
 class _Features(_Column):
     argument, what = "features_of", "vector of features"
+    of = "nodes"
     _size: int | None = None
 
     def _checked(self, features: Any) -> Any:
@@ -270,8 +289,47 @@ class _Features(_Column):
     def array(self) -> np.ndarray:
         """Returns the features, float32 `[nodes, features]`."""
         if self._size is None:
-            raise ValueError("features_of gives None for all nodes; expected a vector for some.")
-        return np.stack(self._filled(np.zeros(self._size, np.float32)))
+            raise ValueError(
+                f"{self.argument} gives None for all {self.of}; expected a vector for some."
+            )
+        filled = self._filled(np.zeros(self._size, np.float32))
+        return np.array(filled, np.float32).reshape(-1, self._size)
+
+
+class _EdgeFeatures(_Features):
+    argument, what = "edge_features_of", "vector of features of an edge"
+    of = "edges"
+
+    def __init__(self, walk: Walk, function: Callable[[Any], Any]) -> None:
+        super().__init__(walk, function)
+        self._starts = [0]
+
+    def add(self, place: int) -> None:
+        """Adds the vectors of the edges to the children of the last visited node."""
+        given = self._walk.ask(self.argument, self._function, place)
+        if isinstance(given, str | bytes | dict) or not isinstance(given, Iterable):
+            raise ValueError(
+                f"edge_features_of gives {short(given)} for {self._walk.path(place)}; expected a "
+                "list of vectors, one for each child."
+            )
+        if isinstance(given, np.ndarray) and given.ndim == 2 and self._size is None:
+            self._size = given.shape[1]
+        vectors = self._walk.ask(self.argument, lambda _: list(given), place)
+        self._values += [None if vector is None else self._checked(vector) for vector in vectors]
+        self._starts.append(len(self._values))
+
+    def rows(self, parents: np.ndarray, slots: np.ndarray) -> np.ndarray | None:
+        """The vectors of edges, float32 `[edges, features]`; None if their size is not known."""
+        counts = zip(np.diff(self._starts), self._walk.num_slots, strict=True)
+        for place, (given, expected) in enumerate(counts):
+            if given != expected:
+                raise ValueError(
+                    f"edge_features_of gives {given} vectors for {self._walk.path(place)}, which "
+                    f"has {expected} children; expected one for each, in the order of children_of."
+                )
+        if self._size is None and not len(parents):
+            return None
+        return self.array()[np.array(self._starts)[parents] + slots]
 
 
 class _Labels(_Column):

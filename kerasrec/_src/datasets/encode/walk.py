@@ -40,6 +40,7 @@ class Walk:
         nodes: The visited nodes, in order; so that they live, and no two have the same `id`.
         parents: The place in `nodes` of each visited node's parent; -1 for the root.
         slots: The place of each visited node among its parent's children; -1 for the root.
+        num_slots: The number of each visited node's children, None among them.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class Walk:
         self.nodes: list[Any] = []
         self.parents: list[int] = []
         self.slots: list[int] = []
+        self.num_slots: list[int] = []
         self._further: list[tuple[int, int, int]] = []
         self._shared_nodes = shared_nodes
         self._children_of = children_of
@@ -82,9 +84,11 @@ class Walk:
             self.parents.append(parent)
             self.slots.append(slot)
             yield node
+            children = self._checked(place)
+            self.num_slots.append(len(children))
             self._waiting += [
                 (child, place, number)
-                for number, child in reversed(list(enumerate(self._checked(place))))
+                for number, child in reversed(list(enumerate(children)))
                 if self._arity is None or child is not None
             ]
 

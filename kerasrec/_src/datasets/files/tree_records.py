@@ -39,6 +39,7 @@ class TreeIndex(Index):
             `" of trees"`, or with `" of pairs"` if trees are paired.
         shared_nodes: 1 if tree nodes may have several parents, otherwise 0.
         separate_ids: 1 if batches have an array for each of a tree node's tokens, otherwise 0.
+        edge_features: The number of features of an edge.
     """
 
     examples = "trees"
@@ -53,6 +54,7 @@ class TreeIndex(Index):
     labels: str = "int"
     shared_nodes: int = 0
     separate_ids: int = 0
+    edge_features: int = 0
 
     def __post_init__(self) -> None:
         sizes = self.file_sizes
@@ -62,7 +64,8 @@ class TreeIndex(Index):
         if self.labels not in LABELS:
             raise ValueError(f"labels is {str(self.labels)[:40]!r}; expected one of {LABELS}")
         smallest_of = {"arity": -1, "ids": -1}
-        smallest_of |= dict.fromkeys(("features", "shared_nodes", "separate_ids"), 0)
+        counts = "features", "shared_nodes", "separate_ids", "edge_features"
+        smallest_of |= dict.fromkeys(counts, 0)
         for name, value in [*asdict(self).items(), *(("a size", size) for size in sizes)]:
             smallest = smallest_of.get(name, 1)
             if name not in ("file_sizes", "labels") and not (
@@ -105,13 +108,16 @@ class TreeIndex(Index):
     def _bytes_of_a_node(self) -> int:
         """The least number of bytes of a tree node: one for each integer, four for each float."""
         label = 0 if self.labels_trees else 4 if self.label_dtype.is_floating else 1
-        children = 1 if self.arity < 0 else self.arity
+        children = 1 if self.arity < 0 else self.arity * (1 + 4 * self.edge_features)
         tokens = 1 if self.ids == 0 else max(self.ids, 0)
         return tokens + 4 * self.features + children + label
 
     @property
     def specs(self) -> dict[str, tf.RaggedTensorSpec]:
-        """The specs of trees as ragged tensors; labels of trees are in lists of one."""
+        """The specs of trees as ragged tensors; labels of trees are in lists of one.
+
+        Features of edges are in a list for each tree.
+        """
 
         def spec(dtype: tf.DType, *shape: int) -> tf.RaggedTensorSpec:
             return tf.RaggedTensorSpec([None, None, *shape], dtype, 1, tf.int64)
@@ -123,6 +129,8 @@ class TreeIndex(Index):
             specs["features"] = spec(tf.float32, self.features)
         rows = tf.RaggedTensorSpec([None] * 3, tf.int32, 2, tf.int64)
         specs["children"] = rows if self.arity < 0 else spec(tf.int32, self.arity)
+        if self.edge_features:
+            specs["edges"] = spec(tf.float32, self.edge_features)
         return specs | {"labels": spec(self.label_dtype)}
 
 
@@ -151,10 +159,11 @@ def checked_trees(
     Returns:
         A dict and a number. The dict: `tokens` int32, ragged `[trees, (nodes)]` or
         `[trees, (nodes), ids]`; `features` float32 `[trees, (nodes), features]`; `children` int32,
-        ragged `[trees, (nodes), arity]` or `[trees, (nodes), (children)]`; `labels` int32 or
-        float32, ragged `[trees, (nodes)]`, or `[trees]`. Records without a tree are left out. Of
-        pairs, the left trees come first. The number: of the tree nodes of the largest tree, or
-        pair, of the groups, those of other files included; an int64 scalar.
+        ragged `[trees, (nodes), arity]` or `[trees, (nodes), (children)]`; `edges` float32, like
+        `children`, with one more axis of features; `labels` int32 or float32, ragged `[trees,
+        (nodes)]`, or `[trees]`. Records without a tree are left out. Of pairs, the left trees come
+        first. The number: of the tree nodes of the largest tree, or pair, of the groups, those of
+        other files included; an int64 scalar.
 
     Raises:
         tf.errors.InvalidArgumentError: When the graph runs, if a check fails. The message names the
@@ -183,6 +192,11 @@ def checked_trees(
         lengths = flat[lengths_key("children")]
     trees = _trees(flat["children"], lengths, splits)
     wrong = _wrong_nodes(columns, flat["labels"], trees, index)
+    if index.edge_features:
+        entries = tf.size(flat["children"], tf.int64)
+        edges = tf.reshape(flat["edges"], [entries, index.edge_features])
+        reason = "a feature of an edge to its children is not a finite number"
+        wrong[reason] = _any_below(_any_entry(~tf.math.is_finite(edges)), trees)
     with tf.control_dependencies([_assert_none(wrong, records, trees)]):
         # A record without a tree has no values.
         splits = tf.concat([[0], tf.boolean_mask(splits[1:], splits[1:] > splits[:-1])], 0)
@@ -198,6 +212,10 @@ def checked_trees(
         "children": in_trees(below if index.arity < 0 else rows("children"), "children"),
         "labels": labels if index.labels_trees else in_trees(labels, "labels"),
     }
+    if index.edge_features:
+        shape = [num_nodes, index.arity, index.edge_features]
+        of_nodes = below.with_values(edges) if index.arity < 0 else tf.reshape(edges, shape)
+        checked["edges"] = in_trees(of_nodes, "edges")
     return checked, tf.reduce_max(group_sizes)
 
 
@@ -261,6 +279,11 @@ def _wrong_sizes(
         wrong["the number of its children does not fit its rows"] = (
             lengths["children"] != tf.reduce_sum(rows, 1)
         ) | tf.reduce_any(rows < 0, axis=1)
+    if index.edge_features:
+        reason = f"its features of edges are not {index.edge_features} for each child"
+        num_edges = lengths["edges"] // index.edge_features  # A product might overflow.
+        is_whole = lengths["edges"] % index.edge_features == 0
+        wrong[reason] = (num_edges != lengths["children"]) | ~is_whole
     if len(index.sides) > 1:
         left, right = tf.split(sizes > 0, 2)
         wrong["it has only one tree of a pair"] = tf.tile(left != right, [2])

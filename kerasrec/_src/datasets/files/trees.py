@@ -10,7 +10,7 @@ communicating. In place of a tree there may be a pair of trees.
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -42,7 +42,26 @@ from kerasrec._src.datasets.validation import has_floats
 # Trees that are sorted together: enough that the trees of a group differ little in size, and few
 # enough for any memory.
 TREES_IN_MEMORY = 100_000
-Example = tuple[EncodedTree, ...]  # a tree, or the left and the right tree of a pair
+
+
+class StoredTree(NamedTuple):
+    """An encoded tree whose features of edges are in a separate array.
+
+    Attributes:
+        tokens: The inputs of tree nodes, an array or several.
+        children: `ChildRows`, or int32 `[nodes, arity]`.
+        labels: The labels of tree nodes, or one of the tree.
+        edges: The features of the edge to each entry of `children`, float32; None if there are
+            none.
+    """
+
+    tokens: Any
+    children: Any
+    labels: Any
+    edges: np.ndarray | None
+
+
+Example = tuple[StoredTree, ...]  # a tree, or the left and the right tree of a pair
 
 
 def write_tree_files(
@@ -100,7 +119,7 @@ def _write(
     shared_nodes: bool,
 ) -> None:
     num_trees = num_groups = largest = 0
-    first: EncodedTree | None = None
+    first: StoredTree | None = None
     chunk_size = num_files * max(1, TREES_IN_MEMORY // num_files)  # whole groups
     while chunk := list(itertools.islice(examples, chunk_size)):
         chunk = _of_one_kind(chunk, first)
@@ -131,11 +150,12 @@ def _write(
             labels=labels if first.labels.ndim else f"{labels} of {'pairs' if pairs else 'trees'}",
             shared_nodes=int(shared_nodes),
             separate_ids=int(sum(not has_floats(array) for array in inputs_of(first.tokens)) > 1),
+            edge_features=0 if first.edges is None else first.edges.shape[-1],
         )
     )
 
 
-def _columns(tree: EncodedTree) -> tuple[np.ndarray | None, np.ndarray | None]:
+def _columns(tree: StoredTree) -> tuple[np.ndarray | None, np.ndarray | None]:
     """The ids and the features of a tree; None for those that it lacks.
 
     Several arrays of ids become one.
@@ -200,11 +220,16 @@ def _checked(
         are_rows = [isinstance(tree[1], ChildRows | tf.RaggedTensor) for tree in trees]
         if not index and arity is None and not any(are_rows):
             arity = max(ChildRows.from_children(tree[1]).arity for tree in trees)
-        whole = map(without_padding, trees)
-        yield tuple(
-            tree if arity is None else tree._replace(children=tree.children.to_table(arity))
-            for tree in whole
-        )
+        yield tuple(_stored(without_padding(tree), arity) for tree in trees)
+
+
+def _stored(tree: EncodedTree, arity: int | None) -> StoredTree:
+    rows: ChildRows = tree.children
+    children, edges = tree.children, rows.edges
+    if arity is not None:
+        children = rows.to_table(arity)
+        edges = None if edges is None else rows.edge_table(arity, edges.shape[1])
+    return StoredTree(tree.tokens, children, tree.labels, edges)
 
 
 def _check_order(index: int, rows: ChildRows) -> None:
@@ -221,24 +246,34 @@ def _check_order(index: int, rows: ChildRows) -> None:
         )
 
 
-def _of_one_kind(examples: list[Example], first: EncodedTree | None) -> list[Example]:
-    """The trees with labels of one dtype; those without any label have either.
+def _of_one_kind(examples: list[Example], first: StoredTree | None) -> list[Example]:
+    """The trees with labels of one dtype, and features of edges if any tree has them.
+
+    Trees without any label have labels of either dtype, and trees without edges any features.
 
     Raises:
-        ValueError: If trees that were written already have the other dtype.
+        ValueError: If trees that were written already are of another kind.
     """
-    trees = itertools.chain(*examples, [] if first is None else [first])
-    if not any(has_floats(tree.labels) for tree in trees):
-        return examples
-    if first is not None and not has_floats(first.labels):
-        raise ValueError(
-            f"The first {TREES_IN_MEMORY:,} trees have no labels, and later ones have floats. "
-            "Write a tree with labels first."
-        )
-    return [
-        tuple(tree._replace(labels=as_floats(tree.labels)) for tree in example)
-        for example in examples
-    ]
+    trees = [*itertools.chain(*examples), *([] if first is None else [first])]
+    are_floats = any(has_floats(tree.labels) for tree in trees)
+    size = next((tree.edges.shape[-1] for tree in trees if tree.edges is not None), None)
+    lacking = None
+    if first is not None and are_floats and not has_floats(first.labels):
+        lacking = "no labels, and later ones have floats. Write a tree with labels first."
+    if first is not None and size is not None and first.edges is None:
+        lacking = "no children, and edges of later ones have features. Write one with edges first."
+    if lacking is not None:
+        raise ValueError(f"The first {TREES_IN_MEMORY:,} trees have {lacking}")
+
+    def alike(tree: StoredTree) -> StoredTree:
+        labels = as_floats(tree.labels) if are_floats else tree.labels
+        edges = tree.edges
+        if edges is None and size is not None:
+            entries = ChildRows.from_children(tree.children).values
+            edges = np.zeros([len(entries), size], np.float32)
+        return tree._replace(labels=labels, edges=edges)
+
+    return [tuple(map(alike, example)) for example in examples]
 
 
 def _groups(
@@ -264,7 +299,7 @@ def _record(example: Example, group_size: int) -> bytes:
         is_table = rows is not tree.children
         columns = {"tokens": tokens, "features": features, "children": rows.values}
         columns |= {lengths_key("children"): None if is_table else rows.lengths}
-        columns |= {"labels": tree.labels}
+        columns |= {"labels": tree.labels, "edges": tree.edges}
         arrays |= {side + key: array for key, array in columns.items() if array is not None}
     return record_of(arrays)
 
@@ -309,8 +344,9 @@ def tree_file_batches(
     Returns:
         A `tf.data.Dataset` of `((tokens, children), labels)`, as from `tree_batches`, or, if pairs
         were written, of `((tokens, children, tokens, children), labels)`, as from
-        `tree_pair_batches`. With an `input_context`, a dataset of the parts of its replicas: in
-        each step one part for each, in turn.
+        `tree_pair_batches`. Features of edges, if any, follow the children. With an
+        `input_context`, a dataset of the parts of its replicas: in each step one part for each, in
+        turn.
 
     Raises:
         FileNotFoundError: If `directory` has no index, or lacks a file that this process reads.
@@ -382,17 +418,21 @@ def of_groups(
         return (*inputs(left), *inputs(right)), labels[:num_pairs]
 
     def inputs(trees: Mapping[str, Any], width: tf.Tensor | None = None) -> list[Any]:
-        children = trees["children"]
+        children, edges = trees["children"], trees.get("edges")
         if width is None:  # The last part of an epoch may have no pair.
             width = tf.maximum(tf.reduce_max(children.row_lengths()), 0)
         if ragged and children.ragged_rank == 1:
             rows = tf.RaggedTensor.from_tensor(children.values, padding=-1)
             children = children.with_values(rows)
+            if edges is not None:
+                lengths = rows.row_lengths()
+                edges = edges.with_values(tf.RaggedTensor.from_tensor(edges.values, lengths))
         columns = [trees[name] for name in INPUTS if name in trees]
         if index.separate_ids:
             ids, *features = columns
             columns = [*map(ids.with_values, tf.unstack(ids.values, axis=-1)), *features]
-        return [*(padded(column, 0, width) for column in columns), padded(children, -1, width)]
+        columns = [*(padded(column, 0, width) for column in columns), padded(children, -1, width)]
+        return columns if edges is None else [*columns, padded(edges, 0, width)]
 
     def padded(column: Any, value: Any, width: tf.Tensor) -> Any:
         if ragged or not isinstance(column, tf.RaggedTensor):

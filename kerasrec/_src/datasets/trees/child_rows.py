@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, overload
 
 import numpy as np
@@ -18,10 +18,12 @@ class ChildRows(Sequence[np.ndarray]):
         values: The rows one after another, int32 `[edges]`; -1 = no child.
         splits: The places where rows begin, int64 `[nodes + 1]`; row `i` is
             `values[splits[i] : splits[i + 1]]`.
+        edges: Features of the edge to each child, float32 `[edges, features]`; by default none.
 
     Attributes:
         values: The argument `values`.
         splits: The argument `splits`.
+        edges: The argument `edges`.
 
     Example:
 
@@ -29,9 +31,12 @@ class ChildRows(Sequence[np.ndarray]):
     [[1, 2], [], []]
     """
 
-    def __init__(self, values: np.ndarray, splits: np.ndarray) -> None:
+    def __init__(
+        self, values: np.ndarray, splits: np.ndarray, edges: np.ndarray | None = None
+    ) -> None:
         self.values = values
         self.splits = splits
+        self.edges = edges
 
     @classmethod
     def from_children(cls, children: Any) -> ChildRows:
@@ -113,9 +118,28 @@ class ChildRows(Sequence[np.ndarray]):
                 and at least 1.
         """
         arity = max(1, self.arity) if arity is None else arity
-        table = np.full((len(self), arity), -1, np.int32)
+        return self._filled_up(self.values.astype(np.int32), arity, -1)
+
+    def edge_table(self, arity: int, num_features: int) -> np.ndarray:
+        """The features of edges, float32 `[nodes, arity, features]`, filled up with 0.
+
+        Args:
+            arity: The length of each row, which must be enough.
+            num_features: The number of features.
+        """
+        return self._filled_up(self.edges_or_zeros(num_features), arity, 0)
+
+    def edges_or_zeros(self, num_features: int) -> np.ndarray:
+        """The features of edges, float32 `[edges, features]`; zeros if there are none."""
+        if self.edges is None:
+            return np.zeros([len(self.values), num_features], np.float32)
+        return np.asarray(self.edges, np.float32)
+
+    def _filled_up(self, values: np.ndarray, arity: int, filler: int) -> np.ndarray:
+        """A value for each entry as `[nodes, arity, ...]`."""
+        table = np.full((len(self), arity, *values.shape[1:]), filler, values.dtype)
         slots = np.arange(len(self.values)) - self.splits[self.parents]
-        table[self.parents, slots] = self.values
+        table[self.parents, slots] = values
         return table
 
     def __len__(self) -> int:
@@ -145,6 +169,11 @@ class ChildRows(Sequence[np.ndarray]):
         if len(self) + len(self.values) > LONGEST:
             return f"<ChildRows of {len(self):,} tree nodes and {len(self.values):,} children>"
         return repr(self.tolist())
+
+
+def num_edge_features_of(trees: Iterable[ChildRows]) -> int | None:
+    """The number of features of an edge in some trees; None if edges have none."""
+    return next((tree.edges.shape[1] for tree in trees if tree.edges is not None), None)
 
 
 def parents_first(parents: np.ndarray, below: np.ndarray, num_nodes: int) -> np.ndarray:
