@@ -1,4 +1,4 @@
-"""Chooses which engine runs a program, and names one that may be faster on this machine."""
+"""Chooses which engine runs a program, and advises on changes for more speed on this machine."""
 
 from __future__ import annotations
 
