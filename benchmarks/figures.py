@@ -106,7 +106,7 @@ def style(baseline):
     """An implementation looks the same in all figures; kerasrec and the limit are black."""
     for names, lines in (
         (OWN, ("-", "--", "-.", *((0, dashes) for dashes in DASHES))),
-        (LIMITS, (":", (0, (1, 4)))),
+        (LIMITS, (":", (0, (1, 4)), (0, (1, 8)))),
     ):
         if baseline in names:
             return {"color": "k", "linestyle": lines[names.index(baseline)]}

@@ -1,11 +1,13 @@
 """The time of a training step, or of inference, by part of the engine; also of the dense limit.
 
     python -m benchmarks.profile
+    TF_NUM_INTRAOP_THREADS=1 python -m benchmarks.profile --by-op
 
 TensorFlow's profiler times the ops that it counts as expensive; the engine names them after the
 section of the schedule that they belong to. Work of two threads at one time counts twice. The last
 row is the time in which none of these ops runs: the executor's work on cheap ones, and the call. An
-empty `tf.function` is timed as well.
+empty `tf.function` is timed as well. Ops that take far less time with one thread per op wait for
+their other threads.
 """
 
 import collections
@@ -31,11 +33,14 @@ PARTS = {
     "stage_3_loop": "down: cotangents of states",
     "stage_3_hoisted": "gradients of weights",
 }
+# Lines of a table.
+NUM_OPS = 20
 
 
 def main():
     parser = parser_of(__doc__)
     add_mode(parser)
+    parser.add_argument("--by-op", action="store_true", help="by op, not by part")
     parser.add_argument("--data", metavar="DIR", help="read trees from DIR/train.txt, as in SST")
     arguments = parser.parse_args()
     model, mode = arguments.model, arguments.mode
@@ -43,15 +48,16 @@ def main():
     for name in ("kerasrec", "dense limit"):
         baseline = baseline_class(name)(model, values)
         inputs = [baseline.inputs(batch) for batch in batches]
-        report(name, baseline.train if mode == "training" else baseline.logits, inputs)
+        function = baseline.train if mode == "training" else baseline.logits
+        report(name, function, inputs, arguments.by_op)
     inputs = [tuple(map(tf.constant, batch)) for batch in batches]
     empty = tf.function(lambda *inputs: inputs[0])
     run(empty, inputs)
     print(f"\nAn empty tf.function: {1e3 * run(empty, inputs) / len(inputs):.2f} ms per batch")
 
 
-def report(name, function, inputs):
-    """Prints milliseconds per batch by part and op."""
+def report(name, function, inputs, by_op):
+    """Prints milliseconds per batch by part, or of the ops that take most."""
     for _ in range(2):
         run(function, inputs)
     seconds = run(function, inputs)
@@ -62,16 +68,21 @@ def report(name, function, inputs):
         found = sorted(ops(folder), key=lambda op: op[1])
     times, busy, last = collections.Counter(), 0.0, 0.0
     for op, start, end in found:
-        part = re.search("|".join(PARTS), op)
-        product = "products" if "MatMul" in op.rsplit(":", 1)[1] else "other ops"
-        times[(PARTS[part[0]] if part else "outside the tree layer", product)] += end - start
+        times[("all", op.rsplit(":", 1)[1]) if by_op else part_of(op)] += end - start
         busy += max(0.0, end - max(start, last))
         last = max(last, end)
     print(f"\n{name}: {1e3 * seconds / len(inputs):.2f} ms per batch\n")
     print("| part | ops | ms per batch |\n| --- | --- | ---: |")
-    for (part, product), duration in times.most_common():
-        print(f"| {part} | {product} | {duration / len(inputs):.2f} |")
+    for (part, ops_of_part), duration in times.most_common(NUM_OPS):
+        print(f"| {part} | {ops_of_part} | {duration / len(inputs):.2f} |")
     print(f"| cheap ops, executor and call | | {(1e3 * profiled - busy) / len(inputs):.2f} |")
+
+
+def part_of(op):
+    """The part that an op belongs to, and whether it is a product."""
+    part = re.search("|".join(PARTS), op)
+    product = "products" if "MatMul" in op.rsplit(":", 1)[1] else "other ops"
+    return PARTS[part[0]] if part else "outside the tree layer", product
 
 
 def run(function, inputs):

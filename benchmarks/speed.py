@@ -6,7 +6,7 @@ import os
 import sys
 
 from benchmarks.baseline_rows import in_a_line
-from benchmarks.baselines import BASELINES, GRAPHS
+from benchmarks.baselines import BASELINES, GRAPHS, UNROLLED_WAVES
 from benchmarks.comparison import baselines_of, nothing
 from benchmarks.medians import summary
 from benchmarks.model import MODELS, initial_values, weight_shapes
@@ -17,9 +17,10 @@ __all__ = ["add_options", "draw", "markdown", "run"]
 
 UNITS = (50, 150, 300, 1000)
 BATCH = (1, 10, 25, 64, 256)
-# By device, unless the command names some. On a GPU, those that run whole batches there.
+# By device, unless the command names some. On a GPU, those that run whole batches there. Unrolled
+# waves are traced for each batch, which takes seconds.
 BASELINES_ON = {
-    "cpu": [name for name in BASELINES if name != GRAPHS],
+    "cpu": [name for name in BASELINES if name not in (GRAPHS, UNROLLED_WAVES)],
     "gpu": [
         "torch levels",
         "torch by hand",

@@ -10,7 +10,8 @@ import os
 OURS = "kerasrec"
 TUNED = "kerasrec tuned"
 VECTORS = "kerasrec vectors"
-LIMITS = ("dense limit", "dense limit tuned")
+UNROLLED_WAVES = "unrolled waves"
+LIMITS = ("dense limit", "dense limit tuned", UNROLLED_WAVES)
 BASELINES = {
     "eager": "benchmarks.baselines.eager:Eager",
     "unrolled": "benchmarks.baselines.unrolled:Unrolled",
@@ -26,6 +27,7 @@ BASELINES = {
     "dynet": "benchmarks.baselines.dynet_batching:DyNetBatching",
     "dense limit": "benchmarks.baselines.dense_limit:DenseLimit",
     "dense limit tuned": "benchmarks.baselines.dense_limit:DenseLimit",
+    UNROLLED_WAVES: "benchmarks.baselines.unrolled_waves:UnrolledWaves",
     "kerasrec": "benchmarks.baselines.tree_layer:TreeLayer",
     "kerasrec tuned": "benchmarks.baselines.tree_layer:TreeLayer",
     "kerasrec vectors": "benchmarks.baselines.tree_layer:TreeLayerOfVectors",

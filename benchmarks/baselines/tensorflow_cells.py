@@ -24,6 +24,9 @@ class Cell:
     def start(self):
         """Computes results that need no node; called at the beginning of each step."""
 
+    def affine(self, x, kernel, bias):
+        return tf.matmul(x, kernel) + bias
+
     def logits(self, h):
         """`[nodes, units]` to `[nodes, classes]`."""
         return tf.matmul(h, self.output_kernel) + self.output_bias
@@ -31,10 +34,10 @@ class Cell:
 
 class TreeRNN(Cell):
     def leaf(self, x):
-        return (tf.tanh(tf.matmul(x, self.kernel) + self.bias),)
+        return (tf.tanh(self.affine(x, self.kernel, self.bias)),)
 
     def inner(self, h):
-        return (tf.tanh(tf.matmul(h, self.recurrent_kernel) + self.bias),)
+        return (tf.tanh(self.affine(h, self.recurrent_kernel, self.bias)),)
 
 
 class RNTN(TreeRNN):
@@ -43,7 +46,7 @@ class RNTN(TreeRNN):
         half = tf.matmul(h, tf.reshape(self.tensor, [joined, joined * self.units]))
         half = tf.reshape(half, [-1, joined, self.units])
         forms = tf.linalg.matvec(half, h, transpose_a=True)
-        return (tf.tanh(forms + tf.matmul(h, self.recurrent_kernel) + self.bias),)
+        return (tf.tanh(forms + self.affine(h, self.recurrent_kernel, self.bias)),)
 
 
 class TreeLSTM(Cell):
@@ -53,13 +56,13 @@ class TreeLSTM(Cell):
         self.inner_bias = tf.concat([self.bias, self.bias[3 * self.units :]], axis=0)
 
     def leaf(self, x):
-        z = tf.matmul(x, self.kernel) + self.bias[: 3 * self.units]
+        z = self.affine(x, self.kernel, self.bias[: 3 * self.units])
         i, o, u = tf.split(z, 3, axis=-1)
         c = tf.sigmoid(i) * tf.tanh(u)
         return tf.sigmoid(o) * tf.tanh(c), c
 
     def inner(self, h, c):
-        z = tf.matmul(h, self.recurrent_kernel) + self.inner_bias
+        z = self.affine(h, self.recurrent_kernel, self.inner_bias)
         i, o, u, f_1, f_2 = tf.split(z, 5, axis=-1)
         c_1, c_2 = tf.split(c, 2, axis=-1)
         c = tf.sigmoid(i) * tf.tanh(u) + tf.sigmoid(f_1) * c_1 + tf.sigmoid(f_2) * c_2

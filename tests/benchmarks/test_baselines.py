@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from benchmarks.agreement import disagreement
-from benchmarks.baselines import BASELINES, LIMITS, TUNED, baseline_class
+from benchmarks.baselines import BASELINES, LIMITS, TUNED, UNROLLED_WAVES, baseline_class
 from benchmarks.model import MODELS, initial_values
 from benchmarks.process import Failed
 from benchmarks.timed_baseline import TimedBaseline
@@ -22,6 +22,7 @@ IN_TENSORFLOW = [
     "kerasrec vectors",
     "kerasrec recompute",
     "kerasrec compiled",
+    UNROLLED_WAVES,
 ]
 ELSEWHERE = sorted({*BASELINES} - {*IN_TENSORFLOW, REFERENCE, *LIMITS})
 
