@@ -17,6 +17,10 @@ def test_each_way_predicts_the_same(tmp_path):
     for other in others:
         np.testing.assert_allclose(other, first, rtol=1e-4, atol=1e-6)
     assert latency.milliseconds(ways["`tf.function`"], tree) > 0
+    by_hand = latency.loop_by_hand()
+    found, again = [np.asarray(by_hand(tree.tokens[None], tree.children[None])) for _ in range(2)]
+    assert np.isfinite(found).all() and found.shape[1] == first.shape[1]
+    np.testing.assert_array_equal(again, found)
 
 
 @pytest.mark.slow
