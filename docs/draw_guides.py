@@ -244,6 +244,20 @@ def order(axes: Axes) -> None:
     _row_of_boxes(axes, boxes, inside=slice(1, 3), title="states of a tree node with two children")
 
 
+def ragged(axes: Axes) -> None:
+    """The cells of children in a padded and in a ragged batch: one node has five children."""
+    num_children = [5, 0, 1, 0, 0, 1, 0, 0]
+    for column, (title, is_padded) in enumerate({"padded": True, "ragged": False}.items()):
+        for row, number in enumerate(num_children):
+            for slot in range(max(num_children) if is_padded else number):
+                box = _box("#a6cee3" if slot < number else "white")
+                axes.text(8 * column + slot, -row, " ", bbox=box, fontsize=7)
+            axes.text(8 * column - 1, -row, f"{row}", fontsize=8, color="#555555")
+        axes.text(8 * column + 2, 1, title, ha="center")
+    axes.set(xlim=(-1.5, 13.5), ylim=(-7.6, 1.6))
+    axes.axis("off")
+
+
 def replicas(axes: Axes) -> None:
     """How a batch is trained on two replicas."""
 
@@ -320,6 +334,7 @@ FIGURES: dict[str, tuple[Callable[[Axes], None], float, float]] = {
     "serving": (serving, 8, 1.2),
     "encoder": (encoder, 9, 1.2),
     "order": (order, 7, 1.4),
+    "ragged": (ragged, 7, 2.8),
     "replicas": (replicas, 8, 2),
     "run": (run, 6, 2.6),
 }
