@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -106,10 +107,8 @@ def _traced(
     kind: Kind,
     origin: Node,
 ) -> tuple[list[Fire], list[Value]]:
-    with tf.Graph().as_default() as graph:
-        specs = [value.type.tensor_spec() for value in inputs]
-        tensors = [tf.compat.v1.placeholder(spec.dtype, spec.shape) for spec in specs]
-        results = function(*tensors)
+    specs = tuple(value.type.tensor_spec() for value in inputs)
+    graph, tensors, results = _graph_of(function, specs)
     known = {tensor.name: value for tensor, value in zip(tensors, inputs, strict=True)}
     wanted = {tensor.name: value for tensor, value in zip(results, outputs, strict=False)}
     fires = []
@@ -125,3 +124,13 @@ def _traced(
         if not is_constant(operation.type):
             fires.append(Fire(node, read, written, at_use=kind is Kind.WAVE))
     return fires, [known[tensor.name] for tensor in results]
+
+
+@functools.lru_cache(maxsize=32)  # A weight for each kind of a schema is transposed in one way.
+def _graph_of(
+    function: Callable[..., Any], specs: Sequence[tf.TensorSpec]
+) -> tuple[tf.Graph, Sequence[tf.Tensor], Sequence[tf.Tensor]]:
+    """Returns the graph of a function, its placeholders, and its results."""
+    with tf.Graph().as_default() as graph:
+        tensors = [tf.compat.v1.placeholder(spec.dtype, spec.shape) for spec in specs]
+        return graph, tensors, function(*tensors)

@@ -34,11 +34,18 @@ def transpose_once(schedule: Schedule) -> Schedule:
     for section, _, fire in schedule.of(Fire):
         if isinstance(section, Loop) and is_transposing(fire):
             value, weight = fire.inputs
-            before, transposed = prepared(lambda item: [tf.transpose(item)], [weight])
+            before, transposed = prepared(_transposed, [weight])
             ready += before
-            inputs = [value, *transposed]
-            edits[fire] = fires(lambda *of: [tf.matmul(*of)], inputs, fire.outputs)
+            edits[fire] = fires(_product, [value, *transposed], fire.outputs)
     return edited(schedule, transpose_once, edits, ready)
+
+
+def _transposed(weight: tf.Tensor) -> list[tf.Tensor]:
+    return [tf.transpose(weight)]
+
+
+def _product(value: tf.Tensor, weight: tf.Tensor) -> list[tf.Tensor]:
+    return [tf.matmul(value, weight)]
 
 
 def split_matmul(schedule: Schedule) -> Schedule:
