@@ -1,15 +1,18 @@
 """Cells of users are saved with their constructor's arguments, or refused before training."""
 
+import ast
 import doctest
 import functools
+import runpy
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from docs.run_pages import run
-from kerasrec.layers import Recursive, RecursiveCell, TopDownCell
+import kerasrec
+from docs.run_pages import BLOCK, ROOT, pages, run
+from kerasrec.layers import Recursive, RecursiveCell, TopDownDecoder
 from tests.parameters import few_of
 
 X = np.random.default_rng(1).normal(size=[1, 3, 3]).astype("float32")
@@ -23,7 +26,9 @@ def calls(monkeypatch):
 
     def call(layer, *inputs, **options):
         results = call_layer(layer, *inputs, **options)
-        if not any(isinstance(part, keras.KerasTensor) for part in inputs):
+        if not any(
+            isinstance(part, keras.KerasTensor) or tf.is_symbolic_tensor(part) for part in inputs
+        ):
             seen[id(layer)] = layer, inputs, options, results
         return results
 
@@ -36,33 +41,118 @@ def assert_loaded_alike(layer, inputs, options, results, folder):
     """Checks that models that Keras loads from its file formats compute what the layer does."""
     classes = {type(part).__name__: type(part) for part in layer._flatten_layers()}
     parts = [keras.Input(np.shape(part)[1:], dtype=np.asarray(part).dtype) for part in inputs]
-    model = keras.Model(parts, layer(*parts, **options))
+    check_model(keras.Model(parts, layer(*parts, **options)), classes, inputs, results, folder)
+
+
+def check_model(model, classes, inputs, results, folder):
+    """Checks the same of a model."""
     for name in ("model.keras", "model.h5"):
         model.save(folder / name)
-        loaded = keras.models.load_model(folder / name, custom_objects=classes)
+        loaded = keras.models.load_model(folder / name, custom_objects=classes, compile=False)
         copies = loaded(list(map(np.asarray, inputs)))
         keras.tree.map_structure(np.testing.assert_array_equal, copies, results)
 
 
-PAGES = [("own-cell", 3), ("more-about-cells", 4)]
+BASES = {"RecursiveCell", "TopDownCell", "TopDownDecoder", "TreeDecoder", "Layer"}
 
 
-@pytest.mark.parametrize("page, number", few_of(PAGES, many=[]))
-def test_cells_of_pages(page, number, calls, tmp_path):
-    run(f"docs/guides/{page}.md", tmp_path)
-    cells = {type(layer.cell) for layer, *_ in calls.values()}
-    assert len(cells) == number
+def own_layers(code):
+    """The names of the classes of layers in a program."""
+    return {
+        node.name
+        for node in ast.walk(ast.parse(code))
+        if isinstance(node, ast.ClassDef)
+        and BASES & {ast.unparse(base).split(".")[-1] for base in node.bases}
+    }
+
+
+def sources(codes):
+    """Those with classes of layers among programs by their names, for parametrize."""
+    return [(name, found) for name, code in codes.items() if (found := own_layers(code))]
+
+
+def assert_all_loaded_alike(names, calls, values, folder):
+    """Checks layers that were called and, for other names, models and decoders among values."""
+    checked = set()
     for call in list(calls.values()):
-        assert_loaded_alike(*call, tmp_path)
+        assert_loaded_alike(*call, folder)
+        checked |= {type(part).__name__ for part in call[0]._flatten_layers()}
+    models, decoders = (
+        [value for value in values if isinstance(value, kind)]
+        for kind in (keras.Model, TopDownDecoder)
+    )
+    for layer in models + decoders:
+        if layer.built:
+            classes = {type(part).__name__: type(part) for part in layer._flatten_layers()}
+            if (names & set(classes)) - checked:
+                assert_built_loaded_alike(layer, classes, folder)
+                checked |= set(classes)
+    assert names <= checked
 
 
-@pytest.mark.parametrize("cell", [RecursiveCell, TopDownCell])
-def test_cells_of_docstrings(cell, calls, tmp_path):
-    names = {"kerasrec": __import__("kerasrec"), "keras": keras, "np": np, "tf": tf}
-    doctest.run_docstring_examples(cell, names, cell.__name__)
-    assert calls
-    for call in list(calls.values()):
-        assert_loaded_alike(*call, tmp_path)
+def assert_built_loaded_alike(layer, classes, folder):
+    """Checks a functional model, or a layer that reads words and children, by a tree."""
+    words = np.array([[0, 1, 1]])
+    if not isinstance(layer, keras.Model):
+        words += isinstance(layer, TopDownDecoder)
+        parts = [keras.Input([None], dtype="int32"), keras.Input([None, 2], dtype="int32")]
+        layer = keras.Model(parts, layer(*parts))
+    by_rank = [None, np.zeros(1, int), words, CHILDREN]
+    inputs = [
+        by_rank[len(x.shape)] if x.dtype == "int32" else X[:, :1, :1] + np.zeros([1, *x.shape[1:]])
+        for x in layer.inputs
+    ]
+    check_model(layer, classes, inputs, layer(inputs), folder)
+
+
+PAGES = {
+    page: "\n".join(block["code"] for block in BLOCK.finditer((ROOT / page).read_text()))
+    for page in pages()
+}
+EXAMPLES = {path.name: path.read_text() for path in sorted((ROOT / "examples").rglob("*.py"))}
+
+
+def docstrings():
+    """The programs in docstrings of public classes and functions, by their names."""
+    modules = kerasrec, kerasrec.layers, kerasrec.training, kerasrec.datasets
+    public = {name: getattr(module, name) for module in modules for name in module.__all__}
+    parser = doctest.DocTestParser()
+    return {
+        name: "".join(example.source for example in parser.get_examples(value.__doc__ or ""))
+        for name, value in public.items()
+    }
+
+
+@pytest.mark.parametrize("page, names", few_of(sources(PAGES), many=[]))
+def test_layers_of_pages(page, names, calls, tmp_path):
+    _, namespace = run(page, tmp_path)
+    assert_all_loaded_alike(names, calls, namespace.values(), tmp_path)
+
+
+@pytest.mark.parametrize("example, names", few_of(sources(EXAMPLES), many=[]))
+def test_layers_of_examples(example, names, calls, tmp_path):
+    namespace = runpy.run_path(ROOT / "examples" / example)
+    assert_all_loaded_alike(names, calls, namespace.values(), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name, names",
+    few_of(
+        sources(docstrings()),
+        ("RecursiveCell", {"SumCell"}),
+        ("TopDownCell", {"MeanCell"}),
+        many=[],
+    ),
+)
+def test_layers_of_docstrings(name, names, calls, tmp_path):
+    namespace = {"kerasrec": kerasrec, "keras": keras, "np": np, "tf": tf}
+    exec(docstrings()[name], namespace)
+    assert_all_loaded_alike(names, calls, namespace.values(), tmp_path)
+
+
+def test_no_source_is_missed():
+    found = [name for codes in (PAGES, EXAMPLES, docstrings()) for name, _ in sources(codes)]
+    assert len(found) >= 12
 
 
 class Scaled(RecursiveCell):
