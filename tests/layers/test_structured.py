@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 import kerasrec
+from docs.run_pages import BLOCK, ROOT
 from kerasrec.layers import (
     HMM,
     Alignment,
@@ -328,6 +329,29 @@ def test_equal_scores_give_one_structure():
     assert layer.best(np.zeros([1, 3, _TAGS])).numpy().tolist() == [[0, 0, 0]]
     (rows,) = layer.k_best(np.zeros([1, 3, _TAGS]), 27).numpy().tolist()
     assert sorted(rows) == [list(tags) for tags in itertools.product(range(_TAGS), repeat=3)]
+
+
+@pytest.mark.slow
+def test_the_grammar_of_the_guide():
+    text = (ROOT / "docs/guides/structured-prediction.md").read_text()
+    (code,) = (block["code"] for block in BLOCK.finditer(text) if "def inside" in block["code"])
+    guide = {"kerasrec": kerasrec, "tf": tf, "Semiring": Semiring, "spans": tf.zeros([1, 6, 6])}
+    exec(code, guide)
+    rules, words = guide["rules"].numpy(), guide["given"][0].numpy()
+
+    def trees(i, j, symbol):
+        if j - i < 2:
+            yield words[i, symbol], [[i, j]]
+        for k, a, b in itertools.product(range(i + 1, j), range(2), range(2)):
+            for (left, first), (right, second) in itertools.product(trees(i, k, a), trees(k, j, b)):
+                yield left + right + rules[symbol, a, b], [*first, *second, [i, j]]
+
+    scores, phrases = zip(*trees(0, 4, 0), strict=True)
+    total = np.logaddexp.reduce(scores)
+    logs = np.array(scores) - total
+    np.testing.assert_allclose(guide["likelihood"], [total], rtol=1e-5)
+    np.testing.assert_allclose(guide["entropy"], [-np.sum(np.exp(logs) * logs)], rtol=1e-5)
+    assert guide["phrases"].numpy().tolist() == sorted(phrases[np.argmax(scores)])
 
 
 def _data():
