@@ -307,6 +307,38 @@ def test_what_edges_cannot_be_is_refused():
         layer(x, children, edges=tf.RaggedTensor.from_tensor(edges, ragged_rank=2))
 
 
+class OnlyEdgesDown(EdgeDownCell):
+    """A cell without `slot` whose weights are of the size of edges."""
+
+    def build(self, input_shape):
+        self.own.build(input_shape)
+        self.edge.build((None, 0 + self.num_edge_features))
+
+    def call(self, inputs, states, edges):
+        return super().call(inputs, states, 0, edges)
+
+
+def test_a_cell_without_a_slot_reads_edges():
+    cell = OnlyEdgesDown(share_weights=True, **FLOAT64)
+    same = EdgeDownCell(share_weights=True, **FLOAT64)
+    same.own, same.edge = cell.own, cell.edge
+    edges = np.nan_to_num(EDGES)
+    found, expected = (TopDown(one)(X, CHILDREN, edges=edges) for one in (cell, same))
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_edges_that_a_cell_needs_are_asked_for_before_it_is_built():
+    inputs = keras.Input([None, 4]), keras.Input([None, 3], dtype="int32")
+    match = r"got no `edges`, but its cell reads them: `call` of \w+ has.*edges=edges"
+    for layer in (Recursive(EdgeCell()), TopDown(OnlyEdgesDown())):
+        with pytest.raises(ValueError, match=match):
+            layer(inputs)
+        assert not layer.cell.weights
+    for layer in (Recursive(EdgeCell()), TopDown(OnlyEdgesDown())):
+        with pytest.raises(TypeError, match=r"takes only x, children.* by position.*edges=edges"):
+            layer(*inputs, None, EDGES)
+
+
 @pytest.mark.slow
 def test_edges_of_other_sizes_are_refused_when_the_graph_runs():
     layer = Recursive(EdgeCell(None))

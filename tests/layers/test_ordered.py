@@ -163,6 +163,8 @@ def test_what_a_cell_cannot_be_is_refused():
         CountedCell(3, arity=2)
     with pytest.raises(ValueError, match=r"must be a cell of keras.layers.RNN.*received 'lstm'"):
         OrderedTreeRNN("lstm")
+    with pytest.raises(ValueError, match=r"`rnn_cell` is gru.*over sequences. Pass a cell.*GRUC"):
+        OrderedTreeRNN(keras.layers.GRU(3, name="gru"))
     with pytest.raises(ValueError, match=r"`rnn_cell` has dropout.*give `dropout`"):
         OrderedTreeRNN(keras.layers.GRUCell(3, recurrent_dropout=0.5))
     with pytest.raises(ValueError, match=r"`rnn_cell` computes in float32.*float64"):
@@ -174,6 +176,57 @@ class WrongCell(CountedCell):
 
     def call_child(self, child, states):
         return tf.concat([child[0], states[0]], -1)
+
+
+class WrongBeforeCell(CountedCell):
+    """A cell whose `states_before_children` has another size."""
+
+    def states_before_children(self, inputs):
+        return [inputs[:, :2]]
+
+
+class ReadsInputsCell(CountedCell):
+    """A cell whose `call_child` wants the node's inputs."""
+
+    def call_child(self, inputs, child, states):
+        return [inputs + child[0]]
+
+
+class EdgesInCallCell(CountedCell):
+    """A cell that wants edges after its children."""
+
+    def call(self, inputs, states, edges):
+        return states[0], states
+
+
+class PlainBeforeCell(CountedCell):
+    """A cell whose `states_before_children` gets `training`, and returns no list."""
+
+    def states_before_children(self, inputs, training):
+        return inputs[:, :3] * (2.0 if training else 1.0)
+
+    def call(self, inputs, states):
+        return states[0], states
+
+
+@pytest.mark.parametrize("training", few_of([True, False], many=[True]))
+def test_states_before_children_are_those_of_leaves_too(training):
+    x = X[:1, :1].astype("float32")
+    found = Recursive(PlainBeforeCell(3))(x, np.full((1, 1, 2), -1), training=training)
+    np.testing.assert_allclose(found, x[:, 0, :3] * (1 + training), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("cell", "sentence"),
+    [
+        (ReadsInputsCell, r"`call_child` of Read.*'states'\. Put .*into `states_before_children`"),
+        (EdgesInCallCell, r"`call` of Edges.*'edges'\. Read `edges` in `call_child`"),
+    ],
+)
+def test_arguments_are_checked_when_the_layer_is_built(cell, sentence):
+    inputs = keras.Input([None, 4]), keras.Input([None, 3], dtype="int32")
+    with pytest.raises(ValueError, match=sentence):
+        Recursive(cell(3))(inputs)
 
 
 class OtherTypeCell(CountedCell):
@@ -233,6 +286,7 @@ class PaddedCell(RecursiveCell):
     ("cell", "sentence"),
     [
         (WrongCell(3), r"`call_child` of WrongCell must return a list of states of \[3\] units"),
+        (WrongBeforeCell(3), r"`states_before_children` of WrongBeforeCell must return a list of"),
         (PaddedCell("rnn"), r"The result of `call` of PaddedCell is not one .*`call_child`"),
         (PaddedCell("while"), r"closes over 'padded'.*`call_child`"),
         (OtherTypeCell(3), r"`call_child` of OtherTypeCell is f64\[3\] per node; expected \[nodes"),

@@ -445,6 +445,26 @@ def test_a_cell_without_a_state_size_is_told_so():
         Recursive(Sizeless())(np.zeros((1, 3, 4)), random_children(1, 3, 2))
 
 
+class WantsMore(Nothing):
+    def call(self, inputs, states, weights):
+        return states[0][0], states[0]
+
+
+class OneArgument(Nothing):
+    def call(self, states):
+        return states[0][0], states[0]
+
+
+@pytest.mark.parametrize(
+    ("cell", "words"), [(WantsMore, "argument: 'weights'"), (OneArgument, "too many positional")]
+)
+def test_arguments_of_call_are_checked_when_the_layer_is_built(cell, words):
+    inputs = keras.Input([None, 4]), keras.Input([None, 2], dtype="int32")
+    match = rf"`call` of {cell.__name__} gets inputs, states by position.*{words}"
+    with pytest.raises(ValueError, match=match):
+        Recursive(cell())(inputs)
+
+
 @pytest.mark.slow
 def test_a_cell_that_returns_something_else_is_named_first():
     with pytest.raises(ValueError, match=r"Recursive.call\(\).\s+\S*`call` and `call_leaf` of Wr"):

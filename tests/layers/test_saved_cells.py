@@ -218,6 +218,18 @@ class WithoutUnits(Scaled):
         return keras.layers.Layer.get_config(self)
 
 
+class WithoutOptions(Scaled):
+    def __init__(self, units):
+        super().__init__(units)
+
+
+def test_a_cell_that_takes_no_options_is_told_to():
+    layer = Recursive(WithoutOptions(3))
+    with pytest.raises(ValueError, match=r"Let `Without.*take `\*\*kwargs`, and pass them on"):
+        layer(X, CHILDREN)
+    assert layer.cell.weights == []
+
+
 class WithOtherUnits(Scaled):
     def get_config(self):
         return {**super().get_config(), "units": 7}

@@ -317,6 +317,43 @@ def test_a_cell_of_ones_own():
     np.testing.assert_allclose(found[0, 3], (x[0, 2] + x[0, 0] / 2) / 2)
 
 
+class WithoutSlot(MeanCell):
+    def call(self, inputs, states):
+        return super().call(inputs, states, slot=0)
+
+
+class NamedSlot(MeanCell):
+    """h of a child is the mean of x and slot + 1 times its parent's h."""
+
+    def call(self, inputs, states, *, slot):
+        return super().call(inputs, [(slot + 1) * states[0]], slot)
+
+
+class HandsOn(NamedSlot):
+    def call(self, inputs, states, **kwargs):
+        return super().call(inputs, states, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("cell", "shares", "last"),
+    few_of(
+        [
+            (WithoutSlot, False, 0.75),
+            (WithoutSlot, True, 0.75),
+            (NamedSlot, False, 1.0),
+            (HandsOn, True, 0.75),
+            (HandsOn, False, 1.0),
+        ],
+        many=[(WithoutSlot, True, 0.75), (HandsOn, False, 1.0)],
+    ),
+)
+def test_a_cell_gets_the_slot_by_name_if_it_takes_one(cell, shares, last):
+    children = np.array([[[1, 2], [-1, -1], [-1, -1]]])
+    layer = TopDown(cell(share_weights=shares, input_from="all"))
+    found = layer(np.ones((1, 3, 4)), children)
+    np.testing.assert_allclose(found[0, :, 0], [0.5, 0.75, last])
+
+
 @pytest.mark.many
 def test_bad_use(layers):
     with pytest.raises(ValueError, match=r'`input_from` must be "parent", "self" or "all"'):

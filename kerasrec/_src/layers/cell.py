@@ -208,13 +208,15 @@ class RecursiveCell(SavedByArguments):
 
         Args:
             inputs: The inputs, `[nodes, features]`.
-            **kwargs: `training`, if `call` takes it.
+            **kwargs: `training`, if `call` or `states_before_children` takes it.
 
         Returns:
             The same as `call`.
         """
         if self.reads_in_order:
-            return self.call(inputs, self.states_before_children(inputs), **kwargs)
+            training = kwargs.get("training", False)
+            before = call_in_order(self, self.states_before_children, inputs, training=training)
+            return self.call(inputs, before, **_taken(self, self.call, kwargs))
         if self.arity is None:
             # Looked up, so that `engine="compiled"` knows where the rows come from.
             empty = tf.RaggedTensor.from_row_splits(tf.zeros([0], tf.int32), [0, 0], validate=False)
@@ -272,7 +274,7 @@ class RecursiveCell(SavedByArguments):
     def takes_edges(self) -> bool:
         """Whether the cell reads features of edges."""
         method = self.call_child if self.reads_in_order else self.call
-        return "edges" in inspect.signature(method).parameters
+        return "edges" in _names(self, method)
 
     @property
     def num_slots(self) -> Any:
@@ -333,20 +335,20 @@ def call_cell(
         method: `cell.call`, `cell.call_leaf`, or `cell`, which casts weights and inputs first.
         *args: The arguments of the method.
         training: Passed to a cell whose `call` takes it.
-        **options: Further arguments of the method.
+        **options: Further arguments, each passed to a method that takes it by name.
 
     Raises:
         TraceError: If the results of the cell do not match its `state_size` and `output_size`, if
             it adds a loss, or reads inputs of inner nodes without `read_inner_inputs`.
     """
-    if _takes_training(cell, cell.call if method is cell else method):
-        options["training"] = training
+    named = cell.call if method is cell else method
+    taken = _taken(cell, named, {"training": training, **options})
     with _refusing_losses(cell):
         with _explaining_none(cell, args):
-            result = method(*args, **options)
+            result = method(*args, **taken)
         output, states = _output_and_states(cell, result)
     results = [output, *states] if cell.has_separate_output else states
-    _check_types(cell, cell.call if method is cell else method, results)
+    _check_types(cell, named, results)
     return results
 
 
@@ -360,15 +362,14 @@ def call_in_order(
         method: `cell.states_before_children` or `cell.call_child`.
         *args: The arguments of the method.
         training: Passed to a method that takes it.
-        **options: Further arguments of the method.
+        **options: Further arguments, each passed to a method that takes it by name.
 
     Raises:
         TraceError: If its results do not match the cell's `state_size`, or if it adds a loss.
     """
-    if _takes_training(cell, method):
-        options["training"] = training
+    taken = _taken(cell, method, {"training": training, **options})
     with _refusing_losses(cell):
-        states = method(*args, **options)
+        states = method(*args, **taken)
     shapes = [getattr(state, "shape", None) for state in _as_list(states)]
     units = [None if not shape else shape[-1] for shape in shapes]
     if units != cell.state_sizes:
@@ -449,12 +450,60 @@ def is_of_keras(activation: Callable[..., Any]) -> bool:
     return getattr(keras.activations, getattr(activation, "__name__", ""), None) is activation
 
 
-def _takes_training(cell: RecursiveCell, method: Callable[..., Any]) -> bool:
-    """Whether a method takes `training`, or passes `**kwargs` to `call`, which takes it."""
-    parameters = inspect.signature(method).parameters
-    hands_on = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
-    of_call = inspect.signature(cell.call).parameters
-    return "training" in parameters or (hands_on and "training" in of_call)
+def check_methods(cell: RecursiveCell, layer_name: str, has_edges: bool) -> None:
+    """Raises a ValueError if a method of a cell does not take what its layer passes to it."""
+    passed = {"call": ["inputs", "states"]}
+    if cell.reads_in_order:
+        passed = {"call_child": ["child", "states"], "states_before_children": ["inputs"], **passed}
+    if not cell.goes_down:
+        passed["call_leaf"] = ["inputs"]
+    for name, given in passed.items():
+        reads_edges = name == "call_child" or (name == "call" and not cell.reads_in_order)
+        named = ["slot"] * cell.goes_down + ["edges"] * (has_edges and reads_edges) + ["training"]
+        method, what = getattr(cell, name), f"`{name}` of {type(cell).__name__}"
+        signature = inspect.signature(method)
+        try:
+            signature.bind(*given, **_taken(cell, method, dict.fromkeys(named)))
+        except TypeError as error:
+            if reads_edges and not has_edges and "'edges'" in str(error):
+                raise ValueError(
+                    f"{layer_name} got no `edges`, but its cell reads them: {what} has an argument "
+                    "`edges`. Call layer(x, children, edges=edges), or give the argument the "
+                    "default None if the cell can do without them."
+                ) from error
+            fix = ""
+            if name == "call_child" and "inputs" in signature.parameters:
+                fix = " Put what it reads of `inputs` into `states_before_children`."
+            elif "edges" in signature.parameters and not reads_edges:
+                fix = " Read `edges` in `call_child`."
+            raise ValueError(
+                f"{what} gets {', '.join(given)} by position, and {', '.join(named)} by name if it "
+                f"has such arguments. Its arguments are {signature}: {error}.{fix}"
+            ) from error
+
+
+def _taken(
+    cell: RecursiveCell, method: Callable[..., Any], options: dict[str, Any]
+) -> dict[str, Any]:
+    """Those of some options that a method takes by name."""
+    names = _names(cell, method)
+    return {name: value for name, value in options.items() if name in names}
+
+
+def _names(cell: RecursiveCell, method: Callable[..., Any]) -> set[str]:
+    """The names of a method's arguments, with those that its `**kwargs` pass on.
+
+    They go to the same method of a base class; `call_leaf` of the last one calls other methods.
+    """
+    bases = [vars(base) for base in type(cell).__mro__]
+    inherited = [members[method.__name__] for members in bases if method.__name__ in members]
+    names: set[str] = set()
+    for each in [method, *inherited]:
+        parameters = inspect.signature(each).parameters
+        names |= set(parameters)
+        if all(parameter.kind is not parameter.VAR_KEYWORD for parameter in parameters.values()):
+            return names
+    return names | _names(cell, cell.call) | _names(cell, cell.states_before_children)
 
 
 def _output_and_states(cell: RecursiveCell, result: Any) -> tuple[Any, list[Any]]:

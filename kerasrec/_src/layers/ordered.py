@@ -75,6 +75,11 @@ class OrderedTreeRNNCell(RecursiveCell):
         seed: int | None = None,
         **kwargs: Any,
     ):
+        if isinstance(rnn_cell, keras.layers.RNN):
+            raise ValueError(
+                f"`rnn_cell` is {rnn_cell.name}, a layer over sequences. Pass a cell, such as "
+                "keras.layers.GRUCell(64) instead of keras.layers.GRU(64)."
+            )
         if not hasattr(rnn_cell, "state_size") or isinstance(rnn_cell, RecursiveCell):
             raise ValueError(
                 "`rnn_cell` must be a cell of keras.layers.RNN, such as keras.layers.LSTMCell(64); "

@@ -282,7 +282,7 @@ class Recursion:
         own, options = inputs.of(trees.roots), {}
         if trees.edges is not None:  # None leads to a root.
             options["edges"] = tf.zeros([tf.size(trees.roots), trees.edges.shape[-1]], own.dtype)
-        return call_cell(cell, cell.call, own, states, 0, training=use.training, **options)
+        return call_cell(cell, cell.call, own, states, slot=0, training=use.training, **options)
 
     def _words_to_check(self, x: Any) -> tuple[Any, WordRules | None]:
         """The words and whether each is allowed; None for both if `x` contains no words.

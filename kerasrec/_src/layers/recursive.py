@@ -12,7 +12,7 @@ import tensorflow as tf
 from kerasrec._src.engine.choice import ExecutionPlan
 from kerasrec._src.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec._src.inspect.run_trace import RunTrace
-from kerasrec._src.layers.cell import RecursiveCell
+from kerasrec._src.layers.cell import RecursiveCell, check_methods
 from kerasrec._src.layers.inputs import NodeInputs, takes_text
 from kerasrec._src.layers.recursion import Recursion, Stages, visitor
 from kerasrec._src.layers.saved_arguments import check_that_it_loads
@@ -212,6 +212,7 @@ class Recursive(TreeLayer):
         """Creates the cell's weights."""
         check_children(self.name, children_shape)
         self._check_edges_shape(edges_shape, children_shape)
+        check_methods(self.cell, self.name, edges_shape is not None)
         if edges_shape is not None:
             self.cell.num_edge_features = edges_shape[-1]
         self.check_inputs(x_shape, children_shape, "int32", children_shape[-1] is None)

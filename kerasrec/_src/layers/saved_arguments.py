@@ -67,6 +67,13 @@ def check_that_it_loads(cell: keras.layers.Layer) -> None:
         reason = f"its copy has other sizes: {', '.join(sorted(differing))}" if differing else ""
     except Exception as error:
         reason = str(error).rsplit("Exception encountered: ", 1)[-1].strip().rstrip(".")
+    parameters = inspect.signature(type(cell).__init__).parameters.values()
+    if reason and all(parameter.kind is not parameter.VAR_KEYWORD for parameter in parameters):
+        raise ValueError(
+            f"A saved {name} could not be loaded: {reason}. Let `{name}.__init__` take `**kwargs`, "
+            "and pass them on: `super().__init__(**kwargs)`. They hold the options of every cell, "
+            "such as its `name` and `dtype`."
+        )
     if reason:
         raise ValueError(
             f"A saved {name} could not be loaded: {reason}. Write a `get_config` that returns the "

@@ -51,7 +51,8 @@ class TopDownCell(RecursiveCell):
         inputs: The inputs of the parents, float `[nodes, features]`; of the children with
             `input_from="self"`.
         states: The parents' states, `[nodes, units]` each.
-        slot: The slot, an int from 0 to `arity - 1`; 0 for all slots with `share_weights`.
+        slot: The slot, an int from 0 to `arity - 1`; 0 for all slots with `share_weights`. Passed
+            by name to a cell whose `call` takes it.
         training: Whether the call is in training, a bool; passed to a cell whose `call` takes it.
 
     Output shape:
@@ -101,9 +102,10 @@ class TopDownCell(RecursiveCell):
         self.share_weights = share_weights
 
     def call(self, inputs: Any, states: Sequence[Any], slot: int = 0) -> tuple[Any, list[Any]]:
-        """Computes the children in one slot. A subclass may also take `training`, a bool.
+        """Computes the children in one slot.
 
-        It may also take `edges`: features of the edges to these children, `[nodes, features]`.
+        A subclass may leave out `slot`, and may also take `training`, a bool, and `edges`, the
+        features of the edges to these children, `[nodes, features]`. All are passed by name.
 
         Args:
             inputs: The inputs of the parents, `[nodes, features]`; of the children with
@@ -305,7 +307,7 @@ class TopDown(Recursive):
             options = {} if edges is None else {"edges": edges[0, 0, :1]}
             for slot in range(self.cell.num_slots):
                 call_cell(
-                    self.cell, self.cell.call, inputs, states, slot, training=False, **options
+                    self.cell, self.cell.call, inputs, states, slot=slot, training=False, **options
                 )
 
 
@@ -359,7 +361,7 @@ def visitor(
             handed = list(states)
             if drop is not None:
                 handed[0] *= tf.gather(drop, child)
-            made = call_cell(cell, cell.call, x, handed, slot, training=training, **options)
+            made = call_cell(cell, cell.call, x, handed, slot=slot, training=training, **options)
             return visit(child, made)
 
         def go_along(entry: tf.Tensor) -> tf.Tensor:

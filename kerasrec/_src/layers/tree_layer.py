@@ -34,8 +34,15 @@ class TreeLayer(keras.layers.Layer):
         Raises:
             TypeError: If an argument has another name.
         """
-        names = [name for name in inspect.signature(self.call).parameters if name != "self"]
+        parameters = inspect.signature(self.call).parameters.values()
+        names = [parameter.name for parameter in parameters]
         others = [name for name in kwargs if name not in names]
+        first = [each.name for each in parameters if each.kind is not each.KEYWORD_ONLY]
+        if len(args) > len(first) - 2:
+            raise TypeError(
+                f"{self.name} takes only {', '.join(first)} by position. Pass other arguments by "
+                "name: layer(x, children, edges=edges)."
+            )
         if x is None or others:
             received = f"received {', '.join(others)}" if others else "`x` is missing"
             raise TypeError(
