@@ -319,6 +319,10 @@ def traced(body, argument=TREE):
             "kerasrec.match got 1.0; expected a",
         ),
         (
+            lambda e: kerasrec.match([], {Expr: lambda e: 1.0}),
+            "such a value. For no values pass schema.values(schema.encode([])).",
+        ),
+        (
             lambda e: of_bound(e, {Expr: value}),
             "kerasrec.match has no branch for None, which the value may be",
         ),

@@ -140,9 +140,8 @@ def test_different_numbers_of_tokens():
     def f(n, m):
         return n + m
 
-    answer(
-        kerasrec.SignatureError, lambda: f([1, 2], [1, 2, 3]), "of f", r"\(2,\), \(3,\)", "equal"
-    )
+    parts = "of f", r"\(2,\), \(3,\)", "equal", "Close over a value that all tokens share"
+    answer(kerasrec.SignatureError, lambda: f([1, 2], [1, 2, 3]), *parts)
 
 
 @pytest.mark.many
@@ -173,8 +172,9 @@ def test_an_argument_with_another_open_dim():
         ([[1, 2], [3]], [r"tf\.ragged\.constant\(rows\), which makes a call for each"]),
         ([{"n": 3}], [r"schema\.of\(documents\)"]),
         ([1, "a"], [r"Can't convert .* to Tensor\.$"]),
+        ([], [r"np\.zeros", r"no values .* schema\.values\(schema\.encode\(\[\]\)\)\.$"]),
     ],
-    ids=["tuple", "rows", "document", "text among numbers"],
+    ids=["tuple", "rows", "document", "text among numbers", "nothing"],
 )
 def test_arguments_that_are_no_rows_of_numbers(value, parts):
     @recursive

@@ -86,12 +86,13 @@ class DataType(metaclass=_Class):
     Choices that are numbers, as those of an `enum.IntEnum`, can be read in a recursive function
     only if they are 0, 1, 2, ... in this order, so that each is its own number.
 
-    Two fields may refer to the same object, which is stored once.
+    Two fields may refer to the same object, which is stored once. `==` compares objects by
+    identity, not by their fields.
 
     Within a recursive function, calling a kind makes a value for each token. A field accepts the
     types in the table above, or a Python value for all tokens; a list also accepts a Python list of
-    these. The value has its fields only after the run: pass the function's result to a second
-    function, or to `Schema.decode`.
+    these. Within the same run, `kerasrec.match` gives access to the value's fields; the result of
+    an outside call goes to another function, or to `Schema.decode`.
 
     Raises:
         TypeError: If a field has one of the names `has`, `kind` and `lookup`, or if a class belongs

@@ -51,9 +51,11 @@ def match(value: Any, branches: Mapping[type | None, Callable[..., Any]]) -> Any
     """
     tracer = tracer_for("kerasrec.match")
     if not isinstance(value, Value):
+        is_empty = isinstance(value, list) and not value
         raise TraceError(
             f"kerasrec.match got {value!r}; expected a value of a data type, as an argument of a "
             "recursive function is that was called with one, or a field of such a value."
+            + (" For no values pass schema.values(schema.encode([]))." * is_empty)
         )
     schema, left = value._tables.schema, list(value._kinds)
     chosen: dict[str, Callable[..., Any]] = {}

@@ -84,7 +84,8 @@ def bind(function: Traceable, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     if given and not flat:
         raise SignatureError(
             f"{function.name} was called with nothing but empty lists, which have no dtype. For no "
-            "tokens pass an empty array, such as np.zeros([0], np.int32)."
+            "tokens pass an empty array, such as np.zeros([0], np.int32), or for no values of a "
+            "data type schema.values(schema.encode([]))."
         )
     return given
 
@@ -210,7 +211,7 @@ def _same_tokens(name: str, tensors: list[tf.Tensor]) -> list[tf.Tensor]:
         raise SignatureError(
             f"Arguments of {name} have different numbers of tokens, shapes {shapes}. "
             "The first axis of every argument is the token axis: its size must be equal in all "
-            "arguments that are not 0-d."
+            "arguments that are not 0-d. Close over a value that all tokens share, or repeat it."
         )
     count = tf.shape(with_axis[0])[0] if None in sizes else max(sizes)
     for tensor in with_axis[1:] if None in sizes else ():

@@ -321,10 +321,11 @@ class TopDownDecoder(keras.layers.Layer):
             top_k: Tokens are drawn from this number of likeliest tokens of a node, an int.
             top_p: Tokens are drawn from the fewest likeliest tokens of a node that together have at
                 least this probability, a float.
-            forbidden_tokens: Tokens that no node gets, such as that of unknown words, ints.
+            forbidden_tokens: Tokens that no node gets, such as that of unknown words, a list of
+                ints. A root that is given may have one.
             num_beams: The number of partial trees to keep in a beam search for each root, an int.
-                The likeliest choice at each node may lead to a tree that is far less likely than
-                others, such as one that goes on to the last level.
+                The likeliest tree that was found is returned. The likeliest choice at each node may
+                lead to one that is far less likely, such as one that goes on to the last level.
 
         Returns:
             A `GrownTrees`. Its `log_likelihood` is that of the process that draws the trees, as
@@ -371,11 +372,13 @@ class TopDownDecoder(keras.layers.Layer):
                 f"`top_p` of generate must be a probability above 0 and at most 1, received "
                 f"{top_p!r}."
             )
-        tokens = np.unique(np.asarray(forbidden, dtype=None if len(forbidden) else int))
-        is_token = tokens.dtype.kind in "iu" and set(tokens) <= set(range(1, self.num_tokens))
+        tokens = np.asarray(forbidden)
+        is_list = tokens.ndim == 1 and (tokens.dtype.kind in "iu" or not tokens.size)
+        tokens = np.unique(tokens.astype(int)) if is_list else tokens
+        is_token = is_list and set(tokens) <= set(range(1, self.num_tokens))
         if not is_token or len(tokens) == self.num_tokens - 1:
             raise ValueError(
-                "`forbidden_tokens` of generate must be tokens from 1 to "
+                "`forbidden_tokens` of generate must be a list of tokens from 1 to "
                 f"{self.num_tokens - 1}, but not all of them; received {forbidden!r}."
             )
         return Limits(top_k, top_p, tuple(tokens.tolist()))

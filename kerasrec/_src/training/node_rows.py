@@ -92,7 +92,9 @@ def of_same_shape(
         return labels
     wanted, given = tf.shape(outputs)[:2], tf.shape(labels)
     expected = f"{asked_by} expects as many labels as {rows}, for [trees, nodes]"
-    with asserted(tf.reduce_all(given == wanted), [expected, wanted, "Received: labels", given]):
+    hint = ". Pad the labels of each batch to its largest tree, or pass a tf.RaggedTensor."
+    message = [expected, wanted, "Received: labels", given, hint]
+    with asserted(tf.reduce_all(given == wanted), message):
         return tf.reshape(labels, wanted)  # Also in XLA, which drops assertions.
 
 
