@@ -15,6 +15,7 @@ from kerasrec.datasets import (
     tree_batches,
     tree_file_batches,
     tree_pair_batches,
+    walk_tree,
     write_tree_files,
 )
 from kerasrec.layers import ChildSumTreeLSTM
@@ -195,6 +196,25 @@ def test_what_is_no_acyclic_graph(children, message):
         check_tree(np.ones(len(children), int), children, shared_nodes=True)
     with pytest.raises(ValueError, match=r"encoded_trees\[0\]: "):
         tree_batches([(np.ones(len(children), int), children, 0)], 1, shared_nodes=True)
+
+
+def test_a_walk_visits_the_node_of_each_row():
+    for seed in range(20):
+        root = drawn(seed)
+        walked = walk_tree(root, lambda node: node.children, shared_nodes=True)
+        assert [node.number for node in walked] == encoded(root).tokens.tolist()
+    formula = ["+", ["*", "x", "y"], ["-", None, ["*", "x", "y"]]]
+    options = {"shared_nodes": True, "key_of": str, "arity": 2}
+
+    def children(node):
+        return node[1:] if isinstance(node, list) else []
+
+    encoding = encode_objects(
+        formula, children_of=children, token_of=lambda node: ord(node[0]), **options
+    )
+    walked = [node[0] for node in walk_tree(formula, children, **options)]
+    assert [ord(name) for name in walked] == encoding.tokens.tolist()
+    assert walked == ["+", "-", "*", "x", "y"]
 
 
 def test_shared_nodes_are_asked_for():

@@ -10,7 +10,7 @@ import numpy as np
 from kerasrec._src.datasets.encode.sentences import EncodedTree
 from kerasrec._src.datasets.encode.vocabulary import Vocabulary, class_of, expect_vocabulary
 from kerasrec._src.datasets.encode.walk import Walk, short
-from kerasrec._src.datasets.trees.child_rows import ChildRows, parents_first
+from kerasrec._src.datasets.trees.child_rows import ChildRows
 from kerasrec._src.datasets.validation import index_of, problem_of_word
 from kerasrec._src.int_range import LARGEST
 
@@ -120,7 +120,7 @@ def encode_objects(
         raise ValueError(f'labels is {labels!r}; expected "nodes" or "root".')
     if vocabulary is not None:
         expect_vocabulary(vocabulary)
-    walk = Walk(root, children_of, arity, bool(shared_nodes), key_of)
+    walk = Walk(root, children_of, arity, shared_nodes, key_of)
     inputs: list[_Tokens | _Features] = []
     if token_of is not None:
         inputs.append(_Tokens(walk, token_of, vocabulary))
@@ -148,18 +148,12 @@ def encode_objects(
 def _order_and_children(
     walk: Walk, arity: int | None, edges: _EdgeFeatures | None
 ) -> tuple[np.ndarray, Any]:
-    """The visited nodes in the order of the result, and the children of each one there.
-
-    Nodes are in the order of the visits, unless some have several parents: then they come after
-    them.
-    """
+    """The visited nodes in the order of the result, and the children of each one there."""
     parents, slots, below = walk.edges()
     features = None if edges is None else edges.rows(parents, slots)
-    order = np.arange(len(walk.nodes))
-    if len(below) >= len(order):
-        order = parents_first(parents, below, len(order))
-        number = np.argsort(order)
-        parents, below = number[parents], number[below]
+    order = walk.order()
+    number = np.argsort(order)
+    parents, below = number[parents], number[below]
     if arity is not None:
         table = np.full((len(order), arity), -1, np.int32)
         table[parents, slots] = below

@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from kerasrec._src.datasets.trees.child_rows import parents_first
+
 Node = TypeVar("Node")
 
 # Equal values may be one object, wherever they stand: each place is a separate tree node.
@@ -31,8 +33,7 @@ class Walk:
         children_of: Returns a node's children, a list of nodes.
         arity: The largest number of children of a node, some of which may be None, for no child;
             None for any number, all of which must be nodes.
-        shared_nodes: Whether a node may have several parents. It is visited once. None if the user
-            cannot choose.
+        shared_nodes: Whether a node may have several parents. It is visited once.
         key_of: Returns what tells a node from others; by default the object itself does, unless it
             is a value.
 
@@ -47,9 +48,9 @@ class Walk:
         self,
         root: Any,
         children_of: Callable[[Any], Iterable[Any]],
-        arity: int | None = None,
-        shared_nodes: bool | None = None,
-        key_of: Callable[[Any], Hashable] | None = None,
+        arity: int | None,
+        shared_nodes: bool,
+        key_of: Callable[[Any], Hashable] | None,
     ) -> None:
         self.nodes: list[Any] = []
         self.parents: list[int] = []
@@ -96,6 +97,17 @@ class Walk:
         """The parent, the slot and the child of each edge of the visited nodes, `[3, edges]`."""
         firsts = zip(self.parents[1:], self.slots[1:], range(1, len(self.nodes)), strict=True)
         return np.array([*firsts, *self._further], np.int64).reshape(-1, 3).T
+
+    def order(self) -> np.ndarray:
+        """The places of the visited nodes, `[nodes]`, in the order of the rows of a batch.
+
+        They are in the order of the visits, unless some have several parents: then they come after
+        all of them.
+        """
+        parents, _, below = self.edges()
+        if not self._further:
+            return np.arange(len(self.nodes))
+        return parents_first(parents, below, len(self.nodes))
 
     def path(self, place: int) -> str:
         """Returns where a visited node stands, as `root/child 2/child 0`."""
@@ -159,28 +171,39 @@ class Walk:
                 "Expected a tree, without cycles."
             )
         if not self._shared_nodes:
-            way = "" if self._shared_nodes is None else "Pass shared_nodes=True, or give"
             raise ValueError(
                 f"{again} is the same node as {first}; a node of a tree has one parent. "
-                f"{way or 'Give'} each parent a copy."
+                "Pass shared_nodes=True, or give each parent a copy."
             )
         self._further.append((parent, slot, before))
 
 
-def walk_tree(root: Node, children_of: Callable[[Node], Iterable[Node]]) -> Iterator[Node]:
+def walk_tree(
+    root: Node,
+    children_of: Callable[[Node], Iterable[Node]],
+    *,
+    arity: int | None = None,
+    shared_nodes: bool = False,
+    key_of: Callable[[Node], Hashable] | None = None,
+) -> Iterator[Node]:
     """Visits the nodes of a tree of Python objects, in the order of `encode_objects`.
 
-    Trees may have any height. See `encode_objects` for the definition of a tree.
+    With equal arguments, the node of each row of `encode_objects`. Trees may have any height.
 
     Args:
         root: Any object.
         children_of: Returns a node's children, a list of nodes.
+        arity: As for `encode_objects`.
+        shared_nodes: As for `encode_objects`.
+        key_of: As for `encode_objects`.
 
     Yields:
-        The root, then each child's tree, left to right.
+        The root, then each child's tree, left to right. With `shared_nodes=True` each node once,
+        after all its parents.
 
     Raises:
-        ValueError: If `children_of` returns something else, or a node is found twice.
+        ValueError: If `children_of` returns something else, or a node is found twice, in a cycle
+            or, without `shared_nodes`, below two parents.
         Exception: Any exception that `children_of` raises, with a note that names the node.
 
     Example:
@@ -190,7 +213,11 @@ def walk_tree(root: Node, children_of: Callable[[Node], Iterable[Node]]) -> Iter
     >>> [node[0] for node in kerasrec.datasets.walk_tree(formula, children)]
     ['+', 'x', '*', 'x', 'y']
     """
-    return iter(Walk(root, children_of))
+    walk = Walk(root, children_of, arity, shared_nodes, key_of)
+    if not shared_nodes:
+        return iter(walk)
+    nodes = list(walk)
+    return (nodes[place] for place in walk.order())
 
 
 def short(value: Any) -> str:
