@@ -25,6 +25,19 @@ def test_wide_trees_and_text_labels():
     assert encoded.labels.tolist() == [1, 0, 0, 0]
 
 
+def test_trees_of_any_arity():
+    wide = Tree("1", [Tree("0", [word]) for word in "abc"])
+    high = Tree("1", [Tree("0", ["a"]), Tree("0", [Tree("1", ["b"])])])
+    treebank = make_treebank([wide, high], arity=None, num_classes=2)
+    encoded = [tree.children.tolist() for tree in treebank.encoded("train")]
+    assert encoded[0] == [[1, 2, 3], [-1] * 3, [-1] * 3, [-1] * 3]
+    assert encoded[1] == [[1, 2], [-1, -1], [3, -1], [-1, -1]]
+    ((_, children), _) = next(iter(treebank.batches("train", 2)))
+    assert children.shape == [2, 4, 3]
+    with pytest.raises(ValueError, match=r"2 word\(s\) together; .* 1 to any number of trees"):
+        make_treebank([Tree("1", ["a", "b"])], arity=None).encoded("train")
+
+
 def test_dependency_trees_with_and_without_labels():
     alone = DependencyTree(["a", "dull", "film"], [2, 2, -1])
     with_labels = (DependencyTree(["fine", "film"], [1, -1]), ["good", None])

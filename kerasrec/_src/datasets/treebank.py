@@ -37,8 +37,8 @@ class Treebank:
         test: Trees to report results on.
         vocabulary: The vocabulary that gives words their tokens.
         num_classes: The number of classes, which are integers from 0 to `num_classes - 1`.
-        arity: The number of slots for the children of a tree node. A dependency tree has as many as
-            it needs.
+        arity: The number of slots for the children of a tree node; None for as many as each tree
+            needs, which a dependency tree always has.
         labels: The class of each label; `None` if labels are classes.
     """
 
@@ -47,7 +47,7 @@ class Treebank:
     test: Sequence[LabeledTree]
     vocabulary: Vocabulary
     num_classes: int = 5
-    arity: int = 2
+    arity: int | None = 2
     labels: Mapping[Any, int] | None = None
 
     def __repr__(self) -> str:
@@ -267,7 +267,7 @@ def make_treebank(
     min_count: int = 1,
     vocabulary_splits: Sequence[Split] = ("train",),
     num_classes: int = 5,
-    arity: int = 2,
+    arity: int | None = 2,
     labels: Mapping[Any, int] | None = None,
 ) -> Treebank:
     """Makes a treebank from trees in memory, and gathers their vocabulary.
@@ -283,8 +283,8 @@ def make_treebank(
         vocabulary_splits: The splits that the vocabulary takes its words from, as for
             `load_treebank`.
         num_classes: The number of classes, which are integers from 0 to `num_classes - 1`.
-        arity: The number of slots for the children of a tree node. A dependency tree has as many as
-            it needs.
+        arity: The number of slots for the children of a tree node; None for as many as each tree
+            needs, which a dependency tree always has.
         labels: The class of each label; by default labels are classes.
 
     Returns:

@@ -52,7 +52,7 @@ class EncodedTree(NamedTuple):
 def encode_tree(
     tree: Tree,
     vocabulary: Vocabulary,
-    arity: int = 2,
+    arity: int | None = 2,
     labels: Mapping[Any, int] | None = None,
 ) -> EncodedTree:
     """Turns a constituency tree into arrays, its nodes in preorder.
@@ -64,7 +64,7 @@ def encode_tree(
         tree: An `nltk.Tree` with nodes that have one word, or 1 to `arity` trees, below them.
         vocabulary: The vocabulary that gives words their tokens.
         arity: The number of slots for the children of a tree node; if it has fewer children, the
-            last slots stay empty.
+            last slots stay empty. None for as many as the tree needs, for layers of any arity.
         labels: The class of each label. By default labels are integers, or text that reads as one;
             -1 stands for no label, and so do `None`, empty text, and text that ends in `|`, which
             `binarize` makes, unless they are in `labels`.
@@ -79,11 +79,13 @@ def encode_tree(
     """
     expect_vocabulary(vocabulary)
     words: dict[int, str] = {}
-    children: list[list[int]] = []
+    parents: list[int] = []
     classes: list[int] = []
-    for index, (node, parent, slot) in enumerate(preorder(tree)):
+    for index, (node, parent, _) in enumerate(preorder(tree)):
         is_leaf = len(node) == 1 and isinstance(node[0], str)
-        is_inner = 1 <= len(node) <= arity and all(isinstance(child, Tree) for child in node)
+        is_inner = 1 <= len(node) <= (arity or len(node)) and all(
+            isinstance(child, Tree) for child in node
+        )
         if is_leaf:
             expect_word(f"The word of tree node {index} (preorder)", node[0])
             words[index] = node[0]
@@ -92,24 +94,23 @@ def encode_tree(
                 f"Tree node {index} (label {node.label()!r}, preorder) holds "
                 f"{_problem_of_children(node, arity)}"
             )
-        children.append([-1] * arity)
+        parents.append(parent)
         classes.append(class_of(node.label(), labels, f"tree node {index} (preorder)"))
-        if parent >= 0:
-            children[parent][slot] = index
     tokens = np.zeros(len(classes), np.int32)
     tokens[list(words)] = vocabulary.encode(words.values())
-    return EncodedTree(tokens, np.array(children, np.int32), np.array(classes, np.int32))
+    children = ChildRows.from_parents(parents).to_table(arity)
+    return EncodedTree(tokens, children, np.array(classes, np.int32))
 
 
-def _problem_of_children(node: Tree, arity: int) -> str:
+def _problem_of_children(node: Tree, arity: int | None) -> str:
     """Describes the fault in the content of a tree node, and how to fix it."""
-    expected = f"expected one word (str), or 1 to {arity} trees (nltk.Tree)"
+    expected = f"expected one word (str), or 1 to {arity or 'any number of'} trees (nltk.Tree)"
     words = sum(isinstance(child, str) for child in node)
     trees = sum(isinstance(child, Tree) for child in node)
     if words and words + trees == len(node):
         others = f"and {trees} tree(s)" if trees else "together"
         return f"{words} word(s) {others}; {expected}. Put each word into a separate tree node."
-    if trees == len(node) > arity:
+    if arity is not None and trees == len(node) > arity:
         return (
             f"{trees} child(ren); {expected}. Binarize the tree first (see binarize), or pass a "
             f"larger arity, here and to the layer; child-sum layers (ChildSumTreeLSTM) take any: "
