@@ -114,6 +114,10 @@ class TextLayer(keras.layers.Layer):
         self.vocabulary = plain(words.words)
         self.supports_jit = False  # XLA takes no text.
         self._columns = [words]
+        # Op by op, as in eager calls, reading a tree takes many times as long.
+        self._trees_at_once = tf.function(
+            self._trees, [tf.TensorSpec([None], tf.string)], autograph=False
+        )
 
     def __call__(self, text: Any, *args: Any, **kwargs: Any) -> Any:
         """Calls the layer: `layer(text)`."""
@@ -134,14 +138,19 @@ class TextLayer(keras.layers.Layer):
         self._check(text)
         if text.shape.rank == 2:
             text = tf.squeeze(text, 1)
+        trees = self._trees_at_once if tf.executing_eagerly() else self._trees
+        *columns, children = trees(text)
+        for column in columns:
+            column.set_shape([text.shape[0], None])
+        children.set_shape([text.shape[0], None, self.arity])
+        return (*columns, children)
+
+    def _trees(self, text: tf.Tensor) -> tuple[tf.Tensor, ...]:
         with tf.device("/CPU:0"):  # Text never leaves it, and its integers need not.
             decoded = tf.strings.unicode_transcode(text, "UTF-8", "UTF-8", errors="replace")
             checked = _check_texts(decoded != text, "has bytes that are not UTF-8.")
             with tf.control_dependencies([checked]):
                 *columns, children = self.trees_of(tf.identity(text))
-        for column in columns:
-            column.set_shape([text.shape[0], None])
-        children.set_shape([text.shape[0], None, self.arity])
         looked_up = map(_Column.__call__, self._columns, columns)
         return (*looked_up, *columns[len(self._columns) :], children)
 
