@@ -110,8 +110,8 @@ def _trees():
     scores = tf.constant(np.random.default_rng(1).normal(size=[4, 3, 3, 2]))
     known = np.full([4, 3, 3], -1)
     known[0, [0, 1, 2, 1, 0], [0, 1, 2, 2, 2]] = [0, 1, 1, 0, 1]
-    known[1, [0, 2, 0, 1], [0, 2, 2, 1]] = [0, 1, 0, 1]  # Word 1 is masked.
-    known[2] = 0
+    known[1, [0, 2, 0], [0, 2, 2]] = [0, 1, 0]  # Word 1 is masked.
+    known[2, 1, 1] = 0
     partly = np.full([4, 3, 3], -1)
     partly[0, 0, 1] = 1
     partly[1, 0, 2] = 1

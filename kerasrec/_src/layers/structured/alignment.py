@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from kerasrec._src.layers.structured.semirings import NEVER, Semiring
-from kerasrec._src.layers.structured.structured_layer import StructuredLayer
+from kerasrec._src.layers.structured.structured_layer import Rule, StructuredLayer, checked
 from kerasrec._src.public import cond, recursive
 
 
@@ -78,15 +78,12 @@ class Alignment(StructuredLayer):
     [[0, -1, -1], [-1, 2, -1]] [5.]
     """
 
-    def total_of(self, scores: tf.Tensor, semiring: Semiring, mask: Any) -> tf.Tensor:
-        """See `StructuredLayer`."""
+    _label_axes = _mask_axes = "[batch, items + 1, other items + 1]"
+    _place_axes = "[example, items, other items]"
+
+    def _total_of(self, scores: tf.Tensor, semiring: Semiring, mask: Any) -> tf.Tensor:
         batch, *sizes, _ = tf.unstack(tf.shape(scores))
-        ends = [tf.fill([batch], size) for size in sizes]
-        if mask is not None:
-            is_there = tf.cast(mask, tf.int32)
-            ends = [tf.reduce_sum(tf.reduce_max(is_there, axis), 1) for axis in (2, 1)]
-        last_i, last_j = (tf.reshape(end - 1, [-1, 1, 1]) for end in ends)
-        i, j = tf.range(sizes[0])[:, tf.newaxis], tf.range(sizes[1])
+        (i, j), (last_i, last_j) = _places(scores, mask)
         below, beside = i < last_i, j < last_j
         end = (i == last_i) & (j == last_j)
         is_open = [below & beside, below & (j <= last_j), (i <= last_i) & beside, end]
@@ -95,10 +92,23 @@ class Alignment(StructuredLayer):
         start = tf.zeros([batch], tf.int32)
         return rest(semiring, steps, [tf.fill([batch], size) for size in sizes], start, start)
 
-    def log_weight(self, structures: Any, scores: Any, mask: Any = None) -> tf.Tensor:
-        """See `StructuredLayer`; all steps must be given."""
-        steps = tf.one_hot(tf.cast(structures, tf.int32), 3, dtype=self.compute_dtype)
-        return tf.reduce_sum(steps * tf.convert_to_tensor(scores, self.compute_dtype), [1, 2, 3])
+    def _rules_of(self, labels: tf.Tensor, mask: Any) -> list[Rule]:
+        (i, j), (last_i, last_j) = _places(labels, mask)
+        is_reached = (i == 0) & (j == 0)
+        for step, (down, right) in enumerate([(1, 1), (1, 0), (0, 1)]):
+            moved = tf.pad(labels == step, [[0, 0], [down, 0], [right, 0]])
+            is_reached |= moved[:, : tf.shape(labels)[1], : tf.shape(labels)[2]]
+        is_left = (labels >= 0) | ((i == last_i) & (j == last_j))
+        broken = (
+            f"Labels of {self.name} must be the steps of one way from the first place to the last, "
+            "and -1 elsewhere, as `best` returns them: a step leads to this place or from it, but "
+            "not both."
+        )
+        return [(is_reached != is_left, broken)]
+
+    def _log_weight_of(self, labels: tf.Tensor, scores: tf.Tensor, mask: Any) -> tf.Tensor:
+        steps = tf.one_hot(labels, 3, dtype=self.compute_dtype)
+        return tf.reduce_sum(steps * scores, [1, 2, 3])
 
 
 @keras.saving.register_keras_serializable("kerasrec")
@@ -154,7 +164,10 @@ class EditDistance(Alignment):
         self, x: Any, y: Any, output: str = "scores"
     ) -> tf.Tensor:
         """Returns the requested `output`; see the class."""
-        first, second = (tf.pad(tf.cast(item, tf.int32), [[0, 0], [0, 1]]) for item in (x, y))
+        first, second = (
+            tf.pad(self._checked_symbols(name, item), [[0, 0], [0, 1]])
+            for name, item in (("x", x), ("y", y))
+        )
         table = tf.convert_to_tensor(self.edits)
         pair = tf.gather(tf.gather(table, first), second, axis=2, batch_dims=1)
         ones = tf.ones_like(pair)
@@ -168,6 +181,17 @@ class EditDistance(Alignment):
         mask = is_there[0][:, :, tf.newaxis] & is_there[1][:, tf.newaxis]
         return super().call(tf.stack([pair, leave, write], -1), mask, output)
 
+    def _checked_symbols(self, name: str, symbols: Any) -> tf.Tensor:
+        symbols = tf.cast(symbols, tf.int32)
+        is_before_padding = tf.cumsum(tf.abs(symbols), 1, reverse=True) > 0
+        wrong = (symbols < 0) | (symbols > self.num_symbols) | ((symbols == 0) & is_before_padding)
+        rule = (
+            f"Symbols in `{name}` of {self.name} must be from 1 to {self.num_symbols}, with 0 only "
+            "behind them, for padding. Number symbols from 1, or give the layer a larger "
+            "num_symbols."
+        )
+        return checked(symbols, "[example, place]: {} symbol: {}", (wrong, rule))
+
     def compute_output_spec(  # type: ignore[override]
         self, x: Any, y: Any, output: str = "scores"
     ) -> keras.KerasTensor:
@@ -175,6 +199,26 @@ class EditDistance(Alignment):
         sizes = [size and size + 1 for size in (x.shape[1], y.shape[1])]
         scores = keras.KerasTensor((x.shape[0], *sizes, 3), self.compute_dtype)
         return super().compute_output_spec(scores, None, output)
+
+
+def _places(table: tf.Tensor, mask: Any) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
+    """The numbers of places along both axes, and of the last ones in each example.
+
+    Args:
+        table: Scores or labels, `[batch, items + 1, other items + 1, ...]`.
+        mask: Which places exist, bool `[batch, items + 1, other items + 1]`, or None.
+
+    Returns:
+        The numbers, int32 `[items + 1, 1]` and `[other items + 1]`; and int32 `[batch, 1, 1]` each,
+        or scalars without a mask.
+    """
+    sizes = tf.unstack(tf.shape(table)[1:3])
+    ends = sizes
+    if mask is not None:
+        is_there = tf.cast(mask, tf.int32)
+        ends = [tf.reduce_sum(tf.reduce_max(is_there, axis), 1) for axis in (2, 1)]
+        ends = [tf.reshape(end, [-1, 1, 1]) for end in ends]
+    return [tf.range(sizes[0])[:, tf.newaxis], tf.range(sizes[1])], [end - 1 for end in ends]
 
 
 def _unit_costs(shape: Any, dtype: Any = None) -> tf.Tensor:

@@ -10,7 +10,7 @@ import tensorflow as tf
 from kerasrec._src.layers.structured.semirings import NEVER, Semiring
 from kerasrec._src.layers.structured.structured_layer import (
     StructuredLayer,
-    mask_or_own,
+    checked,
     present_first,
     unless_empty,
 )
@@ -66,8 +66,7 @@ class LinearChain(StructuredLayer):
 
         return cond(place < 1, first, step)
 
-    def total_of(self, scores: tf.Tensor, semiring: Semiring, mask: Any) -> tf.Tensor:
-        """See `StructuredLayer`."""
+    def _total_of(self, scores: tf.Tensor, semiring: Semiring, mask: Any) -> tf.Tensor:
         order, lengths = present_first(scores, mask)
         if order is not None:
             scores = tf.gather(scores, order, batch_dims=1)
@@ -76,10 +75,7 @@ class LinearChain(StructuredLayer):
         found = semiring.plus(semiring.times(values, last), -1)
         return unless_empty(found, lengths, semiring)
 
-    def log_weight(self, structures: Any, scores: Any, mask: Any = None) -> tf.Tensor:
-        """See `StructuredLayer`; tags that are -1 may be any, and all of these are added up."""
-        tags, mask = tf.cast(structures, tf.int32), mask_or_own(scores, mask)
-        scores = tf.convert_to_tensor(scores, self.compute_dtype)
+    def _log_weight_of(self, tags: tf.Tensor, scores: tf.Tensor, mask: Any) -> tf.Tensor:
         order, lengths = present_first(scores, mask)
         if order is not None:
             scores, tags = (tf.gather(item, order, batch_dims=1) for item in (scores, tags))
@@ -243,7 +239,14 @@ class HMM(LinearChain):
     def call(self, symbols: Any, mask: Any = None, output: str = "scores") -> tf.Tensor:
         """Returns the requested `output`; see the class."""
         table = tf.transpose(tf.nn.log_softmax(self.emissions, 1))
-        return super().call(tf.gather(table, tf.cast(symbols, tf.int32)), mask, output)
+        symbols = tf.cast(symbols, tf.int32)
+        outside = (
+            f"Symbols of {self.name} must be from 0 to {self.num_symbols - 1}, also where masked. "
+            "Number symbols from 0, or give the layer a larger num_symbols."
+        )
+        rule = ((symbols < 0) | (symbols >= self.num_symbols), outside)
+        symbols = checked(symbols, "[example, word]: {} symbol: {}", rule)
+        return super().call(tf.gather(table, symbols), mask, output)
 
     def compute_output_spec(
         self, symbols: Any, mask: Any = None, output: str = "scores"

@@ -58,6 +58,8 @@ class Semiring(NamedTuple):
     @functools.cache
     def k_max(k: int) -> Semiring:
         """The scores of the best `k` structures, best first, along axis 1; -1e6 for none."""
+        if k < 1:
+            raise ValueError(f"`k` must be at least 1; received {k}.")
 
         def from_scores(scores: tf.Tensor) -> tf.Tensor:
             none = tf.fill(tf.shape(scores), tf.constant(NEVER, scores.dtype))

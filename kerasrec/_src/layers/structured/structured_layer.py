@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import keras
 import tensorflow as tf
 
 from kerasrec._src.autograph import not_converted
+from kerasrec._src.errors import SentenceFirst
 from kerasrec._src.layers.saved_arguments import SavedByArguments
 from kerasrec._src.layers.structured.semirings import NEVER, Semiring
-from kerasrec._src.private import in_symbolic_scope, mask_of, set_mask
+from kerasrec._src.layers.tree_checks import check, check_none
+from kerasrec._src.private import in_symbolic_scope, in_xla, mask_of, set_mask
+
+Rule = tuple[tf.Tensor, str]
+"""Whether each element is wrong, and the message, with `{}` for its place and for itself."""
 
 _OUTPUTS = ("scores", "best", "marginals", "log_partition", "entropy")
 
@@ -22,8 +29,8 @@ class StructuredLayer(SavedByArguments):
     A structure's probability is in proportion to the exponential of its score, which is the sum of
     the scores of its parts. The last axis of `scores` is that of choices, such as tags. A structure
     has the index of a choice at each of the other places, -1 for none. A subclass implements
-    `total_of` and `log_weight`; all else follows. Which parts a sum, a maximum or a sample is made
-    of is its gradient (Eisner 2016, "Inside-outside and forward-backward algorithms are just
+    `_total_of` and `_log_weight_of`; all else follows. Which parts a sum, a maximum or a sample is
+    made of is its gradient (Eisner 2016, "Inside-outside and forward-backward algorithms are just
     backprop").
 
     Args:
@@ -31,8 +38,14 @@ class StructuredLayer(SavedByArguments):
             `dtype` is Keras' default float, whatever the policy for other layers.
     """
 
+    # The axes of labels and of the mask, in users' words, and of the place of a label.
+    _label_axes = _mask_axes = "[batch, words]"
+    _place_axes = "[example, word]"
+
     def __init__(self, **kwargs: Any):
         super().__init__(**{"dtype": keras.config.floatx(), **kwargs})
+        # Keras would look for weights in a visible attribute.
+        object.__setattr__(self, "_functions", {})
         self.supports_masking = True
         self.supports_jit = False  # XLA would have to compile for each length.
 
@@ -40,6 +53,7 @@ class StructuredLayer(SavedByArguments):
         """Returns the requested `output`; see the class."""
         if output != "scores":
             return getattr(self, output)(scores, mask)
+        _, mask = self._inputs(scores, mask)
         scores = tf.identity(scores)
         scores.scored_by = self  # For the loss; Keras passes masks along in the same way.
         if mask is not None:
@@ -61,109 +75,305 @@ class StructuredLayer(SavedByArguments):
             found.scored_by = self
         return found
 
-    def total_of(self, scores: tf.Tensor, semiring: Semiring, mask: Any) -> tf.Tensor:
+    def _total_of(self, scores: tf.Tensor, semiring: Semiring, mask: Any) -> tf.Tensor:
         """Returns the value of all structures of each example in a semiring, `[batch, ...]`."""
         raise NotImplementedError
 
-    def log_weight(self, structures: Any, scores: Any, mask: Any = None) -> tf.Tensor:
-        """Returns the score of a structure of each example, `[batch]`."""
+    def _log_weight_of(self, labels: tf.Tensor, scores: tf.Tensor, mask: Any) -> tf.Tensor:
+        """Returns the score of a structure of each example, `[batch]`; the labels are checked."""
         raise NotImplementedError
 
+    def _rules_of(self, labels: tf.Tensor, mask: Any) -> list[Rule]:
+        """Returns what labels must comply with, other than that there are scores for them."""
+        return []
+
     def labels_of(self, structures: Any, scores: Any, mask: Any = None) -> tf.Tensor:
-        """Returns the labels of the parts that exist, int32; -1 elsewhere."""
-        labels, mask = tf.cast(structures, tf.int32), mask_or_own(scores, mask)
-        return labels if mask is None else tf.where(tf.cast(mask, tf.bool), labels, -1)
+        """Returns the labels of the parts that exist, int32; -1 elsewhere.
+
+        The arguments, and errors, are those of `log_prob`.
+        """
+        scores, mask = self._inputs(scores, mask)
+        labels = tf.cast(structures, tf.int32)
+        labels = self._of_shape("Labels", labels, scores, self._label_axes)
+        if mask is not None and self._mask_axes == self._label_axes:
+            labels = tf.where(mask, labels, -1)
+        number = scores.shape[-1]
+        too_large = (
+            f"Labels of {self.name} must be from 0 to {number - 1}, or -1 if they are not known. "
+            f"Number labels from 0, or create the layer for more than {number} labels."
+        )
+        rules = [(labels >= number, too_large), *self._rules_of(labels, mask)]
+        return checked(labels, f"{self._place_axes}: {{}} label: {{}}", *rules)
 
     def total(self, scores: Any, semiring: Semiring, mask: Any = None) -> tf.Tensor:
         """Returns the value of all structures of each example in a semiring.
 
-        Its shape is `[batch]`, or `[batch, numbers]` if a value has several numbers.
+        Args:
+            scores: The layer's outputs, `[batch, ..., choices]`.
+            semiring: The semiring, such as `Semiring.max()`.
+            mask: The mask, as for the layer's call; None for the one that Keras passes along with
+                the scores, if any.
+
+        Returns:
+            The values, `[batch]`, or `[batch, numbers]` if a value has several numbers. The dtype
+            is the layer's, or float64 for `Semiring.counting()`.
+
+        Raises:
+            ValueError: If the mask does not have the shape that the layer's call describes; a
+                `tf.errors.InvalidArgumentError` if that is known only when a graph runs.
         """
-        mask = mask_or_own(scores, mask)
-        return self._total(tf.convert_to_tensor(scores, self.compute_dtype), semiring, mask)
+        return self._run(self._total, semiring, *self._inputs(scores, mask))
 
     def log_partition(self, scores: Any, mask: Any = None) -> tf.Tensor:
-        """Returns the logarithm of the sum of the weights of all structures, `[batch]`."""
+        """Returns the logarithm of the sum of the weights of all structures.
+
+        Args:
+            scores: The layer's outputs, `[batch, ..., choices]`.
+            mask: The mask, as for `total`, which also says what is raised.
+
+        Returns:
+            The logarithms, `[batch]`, of the layer's dtype.
+        """
         return self.total(scores, Semiring.log(), mask)
 
+    def log_weight(self, structures: Any, scores: Any, mask: Any = None) -> tf.Tensor:
+        """Returns the score of a structure of each example: `log_prob` plus `log_partition`.
+
+        Args:
+            structures: The structures, as for `log_prob`, which also says what is raised.
+            scores: The layer's outputs, `[batch, ..., choices]`.
+            mask: The mask, as for `total`.
+
+        Returns:
+            The scores, `[batch]`, of the layer's dtype. Where labels are not known, the logarithm
+            of the sum of the weights of all structures that have the labels that are.
+        """
+        scores, mask = self._inputs(scores, mask)
+        return self._log_weight_of(self.labels_of(structures, scores, mask), scores, mask)
+
     def log_prob(self, structures: Any, scores: Any, mask: Any = None) -> tf.Tensor:
-        """Returns the log-probability of a structure of each example, `[batch]`."""
+        """Returns the log-probability of a structure of each example.
+
+        Args:
+            structures: The index of a choice at each place, int `[batch, ...]`: the shape of the
+                scores without their last axis. -1 stands for a label that is not known, and where
+                there is no part.
+            scores: The layer's outputs, `[batch, ..., choices]`.
+            mask: The mask, as for `total`.
+
+        Returns:
+            The logarithms, `[batch]`, of the layer's dtype.
+
+        Raises:
+            ValueError: If the structures or the mask have the wrong shape.
+            tf.errors.InvalidArgumentError: If labels are too large or cannot all be in one
+                structure, or if a shape that is wrong is known only when a graph runs.
+        """
         return self.log_weight(structures, scores, mask) - self.log_partition(scores, mask)
 
     def log_likelihood(self, structures: Any, scores: Any, mask: Any = None) -> tf.Tensor:
-        """Returns `log_prob`, `[batch]`, which training with a `StructuredLoss` maximizes."""
+        """Returns what training with a `StructuredLoss` maximizes: here, `log_prob`.
+
+        The arguments, the result and errors are those of `log_prob`.
+        """
         return self.log_prob(structures, scores, mask)
 
     def marginals(self, scores: Any, mask: Any = None) -> tf.Tensor:
-        """Returns the probability of each part, in the shape of `scores`."""
+        """Returns the probability of each part.
+
+        Args:
+            scores: The layer's outputs, `[batch, ..., choices]`.
+            mask: The mask, as for `total`, which also says what is raised.
+
+        Returns:
+            The probabilities, in the shape of the scores and of the layer's dtype; 0 where masked.
+        """
         return self._parts(scores, Semiring.log(), mask)
 
     def best(self, scores: Any, mask: Any = None) -> tf.Tensor:
-        """Returns the best structure of each example, int32 `[batch, ...]`."""
+        """Returns the best structure of each example, as by the Viterbi algorithm.
+
+        Args:
+            scores: The layer's outputs, `[batch, ..., choices]`.
+            mask: The mask, as for `total`, which also says what is raised.
+
+        Returns:
+            The index of a choice at each place, int32 `[batch, ...]`: the shape of the scores
+            without their last axis. -1 where there is no part, or where masked.
+        """
         return structures_of(self._parts(scores, Semiring.max(), mask))
 
     def k_best(self, scores: Any, k: int, mask: Any = None) -> tf.Tensor:
-        """Returns the best `k` structures of each example, best first, int32 `[batch, k, ...]`.
+        """Returns the best `k` structures of each example, best first.
 
-        If there are fewer, the others have no parts. `total(scores, Semiring.k_max(k))` gives
-        the scores.
+        `total(scores, Semiring.k_max(k))` gives their scores.
+
+        Args:
+            scores: The layer's outputs, `[batch, ..., choices]`.
+            k: The number of structures, at least 1.
+            mask: The mask, as for `total`.
+
+        Returns:
+            The structures, int32 `[batch, k, ...]`, each as from `best`. If there are fewer, the
+            others have no parts.
+
+        Raises:
+            ValueError: If `k` is less than 1, or as for `total`.
         """
         return self._several(scores, Semiring.k_max(k), mask, k)
 
     def sample(self, scores: Any, num_samples: int = 1, mask: Any = None) -> tf.Tensor:
-        """Returns random structures, int32 `[batch, num_samples, ...]`.
+        """Returns random structures, each drawn with its probability.
 
-        Each is drawn with its probability, by the random numbers of `keras.utils.set_random_seed`.
+        Random numbers are those of `keras.utils.set_random_seed`.
+
+        Args:
+            scores: The layer's outputs, `[batch, ..., choices]`.
+            num_samples: The number of structures of each example, at least 1.
+            mask: The mask, as for `total`.
+
+        Returns:
+            The structures, int32 `[batch, num_samples, ...]`, each as from `best`.
+
+        Raises:
+            ValueError: If `num_samples` is less than 1, or as for `total`.
         """
+        if not tf.is_tensor(num_samples) and num_samples < 1:
+            raise ValueError(f"`num_samples` must be at least 1; received {num_samples}.")
         return self._several(scores, Semiring.sampling(), mask, num_samples)
 
     def entropy(self, scores: Any, mask: Any = None) -> tf.Tensor:
-        """Returns the entropy of the structures, in nats, `[batch]`."""
+        """Returns the entropy of the structures, in nats.
+
+        Args:
+            scores: The layer's outputs, `[batch, ..., choices]`.
+            mask: The mask, as for `total`, which also says what is raised.
+
+        Returns:
+            The entropies, `[batch]`, of the layer's dtype.
+        """
         return self.total(scores, Semiring.entropy(), mask)[:, 1]
 
     def count(self, scores: Any, mask: Any = None) -> tf.Tensor:
-        """Returns the number of structures without a part that scores -5e5 or less, float64."""
+        """Returns the number of structures without a part that scores -5e5 or less.
+
+        Args:
+            scores: The layer's outputs, `[batch, ..., choices]`.
+            mask: The mask, as for `total`, which also says what is raised.
+
+        Returns:
+            The numbers, float64 `[batch]`.
+        """
         return self.total(scores, Semiring.counting(), mask)
+
+    def _inputs(self, scores: Any, mask: Any) -> tuple[tf.Tensor, Any]:
+        """Scores, and the mask that was given or that Keras passes along with them, as tensors."""
+        mask = mask_of(scores) if mask is None else mask
+        scores = tf.convert_to_tensor(scores, self.compute_dtype)
+        if mask is not None:
+            mask = tf.cast(mask, tf.bool)
+            mask = self._of_shape("`mask`", mask, scores, self._mask_axes)
+        return scores, mask
+
+    def _of_shape(self, what: str, tensor: tf.Tensor, scores: tf.Tensor, axes: str) -> tf.Tensor:
+        """Returns a tensor whose axes are the first ones of scores.
+
+        Args:
+            what: The tensor's name in the message.
+            tensor: The tensor.
+            scores: The scores.
+            axes: The tensor's axes, in users' words.
+
+        Raises:
+            ValueError: If it has other sizes; InvalidArgumentError if only the run knows them.
+        """
+        number = axes.count(",") + 1
+        sentence = (
+            f"{what} of {self.name} must have the shape {axes} for scores "
+            f"{self._label_axes[:-1]}, ...]. Pad both to the same sizes. Received "
+        )
+        if not tensor.shape.is_compatible_with(scores.shape[:number]):
+            raise ValueError(f"{sentence}{tensor.shape} and scores {scores.shape}.")
+        if in_xla() or (tensor.shape.is_fully_defined() and scores.shape.is_fully_defined()):
+            return tensor
+        shapes = tf.shape(tensor), tf.shape(scores)
+        is_right = tf.reduce_all(shapes[0] == shapes[1][:number])
+        with tf.control_dependencies(check(is_right, sentence + "{} and scores {}.", *shapes)):
+            return tf.identity(tensor)
 
     def _several(self, scores: Any, semiring: Semiring, mask: Any, number: int) -> tf.Tensor:
         """Several structures of each example, int32 `[batch, number, ...]`."""
-        mask = mask_or_own(scores, mask)
-        copies = tf.repeat(tf.convert_to_tensor(scores, self.compute_dtype), number, 0)
+        scores, mask = self._inputs(scores, mask)
+        copies = tf.repeat(scores, number, 0)
         masks = None if mask is None else tf.repeat(mask, number, 0)
-        found = structures_of(self._parts(copies, semiring, masks, number))
+        found = structures_of(self._parts(copies, semiring, masks))
         return tf.reshape(found, tf.concat([[-1, number], tf.shape(found)[1:]], 0))
 
-    def _parts(self, scores: Any, semiring: Semiring, mask: Any, number: int = 1) -> tf.Tensor:
+    def _parts(self, scores: Any, semiring: Semiring, mask: Any) -> tf.Tensor:
         """How often each part is in the structures of the semiring, in the shape of `scores`.
 
         Args:
-            scores: The scores, with `number` copies of each example, one after the other.
-            semiring: The semiring. If a value has several numbers, each copy is for another one.
+            scores: The scores. If a value has several numbers, there are as many copies of each
+                example, one after the other, for one of the numbers each.
+            semiring: The semiring.
             mask: The mask.
-            number: The number of copies.
         """
-        mask = mask_or_own(scores, mask)
-        scores = tf.convert_to_tensor(scores, self.compute_dtype)
-        return self._gradient(scores, semiring, mask, number)
+        return self._run(self._gradient, semiring, *self._inputs(scores, mask))
 
-    # As functions of TensorFlow, these two are not traced again for other lengths.
-    @tf.function(autograph=False, reduce_retracing=True)
-    def _total(self, scores: tf.Tensor, semiring: Semiring, mask: Any) -> tf.Tensor:
+    def _run(
+        self, compute: Callable[..., tf.Tensor], semiring: Semiring, scores: tf.Tensor, mask: Any
+    ) -> tf.Tensor:
+        """Computes with a semiring; eager code traces this once for batches of all sizes."""
+        tensors = [scores] if mask is None else [scores, mask]
+        if not tf.executing_eagerly():
+            return compute(semiring, *tensors)
+        key = (compute.__name__, semiring, len(tensors))
+        if key not in self._functions:
+            open_axes = [None] * (scores.shape.rank - 1)
+            specs = [tf.TensorSpec([*open_axes, scores.shape[-1]], scores.dtype)]
+            specs += [tf.TensorSpec([None] * part.shape.rank, part.dtype) for part in tensors[1:]]
+            function = functools.partial(compute, semiring)
+            self._functions[key] = tf.function(function, specs, autograph=False)
+        return self._functions[key](*tensors)
+
+    def _total(self, semiring: Semiring, scores: tf.Tensor, mask: Any = None) -> tf.Tensor:
         with warnings.catch_warnings():  # Each semiring compiles the recursion once.
             warnings.filterwarnings("ignore", ".* compiled it again", UserWarning)
             never = tf.constant(NEVER, scores.dtype)  # Infinities would have no gradient.
-            return self.total_of(tf.maximum(scores, never), semiring, mask)
+            return self._total_of(tf.maximum(scores, never), semiring, mask)
 
-    @tf.function(autograph=False, reduce_retracing=True)
-    def _gradient(self, scores: tf.Tensor, semiring: Semiring, mask: Any, number: int) -> tf.Tensor:
+    def _gradient(self, semiring: Semiring, scores: tf.Tensor, mask: Any = None) -> tf.Tensor:
         with tf.GradientTape() as tape:
             tape.watch(scores)
-            total = self._total(scores, semiring, mask)
+            total = self._total(semiring, scores, mask)
             if total.shape.rank > 1:
+                number = tf.shape(total)[1]
                 own = tf.linalg.diag_part(tf.reshape(total, [-1, number, number]))
                 total = tf.reshape(own, [-1])
             total = tf.where(total > NEVER / 2, total, tf.zeros_like(total))
         return tf.convert_to_tensor(tape.gradient(total, scores))
+
+
+def checked(tensor: tf.Tensor, shown: str, *rules: Rule) -> tf.Tensor:
+    """Returns a tensor that complies with rules, or raises InvalidArgumentError when a graph runs.
+
+    XLA, where nothing can raise an error, does not check.
+
+    Args:
+        tensor: The tensor.
+        shown: The end of each message, with `{}` for the place of a wrong element and for itself.
+        *rules: The rules.
+    """
+    if in_xla():
+        return tensor
+    with SentenceFirst():
+        checks = [
+            operation
+            for wrong, sentence in rules
+            for operation in check_none(wrong, f"{sentence} {shown}", tensor)
+        ]
+    with tf.control_dependencies(checks):
+        return tf.identity(tensor)
 
 
 def structures_of(parts: tf.Tensor) -> tf.Tensor:
@@ -192,11 +402,6 @@ def unless_empty(found: tf.Tensor, lengths: tf.Tensor, semiring: Semiring) -> tf
     nothing = tf.cast(semiring.from_scores(tf.zeros(tf.shape(lengths))), found.dtype)
     is_empty = tf.reshape(lengths < 1, [-1, *[1] * (found.shape.rank - 1)])
     return tf.where(is_empty, nothing, found)
-
-
-def mask_or_own(scores: Any, mask: Any) -> Any:
-    """A mask, or if it is None the one that Keras passes along with scores."""
-    return mask_of(scores) if mask is None else mask
 
 
 def _layer_of(y_pred: Any, asked_by: str) -> StructuredLayer | None:
@@ -247,6 +452,13 @@ class StructuredLoss(keras.losses.Loss):
         if layer is None:
             found = tf.reduce_sum(y_pred, list(range(1, y_pred.shape.rank)))
             return super().__call__(found, found, sample_weight)
+        shape = tf.TensorShape(getattr(sample_weight, "shape", None))
+        if shape.rank is not None and shape.rank > 1 and shape[1:] != [1]:
+            raise ValueError(
+                "`sample_weight` must have the shape [batch]: a weight for each sentence, since "
+                "StructuredLoss has the likelihood of its labels as a whole, not of each word; "
+                f"received {shape}. To leave out words, mask them; labels of -1 are not known."
+            )
         found = layer.log_likelihood(y_true, y_pred)
         return super().__call__(found, found, sample_weight)
 

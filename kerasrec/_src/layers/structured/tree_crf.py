@@ -9,8 +9,8 @@ import tensorflow as tf
 
 from kerasrec._src.layers.structured.semirings import NEVER, Semiring
 from kerasrec._src.layers.structured.structured_layer import (
+    Rule,
     StructuredLayer,
-    mask_or_own,
     present_first,
     unless_empty,
 )
@@ -81,6 +81,9 @@ class TreeCRF(StructuredLayer):
     [5.] [1.  0.4 0.4 1. ]
     """
 
+    _label_axes = "[batch, words, words]"
+    _place_axes = "[example, first word, last word]"
+
     def __init__(self, num_labels: int, **kwargs: Any):
         super().__init__(**kwargs)
         self.num_labels = num_labels
@@ -93,28 +96,30 @@ class TreeCRF(StructuredLayer):
                 f"[batch, words, words, {self.num_labels}]; received {tuple(input_shape)}."
             )
 
-    def total_of(self, scores: tf.Tensor, semiring: Semiring, mask: Any) -> tf.Tensor:
-        """See `StructuredLayer`."""
+    def _total_of(self, scores: tf.Tensor, semiring: Semiring, mask: Any) -> tf.Tensor:
         order, lengths = present_first(scores, mask)
         if order is not None:
             scores = tf.gather(tf.gather(scores, order, batch_dims=1), order, axis=2, batch_dims=1)
         found = inside(semiring, scores, tf.zeros_like(lengths), tf.maximum(lengths, 1))
         return unless_empty(found, lengths, semiring)
 
-    def labels_of(self, structures: Any, scores: Any, mask: Any = None) -> tf.Tensor:
-        """See `StructuredLayer`."""
-        labels, mask = tf.cast(structures, tf.int32), mask_or_own(scores, mask)
+    def _rules_of(self, labels: tf.Tensor, mask: Any) -> list[Rule]:
         words = tf.range(tf.shape(labels)[1])
         is_phrase = words[:, tf.newaxis] <= words
         if mask is not None:
-            mask = tf.cast(mask, tf.bool)
             is_phrase &= mask[:, tf.newaxis] & mask[:, :, tf.newaxis]
-        return tf.where(is_phrase, labels, -1)
+        is_given = labels >= 0
+        no_phrase = (
+            f"Labels of {self.name} must be at the first and the last word of a phrase, in this "
+            "order and not masked. Set labels elsewhere to -1."
+        )
+        crossing = (
+            f"Phrases in labels of {self.name} cross, which those of a tree do not: one ends "
+            "inside the other and begins outside. Set the label of one of them to -1."
+        )
+        return [(is_given & ~is_phrase, no_phrase), (is_given & _crosses(is_given), crossing)]
 
-    def log_weight(self, structures: Any, scores: Any, mask: Any = None) -> tf.Tensor:
-        """See `StructuredLayer`; adds up all trees that have the phrases that are given."""
-        labels, mask = self.labels_of(structures, scores, mask), mask_or_own(scores, mask)
-        scores = tf.convert_to_tensor(scores, self.compute_dtype)
+    def _log_weight_of(self, labels: tf.Tensor, scores: tf.Tensor, mask: Any) -> tf.Tensor:
         fits = tf.one_hot(labels, self.num_labels, True, False) | (labels < 0)[..., tf.newaxis]
         fits &= ~_crosses(labels >= 0)[..., tf.newaxis]
         scores = tf.where(fits, scores, tf.constant(NEVER, scores.dtype))
