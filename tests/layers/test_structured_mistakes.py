@@ -118,6 +118,21 @@ def test_labels_of_alignments():
     np.testing.assert_allclose([*whole, *short], [-np.log(5), -np.log(3)], rtol=1e-5)
 
 
+def test_scores():
+    layer = Alignment()
+    for call in (layer, layer.best):
+        with pytest.raises(ValueError, match=r"scores three steps .* \+ 1, 3\]; received .*, 4\)"):
+            call(np.zeros([1, 3, 2, 4], np.float32))
+    message = (
+        r"num_tags=3, and its scores must have the shape \[batch, words, 3\]; received \(4, 3\)"
+    )
+    for call in (_crf(), _crf().best):
+        with pytest.raises(ValueError, match=message):
+            call(np.zeros([4, 3], np.float32))
+    with pytest.raises(ValueError, match="num_tags=3"):
+        LinearChainCRF(3)(keras.Input([None, 2]))
+
+
 def test_symbols():
     place = r".* \[example, {}\]: \[\[0 1\]\] symbol: \[{}\]"
     with pytest.raises(_ERRORS, match="from 0 to 4, also where masked" + place.format("word", 5)):

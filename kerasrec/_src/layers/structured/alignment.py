@@ -81,6 +81,10 @@ class Alignment(StructuredLayer):
     _label_axes = _mask_axes = "[batch, items + 1, other items + 1]"
     _place_axes = "[example, items, other items]"
 
+    @property
+    def _choices(self) -> tuple[int, str]:
+        return 3, "scores three steps at each place"
+
     def _total_of(self, scores: tf.Tensor, semiring: Semiring, mask: Any) -> tf.Tensor:
         batch, *sizes, _ = tf.unstack(tf.shape(scores))
         (i, j), (last_i, last_j) = _places(scores, mask)

@@ -32,6 +32,10 @@ class LinearChain(StructuredLayer):
         self.num_tags = num_tags
 
     @property
+    def _choices(self) -> tuple[int, str]:
+        return self.num_tags, f"has num_tags={self.num_tags}"
+
+    @property
     def transition_scores(self) -> tf.Tensor:
         """The scores of pairs of tags, `[tags, tags]`."""
         raise NotImplementedError
@@ -157,11 +161,6 @@ class LinearChainCRF(LinearChain):
 
     def build(self, input_shape: Any) -> None:
         """Creates the weights."""
-        if input_shape[-1] != self.num_tags:
-            raise ValueError(
-                f"{self.name} has num_tags={self.num_tags}, and its scores must have the shape "
-                f"[batch, words, {self.num_tags}]; received {tuple(input_shape)}."
-            )
         self.transitions = self.add_weight(
             shape=[self.num_tags] * 2,
             initializer=self.transitions_initializer,
@@ -224,6 +223,10 @@ class HMM(LinearChain):
         super().__init__(num_states, **kwargs)
         self.num_symbols = num_symbols
         self.initializer = keras.initializers.get(initializer)
+
+    @property
+    def _choices(self) -> tuple[int, str]:
+        return self.num_tags, f"has num_states={self.num_tags}"
 
     def build(self, input_shape: Any) -> None:
         """Creates the weights."""

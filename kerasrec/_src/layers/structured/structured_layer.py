@@ -64,6 +64,7 @@ class StructuredLayer(SavedByArguments):
         self, scores: Any, mask: Any = None, output: str = "scores"
     ) -> keras.KerasTensor:
         """Returns the shape and dtype of the output."""
+        self._check_scores(scores.shape)
         if output not in _OUTPUTS:
             raise ValueError(f"`output` must be one of {', '.join(_OUTPUTS)}; received {output!r}.")
         if output in ("log_partition", "entropy"):
@@ -74,6 +75,11 @@ class StructuredLayer(SavedByArguments):
         if output == "scores":
             found.scored_by = self
         return found
+
+    @property
+    def _choices(self) -> tuple[int, str]:
+        """The size of the last axis of scores, and why it has that size, as a predicate."""
+        raise NotImplementedError
 
     def _total_of(self, scores: tf.Tensor, semiring: Semiring, mask: Any) -> tf.Tensor:
         """Returns the value of all structures of each example in a semiring, `[batch, ...]`."""
@@ -97,7 +103,7 @@ class StructuredLayer(SavedByArguments):
         labels = self._of_shape("Labels", labels, scores, self._label_axes)
         if mask is not None and self._mask_axes == self._label_axes:
             labels = tf.where(mask, labels, -1)
-        number = scores.shape[-1]
+        number, _ = self._choices
         too_large = (
             f"Labels of {self.name} must be from 0 to {number - 1}, or -1 if they are not known. "
             f"Number labels from 0, or create the layer for more than {number} labels."
@@ -270,10 +276,21 @@ class StructuredLayer(SavedByArguments):
         """Scores, and the mask that was given or that Keras passes along with them, as tensors."""
         mask = mask_of(scores) if mask is None else mask
         scores = tf.convert_to_tensor(scores, self.compute_dtype)
+        self._check_scores(scores.shape)
         if mask is not None:
             mask = tf.cast(mask, tf.bool)
             mask = self._of_shape("`mask`", mask, scores, self._mask_axes)
         return scores, mask
+
+    def _check_scores(self, shape: Any) -> None:
+        """Raises ValueError if scores must not have a shape."""
+        number, reason = self._choices
+        axes = f"{self._label_axes[:-1]}, {number}]"
+        if not tf.TensorShape([*[None] * axes.count(","), number]).is_compatible_with(shape):
+            raise ValueError(
+                f"{self.name} {reason}, and its scores must have the shape {axes}; received "
+                f"{tuple(shape)}."
+            )
 
     def _of_shape(self, what: str, tensor: tf.Tensor, scores: tf.Tensor, axes: str) -> tf.Tensor:
         """Returns a tensor whose axes are the first ones of scores.

@@ -88,13 +88,9 @@ class TreeCRF(StructuredLayer):
         super().__init__(**kwargs)
         self.num_labels = num_labels
 
-    def build(self, input_shape: Any) -> None:
-        """Checks the shape of the scores."""
-        if len(input_shape) != 4 or input_shape[-1] != self.num_labels:
-            raise ValueError(
-                f"{self.name} has num_labels={self.num_labels}, and its scores must have the shape "
-                f"[batch, words, words, {self.num_labels}]; received {tuple(input_shape)}."
-            )
+    @property
+    def _choices(self) -> tuple[int, str]:
+        return self.num_labels, f"has num_labels={self.num_labels}"
 
     def _total_of(self, scores: tf.Tensor, semiring: Semiring, mask: Any) -> tf.Tensor:
         order, lengths = present_first(scores, mask)
