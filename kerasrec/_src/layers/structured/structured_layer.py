@@ -135,7 +135,7 @@ class StructuredLayer(SavedByArguments):
 
         Args:
             scores: The layer's outputs, `[batch, ..., choices]`.
-            mask: The mask, as for `total`, which also says what is raised.
+            mask: The mask, as for `total`, which also lists the errors.
 
         Returns:
             The logarithms, `[batch]`, of the layer's dtype.
@@ -146,7 +146,7 @@ class StructuredLayer(SavedByArguments):
         """Returns the score of a structure of each example: `log_prob` plus `log_partition`.
 
         Args:
-            structures: The structures, as for `log_prob`, which also says what is raised.
+            structures: The structures, as for `log_prob`, which also lists the errors.
             scores: The layer's outputs, `[batch, ..., choices]`.
             mask: The mask, as for `total`.
 
@@ -189,7 +189,7 @@ class StructuredLayer(SavedByArguments):
 
         Args:
             scores: The layer's outputs, `[batch, ..., choices]`.
-            mask: The mask, as for `total`, which also says what is raised.
+            mask: The mask, as for `total`, which also lists the errors.
 
         Returns:
             The probabilities, in the shape of the scores and of the layer's dtype; 0 where masked.
@@ -201,7 +201,7 @@ class StructuredLayer(SavedByArguments):
 
         Args:
             scores: The layer's outputs, `[batch, ..., choices]`.
-            mask: The mask, as for `total`, which also says what is raised.
+            mask: The mask, as for `total`, which also lists the errors.
 
         Returns:
             The index of a choice at each place, int32 `[batch, ...]`: the shape of the scores
@@ -253,7 +253,7 @@ class StructuredLayer(SavedByArguments):
 
         Args:
             scores: The layer's outputs, `[batch, ..., choices]`.
-            mask: The mask, as for `total`, which also says what is raised.
+            mask: The mask, as for `total`, which also lists the errors.
 
         Returns:
             The entropies, `[batch]`, of the layer's dtype.
@@ -265,7 +265,7 @@ class StructuredLayer(SavedByArguments):
 
         Args:
             scores: The layer's outputs, `[batch, ..., choices]`.
-            mask: The mask, as for `total`, which also says what is raised.
+            mask: The mask, as for `total`, which also lists the errors.
 
         Returns:
             The numbers, float64 `[batch]`.
