@@ -62,9 +62,28 @@ def test_a_mask_as_long_as_the_longest_row():
             kerasrec.TraceError,
             lambda mask=mask: longest(mask)(0),
             r"across tokens at .*test_mixing_hints\.py",
+            r"use tf\.nn\.softmax\(rows, axis=1\).*shape=\[None, n, units\]\), and pass maxlen=n.*"
             r"use tf\.ones_like\(rows\)\.to_tensor\(\)",
         )
     assert longest(lambda rows, _: tf.ones_like(rows).to_tensor())(0).numpy() == 5
+
+
+@pytest.mark.many
+@pytest.mark.parametrize(("place", "piece"), [(0, slice(1)), (-1, slice(-1, None))])
+def test_one_entry_of_each_row(place, piece):
+    children = tf.ragged.constant([[1, 2, 3], [3], [], []], dtype=tf.int32)
+
+    def leftmost(entry):
+        @recursive
+        def f(node):
+            return 1 + 2 * entry(f(tf.gather(children, node))) + node
+
+        return f
+
+    with pytest.raises(kerasrec.TraceError, match=r"inner ragged .*tf\.reduce_sum\(rows\[:, :1\]"):
+        leftmost(lambda rows: rows[:, place])(0)
+    found = leftmost(lambda rows: tf.reduce_sum(rows[:, piece], axis=1))(0)
+    assert found.numpy() == {0: 1 + 2 * (2 + 2 * 4), -1: 1 + 2 * 4}[place]
 
 
 @pytest.mark.many

@@ -35,9 +35,11 @@ _BATCH_NORMALIZATION = (
     "keras.layers.LayerNormalization, or call it with training=False."
 )
 _SEQUENCE_MASK = (
-    "tf.sequence_mask makes as many columns as the longest row of all tokens has. For "
-    "ragged rows, use tf.ones_like(rows).to_tensor(), which is 0 where rows.to_tensor() pads. "
-    "Otherwise, pass `maxlen` as a Python number."
+    "tf.sequence_mask makes as many columns as the longest row of all tokens has. For a softmax "
+    "over each row, use tf.nn.softmax(rows, axis=1) on the ragged scores themselves. A layer such "
+    "as keras.layers.MultiHeadAttention needs rows of one length n: pad them with "
+    "rows.to_tensor(shape=[None, n, units]), and pass maxlen=n. To leave padding out of a sum, use "
+    "tf.ones_like(rows).to_tensor(), which is 0 where rows.to_tensor() pads."
 )
 _PADDING = (
     "`rows.to_tensor()` pads to the longest row of all tokens that run together, so a mean or a "

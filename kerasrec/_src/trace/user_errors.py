@@ -77,6 +77,10 @@ _WEIGHTS = (
     "A variable is made here, such as the weights of a Keras layer. Make the layer or variable "
     "outside of the function"
 )
+_PLACE_IN_ROW = (
+    "A row may be empty, or too short. For the first entry of each, or zeros, write "
+    "tf.reduce_sum(rows[:, :1], axis=1); for the last, tf.reduce_sum(rows[:, -1:], axis=1)."
+)
 _AXIS = "A number of each call has shape [tokens]; add an axis, x[:, None], for an op on vectors."
 # Errors of ops and layers that want more axes, with the shape of a number of each call.
 _ANOTHER_RANK = re.compile(
@@ -217,6 +221,8 @@ def _user_error(state: FunctionState, error: Exception) -> KerasrecError:
         what, hint = _NO_STRING.sub("is a string, which the op does not take", what), _STRINGS
     if "singleton tf.Variables" in what:
         what = _WEIGHTS
+    if "index into an inner ragged dimension" in what:
+        hint = _PLACE_IN_ROW
     if _ANOTHER_RANK.search(what):
         hint = _AXIS + _number_returned(state)
     if hint is _MIXED and tf.string in (known.dtype for known in state.signature.types):
