@@ -175,3 +175,38 @@ def test_a_cell_that_returns_rows():
     children = random_children(4, 9, 4)
     with pytest.raises(kerasrec.SignatureError, match=r"is a tf.RaggedTensor.*reduce it"):
         Recursive(Unreduced(3))(features(children), children)
+
+
+class WeightedCell(RecursiveCell):
+    """Children are added up with a softmax of their first numbers, which are in rows."""
+
+    state_size = 4
+
+    def __init__(self, in_map_fn, **kwargs):
+        super().__init__(arity=None, read_inner_inputs=True, **kwargs)
+        self.in_map_fn = in_map_fn
+
+    def build(self, input_shape):
+        pass
+
+    def call(self, inputs, states):
+        (rows,) = states
+        weights = tf.nn.softmax(kerasrec.map_fn(lambda child: child[:, 0], rows), axis=1)
+        weighted = (
+            kerasrec.map_fn(lambda pair: pair[0] * pair[1][:, None], (rows, weights))
+            if self.in_map_fn
+            else rows * weights[..., None]
+        )
+        hidden = tf.tanh(inputs + tf.reduce_sum(weighted, axis=1))
+        return hidden, [hidden]
+
+
+@pytest.mark.slow
+def test_a_product_of_rows_that_xla_does_not_compile():
+    children = random_children(2, 5, 3)
+    x = features(children)
+    match = r"where rows begin \(as `h .*map_fn\(lambda pair"
+    with pytest.raises(kerasrec.TraceError, match=match):
+        Recursive(WeightedCell(False), engine="compiled")(x, children)
+    found = Recursive(WeightedCell(True), engine="compiled")(x, children)
+    np.testing.assert_allclose(found, Recursive(WeightedCell(False))(x, children), atol=1e-6)

@@ -209,6 +209,12 @@ def is_of_entries_alone(node: Node) -> bool:
     return is_gather or looks_up_ragged(node) or op_named(node.op).ragged is Ragged.REDUCES
 
 
+_PRODUCT_OF_ROWS = (
+    "as `h * w[..., None]` of ragged rows does; write "
+    "kerasrec.map_fn(lambda pair: pair[0] * pair[1][:, None], (h, w))"
+)
+
+
 def refusal(node: Node) -> str | None:
     """Returns why a node cannot be compiled because of ragged rows; None if it can."""
     regions = [node.region, *(value.region for value in node.outputs)]
@@ -242,7 +248,7 @@ def _refusal_of_op(node: Computed, lookups: set[Lookup | None]) -> str | None:
         return None if is_right else reason
     if any(map(_is_splits, node.inputs)):
         is_part = _cuts(node, 1, None) or _cuts(node, None, -1)
-        return None if is_part else f"computes {node.op} of where rows begin"
+        return None if is_part else f"computes {node.op} of where rows begin ({_PRODUCT_OF_ROWS})"
     if op_named(node.op).ragged is Ragged.REDUCES:
         data, ids, _ = node.inputs
         is_right = is_ids(ids) and rows_of(data) == rows_of(ids)
