@@ -129,6 +129,7 @@ def test_docstrings_comments_and_messages(pattern):
     assert not found, PATTERNS[pattern]
 
 
+@pytest.mark.many
 def test_proselint():
     checks = pytest.importorskip("proselint.checks")
     skipped = ("dates_times", "lexical_illusions", "restricted", "typography", "weasel_words.very")

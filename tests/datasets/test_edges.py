@@ -236,6 +236,7 @@ def test_padded_to_a_power_of_two():
     assert labels.shape == [5]
 
 
+@pytest.mark.many
 def test_a_model_is_fitted():
     inputs = [
         keras.Input([None, 2]),

@@ -228,6 +228,7 @@ def both_ways(layer, x, children, edges):
     return tf.stack([tf.concat(outputs(tree), 0) for tree in range(len(children))])
 
 
+@pytest.mark.many
 @pytest.mark.filterwarnings("ignore:.*does not have a `build..` method")
 def test_both_layers_of_bidirectional_read_edges():
     cell = EdgeDownCell(arity=3, share_weights=True, input_from="self", **FLOAT64)

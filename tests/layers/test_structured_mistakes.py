@@ -75,6 +75,7 @@ def test_masks_of_other_sizes(shape):
             method(scores, mask=mask)
 
 
+@pytest.mark.many
 def test_masks_of_trees_are_those_of_words():
     layer, scores = TreeCRF(1), np.zeros([1, 3, 3, 1], np.float32)
     message = r"`mask` of .* must have the shape \[batch, words\] for scores \[batch, words, words,"
@@ -84,6 +85,7 @@ def test_masks_of_trees_are_those_of_words():
     _log_prob_is_refused(message, layer, _labels([1, 3, 3]), scores, np.ones([1, 2]))
 
 
+@pytest.mark.many
 def test_labels_of_trees():
     layer, scores, shape = TreeCRF(2), np.zeros([1, 3, 3, 2]), [1, 3, 3]
     place = r".* \[example, first word, last word\]: \[\[0 {} {}\]\] label: \[{}\]"
@@ -97,6 +99,7 @@ def test_labels_of_trees():
     _log_prob_is_refused("Phrases .* cross" + place.format(0, 1, 0), layer, labels, scores)
 
 
+@pytest.mark.many
 def test_labels_of_alignments():
     layer, scores, shape = Alignment(), np.zeros([1, 3, 2, 3]), [1, 3, 2]
     mask = np.array([[[1, 1], [1, 1], [0, 0]]])
@@ -155,6 +158,7 @@ def test_numbers_of_structures():
         layer.sample(scores, 0)
 
 
+@pytest.mark.many
 def test_fit():
     words = keras.Input([None], dtype="int32")
     scores = keras.layers.Dense(2)(keras.layers.Embedding(5, 4, mask_zero=True)(words))
@@ -168,6 +172,7 @@ def test_fit():
         model.fit(x, np.minimum(y, 1), sample_weight=np.ones([2, 3]), verbose=0)
 
 
+@pytest.mark.many
 def test_no_warning_of_tracing_again(caplog):
     layer = _crf()
     with caplog.at_level(logging.WARNING, "tensorflow"):
