@@ -16,7 +16,7 @@ export TF_CPP_MIN_LOG_LEVEL ?= 3
 # Tests start processes that import kerasrec: what one has compiled, the next reads.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test test-slow test-versions format bench site site-code site-html release-check setup clean
+.PHONY: demo test types test-slow test-versions format bench site site-code site-html release-check setup clean
 
 demo: $(READY)
 	@$(BIN)/python models/demo.py
@@ -24,9 +24,11 @@ demo: $(READY)
 test: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/python -m pytest -m "not slow"
-	$(MAKE) site
+	$(MAKE) --no-print-directory --jobs 2 types site-code site-html
+
+types: $(READY)
+	$(BIN)/mypy
 
 # With TensorFlow's and XLA's optimizations, which most other tests leave out for speed.
 test-slow: $(READY)
