@@ -18,7 +18,7 @@ from kerasrec.datasets import (
     write_tree_files,
 )
 from kerasrec.layers import Bidirectional, OrderedTreeRNN, Recursive, TopDown
-from tests.layers.test_edges import EdgeCell, EdgeDownCell
+from tests.layers.test_edges import EdgeCell, EdgeDownCell, output_of_one
 from tests.parameters import few_of
 
 
@@ -154,15 +154,7 @@ def below_one(layer, node, cell):
         for place, (child, edge) in enumerate(node.below)
         if child is not None
     ]
-    if cell.reads_in_order:
-        states = cell.states_before_children(own)
-        for _, hidden, edge in read:
-            states = cell.call_child([hidden], states, edge)
-        return cell.call(own, states)[0]
-    total = cell.own(own)
-    for place, hidden, edge in read:
-        total += (1.0 if cell.arity is None else place + 1.0) * cell.gated(hidden, edge)
-    return tf.tanh(total)
+    return output_of_one(cell, own, read)
 
 
 def layer_of(name, **options):

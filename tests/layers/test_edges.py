@@ -63,6 +63,19 @@ class EdgeCell(RecursiveCell):
         return hidden, [hidden]
 
 
+def output_of_one(cell, own, read):
+    """The output of one node, from its inputs and (slot, state, edge) of each of its children."""
+    if cell.reads_in_order:
+        states = cell.states_before_children(own)
+        for _, hidden, edge in read:
+            states = cell.call_child([hidden], states, edge)
+        return cell.call(own, states)[0]
+    total = cell.own(own)
+    for place, hidden, edge in read:
+        total += (1.0 if cell.arity is None else place + 1.0) * cell.gated(hidden, edge)
+    return tf.tanh(total)
+
+
 def upward(layer, x, children, edges):
     """The outputs of the roots, by plain recursion over one node at a time."""
     cell = layer.cell
@@ -71,15 +84,7 @@ def upward(layer, x, children, edges):
         own = x[tree, node][None]
         below = [(k, child) for k, child in enumerate(children[tree, node]) if child >= 0]
         read = [(k, visit(tree, child), edges[tree, node, k][None]) for k, child in below]
-        if cell.reads_in_order:
-            states = cell.states_before_children(own)
-            for _, hidden, edge in read:
-                states = cell.call_child([hidden], states, edge)
-            return cell.call(own, states)[0]
-        total = cell.own(own)
-        for place, hidden, edge in read:
-            total += (1.0 if cell.arity is None else place + 1.0) * cell.gated(hidden, edge)
-        return tf.tanh(total)
+        return output_of_one(cell, own, read)
 
     return tf.concat([visit(tree, 0) for tree in range(len(children))], 0)
 
