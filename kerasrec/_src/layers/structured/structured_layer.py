@@ -98,7 +98,9 @@ class StructuredLayer(SavedByArguments):
 
         The arguments, and errors, are those of `log_prob`.
         """
-        scores, mask = self._inputs(scores, mask)
+        return self._labels_of(structures, *self._inputs(scores, mask))
+
+    def _labels_of(self, structures: Any, scores: tf.Tensor, mask: Any) -> tf.Tensor:
         labels = tf.cast(structures, tf.int32)
         labels = self._of_shape("Labels", labels, scores, self._label_axes)
         if mask is not None and self._mask_axes == self._label_axes:
@@ -155,7 +157,7 @@ class StructuredLayer(SavedByArguments):
             of the sum of the weights of all structures that have the labels that are.
         """
         scores, mask = self._inputs(scores, mask)
-        return self._log_weight_of(self.labels_of(structures, scores, mask), scores, mask)
+        return self._log_weight_of(self._labels_of(structures, scores, mask), scores, mask)
 
     def log_prob(self, structures: Any, scores: Any, mask: Any = None) -> tf.Tensor:
         """Returns the log-probability of a structure of each example.
@@ -175,7 +177,10 @@ class StructuredLayer(SavedByArguments):
             tf.errors.InvalidArgumentError: If labels are too large or cannot all be in one
                 structure, or if a shape that is wrong is known only when a graph runs.
         """
-        return self.log_weight(structures, scores, mask) - self.log_partition(scores, mask)
+        scores, mask = self._inputs(scores, mask)
+        labels = self._labels_of(structures, scores, mask)
+        total = self._run(self._total, Semiring.log(), scores, mask)
+        return self._log_weight_of(labels, scores, mask) - total
 
     def log_likelihood(self, structures: Any, scores: Any, mask: Any = None) -> tf.Tensor:
         """Returns what training with a `StructuredLoss` maximizes: here, `log_prob`.
@@ -194,7 +199,7 @@ class StructuredLayer(SavedByArguments):
         Returns:
             The probabilities, in the shape of the scores and of the layer's dtype; 0 where masked.
         """
-        return self._parts(scores, Semiring.log(), mask)
+        return self._run(self._gradient, Semiring.log(), *self._inputs(scores, mask))
 
     def best(self, scores: Any, mask: Any = None) -> tf.Tensor:
         """Returns the best structure of each example, as by the Viterbi algorithm.
@@ -207,7 +212,8 @@ class StructuredLayer(SavedByArguments):
             The index of a choice at each place, int32 `[batch, ...]`: the shape of the scores
             without their last axis. -1 where there is no part, or where masked.
         """
-        return structures_of(self._parts(scores, Semiring.max(), mask))
+        parts = self._run(self._gradient, Semiring.max(), *self._inputs(scores, mask))
+        return structures_of(parts)
 
     def k_best(self, scores: Any, k: int, mask: Any = None) -> tf.Tensor:
         """Returns the best `k` structures of each example, best first.
@@ -323,19 +329,8 @@ class StructuredLayer(SavedByArguments):
         scores, mask = self._inputs(scores, mask)
         copies = tf.repeat(scores, number, 0)
         masks = None if mask is None else tf.repeat(mask, number, 0)
-        found = structures_of(self._parts(copies, semiring, masks))
+        found = structures_of(self._run(self._gradient, semiring, copies, masks))
         return tf.reshape(found, tf.concat([[-1, number], tf.shape(found)[1:]], 0))
-
-    def _parts(self, scores: Any, semiring: Semiring, mask: Any) -> tf.Tensor:
-        """How often each part is in the structures of the semiring, in the shape of `scores`.
-
-        Args:
-            scores: The scores. If a value has several numbers, there are as many copies of each
-                example, one after the other, for one of the numbers each.
-            semiring: The semiring.
-            mask: The mask.
-        """
-        return self._run(self._gradient, semiring, *self._inputs(scores, mask))
 
     def _run(
         self, compute: Callable[..., tf.Tensor], semiring: Semiring, scores: tf.Tensor, mask: Any
@@ -360,6 +355,11 @@ class StructuredLayer(SavedByArguments):
             return self._total_of(tf.maximum(scores, never), semiring, mask)
 
     def _gradient(self, semiring: Semiring, scores: tf.Tensor, mask: Any = None) -> tf.Tensor:
+        """How often each part is in the structures of the semiring, in the shape of `scores`.
+
+        If a value has several numbers, there are as many copies of each example, one after the
+        other, for one of the numbers each.
+        """
         with tf.GradientTape() as tape:
             tape.watch(scores)
             total = self._total(semiring, scores, mask)
