@@ -75,6 +75,65 @@ def test_beams_avoid_what_the_likeliest_choices_lead_to():
     np.testing.assert_allclose(found.log_likelihood, scores_of(layer, found), rtol=1e-4)
 
 
+@pytest.mark.many
+def test_results_of_many_beams_are_the_likeliest_trees(small):
+    tokens, children = all_trees(3, ALL_SLOTS, 3)
+    scores = tf.reduce_sum(small(tokens, children), [1, 2]).numpy()
+    found = small.generate([-1, 2], num_beams=200, num_results=12)
+    all_texts = np.array(texts(tokens, children))
+    root = small(tokens, children)[:, 0, 0].numpy()
+    of_root = np.where(tokens[:, 0] == 2, scores - root, -np.inf)
+    for place, expected in enumerate((scores, of_root)):
+        order = np.argsort(-expected)[:12]
+        np.testing.assert_allclose(found.log_likelihood[place], expected[order], rtol=1e-5)
+        trees = texts(found.tokens[place].numpy(), found.children[place].numpy())
+        assert trees == list(all_texts[order])
+
+
+@pytest.mark.parametrize("num_beams", few_of([3, 8], many=[3]))
+def test_results_are_sorted_and_distinct_and_have_their_scores(layer, num_beams):
+    found = layer.generate([-1, 3, 5, -1], num_beams=num_beams, num_results=3)
+    assert all(part.shape[:2] == (4, 3) for part in found)
+    best = layer.generate([-1, 3, 5, -1], num_beams=num_beams)
+    assert (found.log_likelihood[:, 0] >= best.log_likelihood - 1e-4).numpy().all()
+    for place, is_drawn in enumerate([True, False, False, True]):
+        trees = found.tokens[place], found.children[place]
+        terms = layer(*trees).numpy()
+        expected = terms.sum((1, 2)) - (0 if is_drawn else terms[:, 0, 0])
+        np.testing.assert_allclose(found.log_likelihood[place], expected, rtol=1e-4)
+        assert (np.diff(found.log_likelihood[place]) <= 0).all()
+        assert len(set(texts(*(part.numpy() for part in trees)))) == 3
+
+
+def test_results_that_no_tree_is_left_for_are_empty():
+    layer = TreeDecoder(TopDownTreeLSTMCell(4, arity=1), 3, 3, max_depth=1)
+    layer.build((None, None), (None, None, 1))
+    found = layer.generate([-1, 2], num_beams=4, num_results=4)
+    assert sorted(found.tokens[0, :, 0].numpy()) == [0, 0, 1, 2]
+    assert found.tokens[1, :, 0].numpy().tolist() == [2, 0, 0, 0]
+    np.testing.assert_allclose(tf.reduce_logsumexp(found.log_likelihood, 1), [0, 0], atol=1e-6)
+    assert found.log_likelihood[1].numpy().tolist() == [0] + [-np.inf] * 3
+
+
+class Uniform(TreeDecoder):
+    """All choices are equally likely."""
+
+    def decide(self, states, choose):
+        token = choose.token(self.words, 0 * states)
+        return token, choose.children(tf.zeros([tf.shape(states)[0], 2]))
+
+
+def test_results_of_equal_scores_are_complete_and_distinct():
+    layer = Uniform(TopDownTreeLSTMCell(4, arity=2), 4, 3, max_depth=4)
+    layer.build((None, None), (None, None, 2))
+    for number in (1, 5, 9):
+        found = layer.generate(1, num_beams=9, num_results=number)
+        expected = tf.reduce_sum(layer(found.tokens[0], found.children[0]), [1, 2])
+        np.testing.assert_allclose(found.log_likelihood[0], expected, rtol=1e-5)
+        trees = texts(found.tokens[0].numpy(), found.children[0].numpy())
+        assert len(set(trees)) == number
+
+
 @pytest.mark.parametrize("root", [1, 2, 5])
 def test_the_largest_partial_tree_may_be_dropped(smaller, root):
     """Nothing then needs the room for its nodes, which was an error."""
@@ -187,6 +246,9 @@ def test_forbidden_tokens_are_not_found(layer):
         ({"forbidden_tokens": range(1, 7)}, "not all of them"),
         ({"num_beams": 2, "temperature": 0.5}, "`num_beams` of generate .*leave `temperature`"),
         ({"num_beams": 2, "top_k": 3}, "leave `temperature`, `top_k`"),
+        ({"num_results": 0}, "`num_results` of generate must be a positive integer, received 0"),
+        ({"num_results": 3}, "`num_beams` must be at least 3; received None. To draw several"),
+        ({"num_results": 3, "num_beams": 2}, "`num_beams` must be at least 3; received 2"),
     ],
 )
 def test_what_options_cannot_be(layer, options, sentence):

@@ -8,8 +8,9 @@ compared as if they ended at once. Each decision then finds something at least a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -64,13 +65,14 @@ def search_trees(
     decide: Callable[[list[tf.Tensor], Candidates], Decision],
     initial_states: list[tf.Tensor],
     num_beams: int,
+    num_results: int,
     num_ranks: tuple[int, int],
 ) -> GrownTrees:
-    """Finds a likely tree for each root.
+    """Finds likely trees for each root.
 
     At each step, the next node of each partial tree is decided in several ways; the best partial
-    trees are kept. The search ends when no open one can become likelier than the best that is
-    complete, since every decision makes a tree less likely.
+    trees are kept. The search ends when no open one can become likelier than the results, the best
+    that are complete, since every decision makes a tree less likely.
 
     Args:
         cell: Makes a child's states from its parent's; it must read the parent.
@@ -78,19 +80,20 @@ def search_trees(
             try there, to decisions; the log-likelihood of an impossible choice is -inf.
         initial_states: The states of the roots, `[batch, units]` each.
         num_beams: The number of partial trees that are kept for each root.
+        num_results: The number of trees to return for each root, at most `num_beams`.
         num_ranks: The numbers of tokens, and of sets of slots, to try at a node.
 
     Returns:
-        `GrownTrees` with the log-likelihood of each tree.
+        `GrownTrees`, `[batch, num_results, ...]`, with the log-likelihood of each tree, the
+        likeliest first.
     """
     num_tokens, num_sets = num_ranks
     num_ways, arity = num_tokens * num_sets, cell.arity
     batch = tf.shape(initial_states[0])[0]
 
     def is_open(node: tf.Tensor, beam: _Beam) -> tf.Tensor:
-        is_complete = node >= beam.counts
-        best = tf.reduce_max(tf.where(is_complete, beam.scores, _IMPOSSIBLE), 1, keepdims=True)
-        return ~is_complete & (beam.scores > best)
+        worst_result = _complete(node, beam, num_results).values[:, -1:]
+        return (node < beam.counts) & (beam.scores > worst_result)
 
     def tried(
         states: list[tf.Tensor], columns: list[tf.Tensor], sets: int, later: tf.Tensor | None
@@ -124,8 +127,9 @@ def search_trees(
         shape = [batch, num_beams, num_ways]
         scores = beam.scores[..., tf.newaxis]
         made = tf.maximum(scores + tf.reshape(decision.log_likelihood, shape), _IMPOSSIBLE)
-        # Other places keep their values.
-        others = tf.where(tf.range(num_ways) == 0, scores, _IMPOSSIBLE)
+        # Complete trees keep their values; an open one that is not tried cannot become a result.
+        is_kept = (node >= beam.counts)[..., tf.newaxis] & (tf.range(num_ways) == 0)
+        others = tf.where(is_kept, scores, _IMPOSSIBLE)
         made = tf.where(is_tried[..., tf.newaxis], made, others)
         places = tf.range(tf.shape(beam.nodes)[2])
         waits = (places > node) & (places < beam.counts[..., tf.newaxis])
@@ -174,13 +178,15 @@ def search_trees(
     shapes = tf.nest.map_structure(
         lambda of: tf.TensorShape([None, num_beams, None, of.shape[-1]][: of.shape.rank]), first
     )
-    _, beam = tf.while_loop(
+    node, beam = tf.while_loop(
         lambda node, beam: tf.reduce_any(is_open(node, beam)),
         step,
         (tf.constant(0), first),
         (tf.TensorShape([]), shapes),
     )
-    return _grown(beam, arity)
+    scores, best = _complete(node, beam, num_results)
+    counts, nodes = (tf.gather(of, best, batch_dims=1) for of in (beam.counts, beam.nodes))
+    return _grown(scores, counts, nodes, arity)
 
 
 def _first(initial_states: list[tf.Tensor], num_beams: int) -> _Beam:
@@ -213,17 +219,20 @@ def _children(cell: TopDownCell, inputs: tf.Tensor, states: list[tf.Tensor]) -> 
     ]
 
 
-def _grown(beam: _Beam, arity: int) -> GrownTrees:
-    """The likeliest complete tree of each root, which is the likeliest of all."""
-    best = tf.argmax(beam.scores, -1, tf.int32)
-    nodes, counts, scores = (
-        tf.gather(of, best, batch_dims=1) for of in (beam.nodes, beam.counts, beam.scores)
-    )
+def _complete(node: tf.Tensor, beam: _Beam, number: int) -> Any:
+    """The best trees of each root whose nodes are all decided: `values` and `indices`, sorted."""
+    return tf.math.top_k(tf.where(node >= beam.counts, beam.scores, _IMPOSSIBLE), number)
+
+
+def _grown(scores: tf.Tensor, counts: tf.Tensor, nodes: tf.Tensor, arity: int) -> GrownTrees:
+    """Trees from parts of `_Beam`; those that are impossible have no nodes."""
+    is_tree = scores > _IMPOSSIBLE
+    counts = tf.where(is_tree, counts, 0)
     size = tf.maximum(tf.reduce_max(counts), 0)
-    token, parent, _, slot = tf.unstack(nodes[:, :size], axis=-1)
+    token, parent, _, slot = tf.unstack(nodes[:, :, :size], axis=-1)
     is_node = tf.sequence_mask(counts, size)
     below = tf.cast(tf.where(is_node & (parent >= 0)), tf.int32)
-    at = tf.stack([below[:, 0], tf.gather_nd(parent, below), tf.gather_nd(slot, below)], 1)
+    at = [below[:, :2], *(tf.gather_nd(of, below)[:, tf.newaxis] for of in (parent, slot))]
     children = tf.fill([*tf.unstack(tf.shape(token)), arity], -1)
-    children = tf.tensor_scatter_nd_update(children, at, below[:, 1])
-    return GrownTrees(tf.where(is_node, token, 0), children, scores)
+    children = tf.tensor_scatter_nd_update(children, tf.concat(at, 1), below[:, 2])
+    return GrownTrees(tf.where(is_node, token, 0), children, tf.where(is_tree, scores, -math.inf))

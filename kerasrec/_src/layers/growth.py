@@ -61,6 +61,8 @@ class Decision(NamedTuple):
 class GrownTrees(NamedTuple):
     """A batch of trees that have grown; their nodes are numbered level by level.
 
+    With `num_results` of `generate`, all tensors have it as an axis after `batch`.
+
     Args:
         tokens: The tokens, int32 `[batch, nodes]`; 0 for padding.
         children: The indices of each tree node's children, int32 `[batch, nodes, arity]`; -1 for

@@ -305,11 +305,12 @@ class TopDownDecoder(keras.layers.Layer):
         top_p: float | None = None,
         forbidden_tokens: Sequence[int] = (),
         num_beams: int | None = None,
+        num_results: int | None = None,
     ) -> GrownTrees:
         """Grows a tree from each root, in one static graph that is traced once.
 
         Trees are drawn, or with `num_beams` searched for. Graphs are traced for each set of the
-        last four options.
+        last five options.
 
         Args:
             roots: The roots' tokens, int `[batch]`, -1 where the model is to choose; or the number
@@ -326,6 +327,9 @@ class TopDownDecoder(keras.layers.Layer):
             num_beams: The number of partial trees to keep in a beam search for each root, an int.
                 The likeliest tree that was found is returned. The likeliest choice at each node may
                 lead to one that is far less likely, such as one that goes on to the last level.
+            num_results: The number of likeliest trees that a beam search returns for each root, an
+                int of at most `num_beams`. They are distinct, and the likeliest comes first. By
+                default one, without an axis for it.
 
         Returns:
             A `GrownTrees`. Its `log_likelihood` is that of the process that draws the trees, as
@@ -333,12 +337,15 @@ class TopDownDecoder(keras.layers.Layer):
             decoder on these trees, with all terms of a tree added up except those of given roots'
             tokens, which are not drawn. At another temperature it is that of the divided logits,
             and at 0 it is 0, since nothing is left to chance. Where tokens are ruled out, the
-            others share their probability. With `num_beams` it is that of the decoder.
+            others share their probability. With `num_beams` it is that of the decoder. With
+            `num_results`, that is the second axis of all tensors; where there are fewer trees, the
+            rest have no nodes and the log-likelihood -inf.
 
         Raises:
             ValueError: If the decoder was not built, if `roots` or `seed` are not integers, if an
-                option has no meaning, or if `num_beams` is given together with another
-                `temperature`, `top_k` or `top_p`, which are for drawing.
+                option has no meaning, if `num_results` is more than `num_beams`, or if `num_beams`
+                is given together with another `temperature`, `top_k` or `top_p`, which are for
+                drawing.
             tf.errors.InvalidArgumentError: If a root is not a token, the number of trees or the
                 temperature is negative, or `initial_state` has another number of trees.
         """
@@ -347,9 +354,10 @@ class TopDownDecoder(keras.layers.Layer):
         roots = as_indices(_integers("roots", roots, expected, ranks=(0, 1)))
         seed = _integers("seed", seed, "an integer", ranks=(0,))
         limits = self._limits(top_k, top_p, forbidden_tokens)
-        self._check_beams(num_beams, temperature, limits)
-        key = self.max_depth, limits, num_beams
-        generate = self._generate.get(key, lambda: self._new_generate(limits, num_beams))
+        self._check_beams(num_beams, num_results, temperature, limits)
+        options = limits, num_beams, num_results
+        key = self.max_depth, *options
+        generate = self._generate.get(key, lambda: self._new_generate(*options))
         with SentenceFirst():
             roots = self._checked_roots(roots)
             return generate(
@@ -359,9 +367,9 @@ class TopDownDecoder(keras.layers.Layer):
                 self.top_down.initial_states(initial_state, tf.size(roots)),
             )
 
-    def _new_generate(self, limits: Limits, num_beams: int | None) -> Any:
+    def _new_generate(self, *options: Any) -> Any:
         # TensorFlow warns of many traces of one Python function; it counts partials separately.
-        run = partial(self._grow, limits, num_beams)
+        run = partial(self._grow, *options)
         return tf.function(run, self.generate_signature(), autograph=False)
 
     def _limits(self, top_k: Any, top_p: Any, forbidden: Any) -> Limits:
@@ -383,9 +391,18 @@ class TopDownDecoder(keras.layers.Layer):
             )
         return Limits(top_k, top_p, tuple(tokens.tolist()))
 
-    def _check_beams(self, num_beams: Any, temperature: Any, limits: Limits) -> None:
-        """Raises ValueError for an invalid number of beams, or options that exclude it."""
+    def _check_beams(
+        self, num_beams: Any, num_results: Any, temperature: Any, limits: Limits
+    ) -> None:
+        """Raises ValueError for invalid numbers of beam search, or options that exclude it."""
         _check_number("num_beams", num_beams)
+        _check_number("num_results", num_results)
+        if num_results and num_results > (num_beams or 0):
+            raise ValueError(
+                f"`num_results` of generate is {num_results}, the number of trees that a beam "
+                f"search returns for each root, so `num_beams` must be at least {num_results}; "
+                f"received {num_beams}. To draw several trees from a root, repeat it in `roots`."
+            )
         is_one = isinstance(temperature, float | int) and temperature == 1
         if num_beams and not (is_one and limits.top_k is limits.top_p is None):
             raise ValueError(
@@ -420,6 +437,7 @@ class TopDownDecoder(keras.layers.Layer):
         self,
         limits: Limits,
         num_beams: int | None,
+        num_results: int | None,
         roots: Any,
         seed: Any,
         temperature: Any,
@@ -437,7 +455,9 @@ class TopDownDecoder(keras.layers.Layer):
         num_possible = self.num_tokens - 1 - len(limits.forbidden)
         num_ranks = min(num_beams, num_possible), min(num_beams, num_sets(self.cell.arity))
         tried = partial(self._tried, roots, limits.forbidden, num_ranks)
-        return search_trees(self.cell, tried, list(initial_state), num_beams, num_ranks)
+        numbers = num_beams, num_results or 1, num_ranks
+        found = search_trees(self.cell, tried, list(initial_state), *numbers)
+        return found if num_results else GrownTrees(*(of[:, 0] for of in found))
 
     def _check_roots(self, roots: Any) -> list[tf.Operation]:
         """Checks, when the graph runs, that roots are tokens or -1."""
