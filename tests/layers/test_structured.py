@@ -293,7 +293,7 @@ def test_the_share_of_labels_that_the_best_structures_have(case):
         right.append(np.sum((best == labels)[places]))
         number.append(np.sum(places))
     outputs = tf.identity(case.scores)
-    outputs.scored_by, outputs._keras_mask = case.layer, tf.constant(case.mask)
+    outputs.scored_by, outputs._keras_mask = (case.layer, []), tf.constant(case.mask)
     metric = StructuredAccuracy()
     metric.update_state(case.known, outputs)
     assert 0 < np.sum(right) < np.sum(number)
@@ -307,6 +307,22 @@ def test_the_share_of_labels_that_the_best_structures_have(case):
 def test_only_layers_that_score_structures_have_such_an_accuracy():
     with pytest.raises(ValueError, match="StructuredAccuracy needs the outputs of a layer"):
         StructuredAccuracy().update_state([[1]], tf.zeros([1, 1, 2]))
+
+
+@pytest.mark.parametrize("run", [lambda step: step(), lambda step: tf.function(step)()])
+def test_accuracy_has_the_weights_that_scored(run):
+    layer, metric = LinearChainCRF(2), StructuredAccuracy()
+    layer.build([1, 3, 2])
+    emissions = tf.constant([[[0.0, 2.0], [1.0, 0.0], [0.0, 2.0]]])
+
+    def step():  # In Keras' training, metrics come after the update.
+        scores = layer(emissions)
+        layer.transitions.assign([[0.0, -9.0], [-9.0, 0.0]])
+        metric.update_state([[1, 0, 1]], scores)
+
+    run(step)
+    assert metric.result() == 1
+    assert layer.best(layer(emissions)).numpy().tolist() == [[1, 1, 1]]
 
 
 @pytest.mark.many

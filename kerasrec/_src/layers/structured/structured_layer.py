@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -55,7 +54,9 @@ class StructuredLayer(SavedByArguments):
             return getattr(self, output)(scores, mask)
         _, mask = self._inputs(scores, mask)
         scores = tf.identity(scores)
-        scores.scored_by = self  # For the loss; Keras passes masks along in the same way.
+        # For losses, and for metrics, which Keras computes after it has changed the weights. Keras
+        # passes masks along in the same way.
+        scores.scored_by = self, [tf.identity(variable.value) for variable in self.weights]
         if mask is not None:
             set_mask(scores, mask)
         return scores
@@ -73,7 +74,7 @@ class StructuredLayer(SavedByArguments):
             return keras.KerasTensor(scores.shape[:-1], "int32")
         found = keras.KerasTensor(scores.shape, self.compute_dtype)
         if output == "scores":
-            found.scored_by = self
+            found.scored_by = self, []
         return found
 
     @property
@@ -212,8 +213,10 @@ class StructuredLayer(SavedByArguments):
             The index of a choice at each place, int32 `[batch, ...]`: the shape of the scores
             without their last axis. -1 where there is no part, or where masked.
         """
-        parts = self._run(self._gradient, Semiring.max(), *self._inputs(scores, mask))
-        return structures_of(parts)
+        return self._best(*self._inputs(scores, mask))
+
+    def _best(self, scores: tf.Tensor, mask: Any, weights: Sequence[tf.Tensor] = ()) -> tf.Tensor:
+        return structures_of(self._run(self._gradient, Semiring.max(), scores, mask, weights))
 
     def k_best(self, scores: Any, k: int, mask: Any = None) -> tf.Tensor:
         """Returns the best `k` structures of each example, best first.
@@ -333,20 +336,35 @@ class StructuredLayer(SavedByArguments):
         return tf.reshape(found, tf.concat([[-1, number], tf.shape(found)[1:]], 0))
 
     def _run(
-        self, compute: Callable[..., tf.Tensor], semiring: Semiring, scores: tf.Tensor, mask: Any
+        self,
+        compute: Callable[..., tf.Tensor],
+        semiring: Semiring,
+        scores: tf.Tensor,
+        mask: Any,
+        weights: Sequence[tf.Tensor] = (),
     ) -> tf.Tensor:
-        """Computes with a semiring; eager code traces this once for batches of all sizes."""
+        """Computes with a semiring; eager code traces this once for batches of all sizes.
+
+        With `weights`, these stand for the values of the layer's weights.
+        """
         tensors = [scores] if mask is None else [scores, mask]
+
+        def run(weights: Sequence[tf.Tensor], *tensors: tf.Tensor) -> tf.Tensor:
+            if not weights:
+                return compute(semiring, *tensors)
+            with keras.StatelessScope(zip(self.weights, weights, strict=True)):
+                return compute(semiring, *tensors)
+
         if not tf.executing_eagerly():
-            return compute(semiring, *tensors)
-        key = (compute.__name__, semiring, len(tensors))
+            return run(weights, *tensors)
+        key = (compute.__name__, semiring, len(tensors), len(weights))
         if key not in self._functions:
             open_axes = [None] * (scores.shape.rank - 1)
             specs = [tf.TensorSpec([*open_axes, scores.shape[-1]], scores.dtype)]
             specs += [tf.TensorSpec([None] * part.shape.rank, part.dtype) for part in tensors[1:]]
-            function = functools.partial(compute, semiring)
-            self._functions[key] = tf.function(function, specs, autograph=False)
-        return self._functions[key](*tensors)
+            given = [tf.TensorSpec.from_tensor(weight) for weight in weights]
+            self._functions[key] = tf.function(run, [given, *specs], autograph=False)
+        return self._functions[key]([*weights], *tensors)
 
     def _total(self, semiring: Semiring, scores: tf.Tensor, mask: Any = None) -> tf.Tensor:
         with warnings.catch_warnings():  # Each semiring compiles the recursion once.
@@ -421,15 +439,16 @@ def unless_empty(found: tf.Tensor, lengths: tf.Tensor, semiring: Semiring) -> tf
     return tf.where(is_empty, nothing, found)
 
 
-def _layer_of(y_pred: Any, asked_by: str) -> StructuredLayer | None:
-    """The layer that scored structures; None if Keras asks for no more than a shape."""
-    layer: StructuredLayer | None = getattr(y_pred, "scored_by", None)
-    if layer is None and not in_symbolic_scope():
+def _scored_by(y_pred: Any, asked_by: str) -> tuple[StructuredLayer | None, list[tf.Tensor]]:
+    """The layer that scored, None if Keras asks for no more than a shape, and its weights then."""
+    found: tuple[StructuredLayer | None, list[tf.Tensor]]
+    found = getattr(y_pred, "scored_by", None) or (None, [])
+    if found[0] is None and not in_symbolic_scope():
         raise ValueError(
             f"{asked_by} needs the outputs of a layer that scores structures, such as "
             "kerasrec.layers.LinearChainCRF, as they are. Let that layer be the model's last."
         )
-    return layer
+    return found
 
 
 @keras.saving.register_keras_serializable("kerasrec")
@@ -465,7 +484,7 @@ class StructuredLoss(keras.losses.Loss):
 
     @not_converted
     def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> tf.Tensor:
-        layer = _layer_of(y_pred, "StructuredLoss")
+        layer, _ = _scored_by(y_pred, "StructuredLoss")
         if layer is None:
             found = tf.reduce_sum(y_pred, list(range(1, y_pred.shape.rank)))
             return super().__call__(found, found, sample_weight)
@@ -521,7 +540,7 @@ class StructuredAccuracy(keras.metrics.Mean):
     @not_converted
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         """Adds the parts of a batch."""
-        layer = _layer_of(y_pred, "StructuredAccuracy")
+        layer, weights_then = _scored_by(y_pred, "StructuredAccuracy")
         if layer is None:
             super().update_state(0.0, 0.0)
             return
@@ -531,6 +550,7 @@ class StructuredAccuracy(keras.metrics.Mean):
             given = tf.cast(sample_weight, tf.float32)
             more = [1] * (labels.shape.rank - given.shape.rank)
             weights *= tf.reshape(given, tf.concat([tf.shape(given), more], 0))
-        is_right = tf.equal(labels, layer.best(y_pred))
+        best = layer._best(*layer._inputs(y_pred, None), weights_then)
+        is_right = tf.equal(labels, best)
         # Mean averages the rows of examples first, which would favor parts of short ones.
         super().update_state(tf.reshape(is_right, [-1]), tf.reshape(weights, [-1]))
