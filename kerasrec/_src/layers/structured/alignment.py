@@ -111,8 +111,8 @@ class Alignment(StructuredLayer):
         return [(is_reached != is_left, broken)]
 
     def _log_weight_of(self, labels: tf.Tensor, scores: tf.Tensor, mask: Any) -> tf.Tensor:
-        steps = tf.one_hot(labels, 3, dtype=self.compute_dtype)
-        return tf.reduce_sum(steps * scores, [1, 2, 3])
+        is_step = tf.one_hot(labels, 3, True, False)
+        return tf.reduce_sum(tf.where(is_step, scores, tf.zeros_like(scores)), [1, 2, 3])
 
 
 @keras.saving.register_keras_serializable("kerasrec")

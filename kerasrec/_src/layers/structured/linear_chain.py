@@ -71,39 +71,33 @@ class LinearChain(StructuredLayer):
         return cond(place < 1, first, step)
 
     def _total_of(self, scores: tf.Tensor, semiring: Semiring, mask: Any) -> tf.Tensor:
-        order, lengths = present_first(scores, mask)
-        if order is not None:
-            scores = tf.gather(scores, order, batch_dims=1)
+        scores, lengths = present_first(scores, mask)
         values = self.forward(semiring, scores, tf.maximum(lengths - 1, 0))
         last = semiring.from_scores(self.boundary_scores[1][tf.newaxis])
         found = semiring.plus(semiring.times(values, last), -1)
         return unless_empty(found, lengths, semiring)
 
     def _log_weight_of(self, tags: tf.Tensor, scores: tf.Tensor, mask: Any) -> tf.Tensor:
-        order, lengths = present_first(scores, mask)
-        if order is not None:
-            scores, tags = (tf.gather(item, order, batch_dims=1) for item in (scores, tags))
-        is_word = tf.sequence_mask(lengths, tf.shape(tags)[1])
-
         def of_known() -> tf.Tensor:
-            own = tf.gather(scores, tags, batch_dims=2)
-            pairs = tf.gather_nd(self.transition_scores, tf.stack([tags[:, :-1], tags[:, 1:]], 2))
-            zeros = tf.zeros_like(own)
-            found = tf.reduce_sum(tf.where(is_word, own, zeros), 1)
-            found += tf.reduce_sum(tf.where(is_word[:, 1:], pairs, zeros[:, 1:]), 1)
-            final = tf.gather(tags, tf.maximum(lengths - 1, 0), batch_dims=1)
+            ordered, lengths = present_first(tf.maximum(tags, 0), mask)
+            own = tf.gather(scores, tf.maximum(tags, 0), batch_dims=2)
+            pairs = tf.stack([ordered[:, :-1], ordered[:, 1:]], 2)
+            moves = tf.gather_nd(self.transition_scores, pairs)
+            is_pair = tf.sequence_mask(lengths - 1, tf.shape(moves)[1])
+            found = tf.reduce_sum(tf.where(tags >= 0, own, tf.zeros_like(own)), 1)
+            found += tf.reduce_sum(tf.where(is_pair, moves, tf.zeros_like(moves)), 1)
+            final = tf.gather(ordered, tf.maximum(lengths - 1, 0), batch_dims=1)
             first, last = self.boundary_scores
-            outer = tf.gather(first, tags[:, 0]) + tf.gather(last, final)
-            return found + tf.where(lengths > 0, outer, zeros[:, 0])
+            outer = tf.gather(first, ordered[:, 0]) + tf.gather(last, final)
+            return found + tf.where(lengths > 0, outer, tf.zeros_like(outer))
 
         def of_unknown() -> tf.Tensor:
             is_allowed = tf.one_hot(tags, self.num_tags, True, False) | (tags < 0)[..., tf.newaxis]
             allowed = tf.where(is_allowed, scores, tf.constant(NEVER, scores.dtype))
-            return self.total(allowed, Semiring.log(), is_word)
+            return self.total(allowed, Semiring.log(), mask)
 
-        is_known = tf.reduce_all((tags >= 0) | ~is_word)
-        tags = tf.where(is_word, tags, tf.zeros_like(tags))
-        return tf.cond(is_known, of_known, of_unknown)
+        is_missing = tags < 0 if mask is None else (tags < 0) & mask
+        return tf.cond(tf.reduce_any(is_missing), of_unknown, of_known)
 
 
 @keras.saving.register_keras_serializable("kerasrec")

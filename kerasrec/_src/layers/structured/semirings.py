@@ -8,8 +8,11 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-NEVER = -1e6
-"""A logarithm of 0 that has gradients."""
+NEVER = -1e30
+"""A logarithm of 0 that has gradients; no structure scores so little, whatever its parts score."""
+
+_IMPOSSIBLE = -1e6
+"""The largest score of a part that stands for a weight of 0."""
 
 
 class Semiring(NamedTuple):
@@ -22,6 +25,7 @@ class Semiring(NamedTuple):
 
     Args:
         from_scores: Returns the values of scores `[tokens, ...]`, which are logarithms of weights.
+            In the usual semirings, a score of -1e6 or less stands for a weight of 0.
         times: Returns the value of two parts together; shapes broadcast.
         plus: Returns the value of all alternatives along an axis, a negative number.
 
@@ -47,23 +51,23 @@ class Semiring(NamedTuple):
     @staticmethod
     def log() -> Semiring:
         """Logarithms of sums of weights. The gradient is the probability of each part."""
-        return Semiring(tf.identity, tf.add, _log_sum)
+        return Semiring(_or_never, tf.add, _log_sum)
 
     @staticmethod
     def max() -> Semiring:
         """The score of the best structure. The gradient is 1 for each of its parts."""
-        return Semiring(tf.identity, tf.add, _largest)
+        return Semiring(_or_never, tf.add, _largest)
 
     @staticmethod
     @functools.cache
     def k_max(k: int) -> Semiring:
-        """The scores of the best `k` structures, best first, along axis 1; -1e6 for none."""
+        """The scores of the best `k` structures, best first, along axis 1; -1e30 for none."""
         if k < 1:
             raise ValueError(f"`k` must be at least 1; received {k}.")
 
         def from_scores(scores: tf.Tensor) -> tf.Tensor:
             none = tf.fill(tf.shape(scores), tf.constant(NEVER, scores.dtype))
-            return tf.stack([scores, *[none] * (k - 1)], 1)
+            return tf.stack([_or_never(scores), *[none] * (k - 1)], 1)
 
         def times(first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
             return best(tf.expand_dims(first, 1) + tf.expand_dims(second, 2), 2)
@@ -83,7 +87,7 @@ class Semiring(NamedTuple):
     @staticmethod
     def sampling() -> Semiring:
         """Logarithms of sums of weights. The gradient is 1 for each part of a random structure."""
-        return Semiring(tf.identity, tf.add, _log_sum_with_drawn)
+        return Semiring(_or_never, tf.add, _log_sum_with_drawn)
 
     @staticmethod
     def entropy() -> Semiring:
@@ -95,8 +99,12 @@ class Semiring(NamedTuple):
 
     @staticmethod
     def counting() -> Semiring:
-        """The number of structures of which every part scores more than -5e5, float64."""
+        """The number of structures of which every part scores more than -1e6, float64."""
         return Semiring(_is_possible, tf.multiply, tf.reduce_sum)
+
+
+def _or_never(scores: tf.Tensor) -> tf.Tensor:
+    return tf.where(scores <= _IMPOSSIBLE, tf.constant(NEVER, scores.dtype), scores)
 
 
 def _log_sum(values: tf.Tensor, axis: int) -> tf.Tensor:
@@ -124,7 +132,7 @@ def _log_sum_with_drawn(values: tf.Tensor, axis: int) -> tf.Tensor:
 
 
 def _with_zero(scores: tf.Tensor) -> tf.Tensor:
-    return tf.stack([scores, tf.zeros_like(scores)], 1)
+    return tf.stack([_or_never(scores), tf.zeros_like(scores)], 1)
 
 
 def _log_sum_and_entropy(values: tf.Tensor, axis: int) -> tf.Tensor:
@@ -136,4 +144,4 @@ def _log_sum_and_entropy(values: tf.Tensor, axis: int) -> tf.Tensor:
 
 
 def _is_possible(scores: tf.Tensor) -> tf.Tensor:
-    return tf.cast(scores > NEVER / 2, tf.float64)
+    return tf.cast(scores > _IMPOSSIBLE, tf.float64)

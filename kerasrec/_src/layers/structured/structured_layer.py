@@ -43,6 +43,12 @@ class StructuredLayer(SavedByArguments):
 
     def __init__(self, **kwargs: Any):
         super().__init__(**{"dtype": keras.config.floatx(), **kwargs})
+        if self.compute_dtype not in ("float32", "float64"):
+            raise ValueError(
+                f"{self.name} adds up the weights of many structures, for which "
+                f"{self.compute_dtype} has too few digits. Give it dtype='float32'; scores of any "
+                "dtype are cast."
+            )
         # Keras would look for weights in a visible attribute.
         object.__setattr__(self, "_functions", {})
         self.supports_masking = True
@@ -270,7 +276,7 @@ class StructuredLayer(SavedByArguments):
         return self.total(scores, Semiring.entropy(), mask)[:, 1]
 
     def count(self, scores: Any, mask: Any = None) -> tf.Tensor:
-        """Returns the number of structures without a part that scores -5e5 or less.
+        """Returns the number of structures without a part that scores -1e6 or less.
 
         Args:
             scores: The layer's outputs, `[batch, ..., choices]`.
@@ -286,6 +292,9 @@ class StructuredLayer(SavedByArguments):
         mask = mask_of(scores) if mask is None else mask
         scores = tf.convert_to_tensor(scores, self.compute_dtype)
         self._check_scores(scores.shape)
+        if not self.built:  # A method may be called before the layer itself.
+            with tf.init_scope():
+                self.build(scores.shape)
         if mask is not None:
             mask = tf.cast(mask, tf.bool)
             mask = self._of_shape("`mask`", mask, scores, self._mask_axes)
@@ -369,8 +378,7 @@ class StructuredLayer(SavedByArguments):
     def _total(self, semiring: Semiring, scores: tf.Tensor, mask: Any = None) -> tf.Tensor:
         with warnings.catch_warnings():  # Each semiring compiles the recursion once.
             warnings.filterwarnings("ignore", ".* compiled it again", UserWarning)
-            never = tf.constant(NEVER, scores.dtype)  # Infinities would have no gradient.
-            return self._total_of(tf.maximum(scores, never), semiring, mask)
+            return self._total_of(scores, semiring, mask)
 
     def _gradient(self, semiring: Semiring, scores: tf.Tensor, mask: Any = None) -> tf.Tensor:
         """How often each part is in the structures of the semiring, in the shape of `scores`.
@@ -416,20 +424,28 @@ def structures_of(parts: tf.Tensor) -> tf.Tensor:
     return tf.where(tf.reduce_max(parts, -1) > 0.5, tf.argmax(parts, -1, tf.int32), -1)
 
 
-def present_first(scores: tf.Tensor, mask: Any) -> tuple[tf.Tensor | None, tf.Tensor]:
-    """The order of words that puts masked ones last, and the number of others.
+def present_first(table: tf.Tensor, mask: Any, num_axes: int = 1) -> tuple[tf.Tensor, tf.Tensor]:
+    """Puts words that are masked last, and adds one if there are none, so that one can be read.
 
     Args:
-        scores: The scores, `[batch, words, ...]`.
+        table: Scores or tags, `[batch, words, ...]`.
         mask: Which words exist, bool `[batch, words]`, or None.
+        num_axes: The number of axes of words.
 
     Returns:
-        The order, int32 `[batch, words]`, or None without a mask; and int32 `[batch]`.
+        The table, and the number of words that exist in each example, int32 `[batch]`.
     """
-    if mask is None:
-        return None, tf.fill(tf.shape(scores)[:1], tf.shape(scores)[1])
-    is_out = 1 - tf.cast(mask, tf.int32)
-    return tf.argsort(is_out, 1, stable=True), tf.reduce_sum(1 - is_out, 1)
+    batch, words = tf.unstack(tf.shape(table)[:2])
+    lengths = tf.fill([batch], words)
+    none, more = [0, 0], [0, tf.cast(words < 1, tf.int32)]
+    others = [none] * (table.shape.rank - 1 - num_axes)
+    table = tf.pad(table, [none, *[more] * num_axes, *others])
+    if mask is not None:
+        is_there = tf.cast(tf.pad(mask, [none, more]), tf.int32)
+        order, lengths = tf.argsort(1 - is_there, 1, stable=True), tf.reduce_sum(is_there, 1)
+        for axis in range(1, num_axes + 1):
+            table = tf.gather(table, order, axis=axis, batch_dims=1)
+    return table, lengths
 
 
 def unless_empty(found: tf.Tensor, lengths: tf.Tensor, semiring: Semiring) -> tf.Tensor:

@@ -93,9 +93,7 @@ class TreeCRF(StructuredLayer):
         return self.num_labels, f"has num_labels={self.num_labels}"
 
     def _total_of(self, scores: tf.Tensor, semiring: Semiring, mask: Any) -> tf.Tensor:
-        order, lengths = present_first(scores, mask)
-        if order is not None:
-            scores = tf.gather(tf.gather(scores, order, batch_dims=1), order, axis=2, batch_dims=1)
+        scores, lengths = present_first(scores, mask, num_axes=2)
         found = inside(semiring, scores, tf.zeros_like(lengths), tf.maximum(lengths, 1))
         return unless_empty(found, lengths, semiring)
 
