@@ -97,6 +97,7 @@ class RecursiveCell(SavedByArguments):
 
     state_size: int | Sequence[int]
     goes_down: ClassVar[bool] = False
+    in_attributes = ("arity", "read_inner_inputs", "dropout", "recurrent_dropout", "seed")
     # Cells that multiply by the arity need an int; only cells for any number of children have None.
     arity: Any
 
@@ -301,14 +302,6 @@ class RecursiveCell(SavedByArguments):
         """Builds the cell from the result of `get_build_config`."""
         self.num_edge_features = config.get("num_edge_features")
         super().build_from_config(config)
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor arguments, as Keras saves them."""
-        config = super().get_config()
-        return {**config, **{name: getattr(self, name) for name in _OPTIONS & config.keys()}}
-
-
-_OPTIONS = frozenset(inspect.signature(RecursiveCell.__init__).parameters) - {"self", "kwargs"}
 
 
 def arguments(local: dict[str, Any], *own: str) -> dict[str, Any]:

@@ -17,9 +17,7 @@ from kerasrec._src.layers.inputs import NodeInputs, takes_text
 from kerasrec._src.layers.recursion import Recursion, Stages, visitor
 from kerasrec._src.layers.saved_arguments import check_that_it_loads
 from kerasrec._src.layers.shared_sublayers import (
-    config_of_sublayer,
     freeze_sublayers,
-    plain,
     shape_of_result,
 )
 from kerasrec._src.layers.tree_checks import check_none
@@ -128,6 +126,7 @@ class Recursive(TreeLayer):
     """
 
     goes_down: ClassVar[bool] = False
+    in_attributes = ("return_sequences", "return_state")
 
     def __init__(
         self,
@@ -539,30 +538,6 @@ class Recursive(TreeLayer):
             return self._stages()
         return stages
 
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor arguments, as Keras saves them."""
-        return {
-            **super().get_config(),
-            "cell": config_of_sublayer(self.cell),
-            "return_sequences": self.return_sequences,
-            "return_state": self.return_state,
-            "recompute": self.recompute,
-            "engine": self.engine,
-            "devices": plain(self.devices),
-            "shared_nodes": self.shared_nodes,
-            "embedding": config_of_sublayer(self.embedding),
-        }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Recursive:
-        """Returns a layer made from the result of `get_config`."""
-        layers = {
-            name: keras.saving.deserialize_keras_object(config[name])
-            for name in ("cell", "rnn_cell", "embedding")
-            if isinstance(config.get(name), dict)
-        }
-        return cls(**{**config, **layers})
-
 
 def check_engine(engine: Any, layer: Any) -> None:
     """Raises ValueError if a layer has no such engine."""
@@ -606,11 +581,3 @@ class CellLayer(Recursive):
     def _cell_options(cls) -> set[str]:
         """The names of the cell's arguments, without those of every Keras layer."""
         return set(inspect.signature(cls.cell_class.__init__).parameters) - {"self", "kwargs"}
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor arguments, as Keras saves them."""
-        config = super().get_config()
-        del config["cell"]
-        names = self._cell_options()
-        of_cell = {key: value for key, value in self.cell.get_config().items() if key in names}
-        return {**config, **of_cell}

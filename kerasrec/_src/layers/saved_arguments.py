@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
+from typing import Any, ClassVar
 
 import keras
 
@@ -17,8 +17,12 @@ class SavedByArguments(keras.layers.Layer):
     """A layer whose configuration is the arguments that its constructor got.
 
     Keras does the same for arguments that are numbers and strings.
+
+    `in_attributes` of a class names the arguments that are saved as the attributes of these names
+    have them, since they may change, or since the constructor takes them in several forms.
     """
 
+    in_attributes: ClassVar[Collection[str]] = ()
     _arguments: dict[str, Any]
     _given_built: list[keras.layers.Layer]
 
@@ -37,8 +41,12 @@ class SavedByArguments(keras.layers.Layer):
         A subclass implements it only if its arguments are something that Keras cannot save.
         """
         config = super().get_config()
+        bases = type(self).__mro__
+        kept = {name for base in bases for name in vars(base).get("in_attributes", ())}
         for name, value in self._arguments.items():
-            if name not in config:
+            if name in kept:
+                value = getattr(self, name)
+            if name in kept or name not in config:
                 config[name] = _saved(value, self._given_built)
         return config
 

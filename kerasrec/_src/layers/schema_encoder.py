@@ -16,6 +16,7 @@ from kerasrec._src.half_precision import gather_repeated
 from kerasrec._src.layers.cell import is_of_keras
 from kerasrec._src.layers.kernel_cell import Activation
 from kerasrec._src.layers.recursive import Engine, check_engine
+from kerasrec._src.layers.saved_arguments import SavedByArguments
 from kerasrec._src.layers.schema_kinds import POOLINGS, SUM, KindFeatures
 from kerasrec._src.layers.schema_layer import SchemaLayer, is_stand_in
 from kerasrec._src.layers.schema_references import (
@@ -24,14 +25,14 @@ from kerasrec._src.layers.schema_references import (
     References,
     reference_fields,
 )
-from kerasrec._src.layers.shared_sublayers import MadeOnce, freeze_sublayers, plain
+from kerasrec._src.layers.shared_sublayers import MadeOnce, freeze_sublayers
 from kerasrec._src.public import collect, recursive
 
 CELLS = ("dense", "child-sum-lstm")
 
 
 @keras.saving.register_keras_serializable("kerasrec")
-class SchemaEncoder(SchemaLayer):
+class SchemaEncoder(SchemaLayer, SavedByArguments):
     """Computes a vector for each example of a schema, from its fields and all they refer to.
 
     Each kind of tree node has separate weights. Let x be the fields of a tree node that refer to
@@ -93,6 +94,8 @@ class SchemaEncoder(SchemaLayer):
     >>> encoder(schema.encode(documents)).shape
     TensorShape([2, 32])
     """
+
+    in_attributes = ("pooling",)
 
     def __init__(
         self,
@@ -304,21 +307,6 @@ class SchemaEncoder(SchemaLayer):
             shape = (size, None, self.units)
             return keras.KerasTensor(shape, self.compute_dtype, ragged=True)
         return keras.KerasTensor((size, self.units), self.compute_dtype)
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor arguments, as Keras saves them."""
-        return {
-            **super().get_config(),
-            "units": self.units,
-            "activation": keras.activations.serialize(self.activation),
-            "pooling": plain(self.pooling),
-            "dropout": self.dropout,
-            "num_hash_bins": self.num_hash_bins,
-            "return_sequences": self.return_sequences,
-            "seed": self.seed,
-            "cell": self.cell,
-            "engine": self.engine,
-        }
 
 
 class _Moments:

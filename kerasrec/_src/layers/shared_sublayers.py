@@ -22,15 +22,6 @@ def config_of_sublayer(layer: keras.layers.Layer | None) -> Any:
     return keras.saving.serialize_keras_object(layer)
 
 
-def plain(value: Any) -> Any:
-    """A constructor argument for a configuration: lists instead of those of Keras.
-
-    A list that is an attribute of a layer becomes one that knows the layer. HDF5 files are written
-    from a deep copy of the configuration, which would have to copy the layer.
-    """
-    return [plain(part) for part in value] if isinstance(value, list | tuple) else value
-
-
 def freeze_sublayers(layer: keras.layers.Layer) -> None:
     """Freezes the layers that a layer holds, if it was made with `trainable=False`.
 

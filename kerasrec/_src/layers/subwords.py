@@ -172,7 +172,7 @@ class Subwords(SavedByArguments):
 
 
 @keras.saving.register_keras_serializable("kerasrec")
-class SubwordPooling(keras.layers.Layer):
+class SubwordPooling(SavedByArguments):
     """Puts the vectors of subword pieces onto the tree nodes whose words they are pieces of.
 
     With it, any encoder can stand below a tree layer, frozen or trained.
@@ -263,7 +263,3 @@ class SubwordPooling(keras.layers.Layer):
         """Returns a symbolic output, ragged if `children` is."""
         shape = self.compute_output_shape(vectors.shape, nodes.shape, children.shape)
         return keras.KerasTensor(shape, self.compute_dtype, ragged=is_ragged(children))
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor arguments, as Keras saves them."""
-        return {**super().get_config(), "pooling": self.pooling}

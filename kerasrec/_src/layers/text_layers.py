@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, Protocol, get_args
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, ClassVar, Literal, Protocol, get_args
 
 import keras
 import numpy as np
@@ -15,7 +15,7 @@ import tensorflow as tf
 from kerasrec._src.errors import SentenceFirst
 from kerasrec._src.layers.brackets import parse_brackets, words_of
 from kerasrec._src.layers.conllu import parse_conllu
-from kerasrec._src.layers.shared_sublayers import plain
+from kerasrec._src.layers.saved_arguments import SavedByArguments
 from kerasrec._src.layers.text_nodes import fail
 from kerasrec._src.private import in_symbolic_scope
 from kerasrec._src.text import CONLLU_COLUMNS, checked_has_labels, is_utf8, lower_case
@@ -84,7 +84,7 @@ class _Column(tf.Module):
         return texts if self._table is None else self._table.lookup(texts)
 
 
-class TextLayer(keras.layers.Layer):
+class TextLayer(SavedByArguments):
     """Base class of the layers from text to trees.
 
     Args:
@@ -93,6 +93,8 @@ class TextLayer(keras.layers.Layer):
         arity: The largest number of children of a tree node; None for as many as a batch has.
         **kwargs: The options of every Keras layer: `name`, `dtype` and `trainable`.
     """
+
+    in_attributes: ClassVar[Collection[str]] = ("vocabulary", "lowercase")
 
     def __init__(
         self,
@@ -111,7 +113,7 @@ class TextLayer(keras.layers.Layer):
         of_vocabulary = getattr(vocabulary, "lowercase", True)
         self.lowercase = bool(of_vocabulary if lowercase is None else lowercase)
         words = _Column(f"`vocabulary` of {self.name}", vocabulary, self.lowercase)
-        self.vocabulary = plain(words.words)
+        self.vocabulary = words.words
         self.supports_jit = False  # XLA takes no text.
         self._columns = [words]
         # Op by op, as in eager calls, reading a tree takes many times as long.
@@ -184,11 +186,6 @@ class TextLayer(keras.layers.Layer):
         dtypes += ["int32"] * (len(shapes) - len(dtypes))
         return tuple(map(keras.KerasTensor, shapes, dtypes))
 
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor arguments, as Keras saves them."""
-        config = super().get_config()
-        return {**config, "vocabulary": plain(self.vocabulary), "lowercase": self.lowercase}
-
 
 @keras.saving.register_keras_serializable("kerasrec")
 class BracketedText(TextLayer):
@@ -246,6 +243,8 @@ class BracketedText(TextLayer):
      [-1 -1]]
     """
 
+    in_attributes = ("has_labels",)
+
     def __init__(
         self,
         arity: int | None = 2,
@@ -261,10 +260,6 @@ class BracketedText(TextLayer):
     def trees_of(self, text: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """Returns the words and children of each text."""
         return parse_brackets(text, self.arity, self.has_labels)
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor arguments, as Keras saves them."""
-        return {**super().get_config(), "arity": self.arity, "has_labels": self.has_labels}
 
 
 @keras.saving.register_keras_serializable("kerasrec")
@@ -336,11 +331,15 @@ class ConlluText(TextLayer):
             )
         self.return_positions = bool(return_positions)
         self._names = list(features or ())
+        saved = {}
         for name, values in (features or {}).items():
-            saved: Mapping[str, Any] = values  # as `get_config` returns it
+            given: Mapping[str, Any] = values  # as it is saved
             if not isinstance(values, Mapping):
-                saved = {"vocabulary": values, "lowercase": getattr(values, "lowercase", False)}
-            self._columns.append(_Column(f"`features[{name!r}]` of {self.name}", **saved))
+                given = {"vocabulary": values, "lowercase": getattr(values, "lowercase", False)}
+            column = _Column(f"`features[{name!r}]` of {self.name}", **given)
+            self._columns.append(column)
+            saved[name] = {"vocabulary": column.words, "lowercase": column.lowercase}
+        self._arguments["features"] = saved
 
     def trees_of(self, text: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """Returns the words, other columns and children of each text."""
@@ -351,15 +350,6 @@ class ConlluText(TextLayer):
         """Returns the shapes of words, other columns, positions and children."""
         *columns, children = super().compute_output_shape(text_shape)
         return (*columns, *columns[:1] * self.return_positions, children)
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor arguments, as Keras saves them."""
-        features = {
-            name: {"vocabulary": plain(column.words), "lowercase": column.lowercase}
-            for name, column in zip(self._names, self._columns[1:], strict=True)
-        }
-        config = {"arity": self.arity, "features": features}
-        return {**super().get_config(), **config, "return_positions": self.return_positions}
 
 
 @keras.saving.register_keras_serializable("kerasrec")
@@ -429,10 +419,6 @@ class TextTree(TextLayer):
         table = tf.concat([[""], words.values], 0)
         places = words.row_starts()[:, tf.newaxis] + firsts + 1
         return tf.gather(table, tf.where(sizes == 1, places, 0)), children
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor arguments, as Keras saves them."""
-        return {**super().get_config(), "shape": self.shape}
 
 
 def _table(words: list[str]) -> tf.lookup.StaticHashTable:

@@ -34,12 +34,8 @@ from kerasrec._src.layers.growth import (
 from kerasrec._src.layers.inputs import DenseGradientEmbedding
 from kerasrec._src.layers.kernel_cell import Initializer
 from kerasrec._src.layers.recursive import Engine, check_engine
-from kerasrec._src.layers.shared_sublayers import (
-    MadeOnce,
-    config_of_sublayer,
-    freeze_sublayers,
-    plain,
-)
+from kerasrec._src.layers.saved_arguments import SavedByArguments
+from kerasrec._src.layers.shared_sublayers import MadeOnce, freeze_sublayers
 from kerasrec._src.layers.top_down import TopDown, TopDownCell
 from kerasrec._src.layers.tree_checks import check, check_indices, check_none, check_sizes
 from kerasrec._src.layers.tree_layer import both_inputs
@@ -56,7 +52,7 @@ ALLOWED_SLOTS = {
 }
 
 
-class TopDownDecoder(keras.layers.Layer):
+class TopDownDecoder(SavedByArguments):
     """Base class of distributions over trees with a token at each node, from the root down.
 
     `cell` makes a node's state from the tokens above it. From the state, `decide`, which a subclass
@@ -528,27 +524,6 @@ class TopDownDecoder(keras.layers.Layer):
         """Returns a symbolic output, so that a functional model is built without compiling."""
         self._check_inputs(tokens, children)
         return keras.KerasTensor((*tokens.shape, 2), "float32")
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor arguments, as Keras saves them."""
-        return {
-            **super().get_config(),
-            "cell": config_of_sublayer(self.cell),
-            "num_tokens": self.num_tokens,
-            "embedding_dim": self.embedding_dim,
-            "allowed_slots": plain(self.allowed_slots),
-            "max_depth": self.max_depth,
-            "dropout": self.dropout,
-            "embeddings_initializer": keras.initializers.serialize(
-                self.embedding.embeddings_initializer
-            ),
-            "engine": self.engine,
-        }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> TopDownDecoder:
-        """Returns a decoder made from the result of `get_config`."""
-        return cls(**{**config, "cell": keras.saving.deserialize_keras_object(config["cell"])})
 
 
 def _is_allowed(allowed_slots: str | Sequence[Sequence[int]] | None, arity: int) -> Any:

@@ -73,6 +73,8 @@ class TreeDecoder(TopDownDecoder):
     True
     """
 
+    in_attributes = ("growth",)
+
     def __init__(
         self,
         cell: TopDownCell,
@@ -117,16 +119,3 @@ class TreeDecoder(TopDownDecoder):
         token = choose.token(self.words, states)
         x = self.embedding(token.value)
         return token, choose.children(self.growth(tf.concat([states, x], -1)))
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor arguments, as Keras saves them."""
-        return {
-            **super().get_config(),
-            "growth": keras.saving.serialize_keras_object(self.growth),
-        }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> TopDownDecoder:
-        """Returns a decoder made from the result of `get_config`."""
-        growth = keras.saving.deserialize_keras_object(config["growth"])
-        return super().from_config({**config, "growth": growth})

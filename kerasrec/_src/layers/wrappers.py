@@ -112,6 +112,7 @@ class Bidirectional(TreeLayer):
         self._check_layers(layer, downward_layer)
         self.upward_layer = _copy(layer, return_state=True)
         self.downward_layer = _copy(downward_layer, return_state=False)
+        self._arguments.update(layer=self.upward_layer, downward_layer=self.downward_layer)
 
     def _check_layers(self, layer: Recursive, down: Any) -> None:
         if not isinstance(down, TopDown) or down.cell.input_from == "parent":
@@ -212,23 +213,6 @@ class Bidirectional(TreeLayer):
         if self.merge_mode is None:
             return [(*x_shape[:2], size) for size in units]
         return (*x_shape[:2], sum(units) if self.merge_mode == "concat" else units[0])
-
-    def get_config(self) -> dict[str, Any]:
-        """Returns the constructor arguments, as Keras saves them."""
-        return {
-            **super().get_config(),
-            "layer": keras.saving.serialize_keras_object(self.upward_layer),
-            "downward_layer": keras.saving.serialize_keras_object(self.downward_layer),
-            "merge_mode": self.merge_mode,
-        }
-
-    @classmethod
-    def from_config(cls, config: dict[str, Any]) -> Bidirectional:
-        """Returns a layer made from the result of `get_config`."""
-        config = dict(config)
-        for name in ("layer", "downward_layer"):
-            config[name] = keras.saving.deserialize_keras_object(config[name])
-        return cls(**config)
 
 
 def _copy(layer: Recursive, return_state: bool) -> Recursive:
