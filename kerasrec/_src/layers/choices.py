@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
 import keras
 import tensorflow as tf
 
+from kerasrec._src.layers.beam_search import Candidates
 from kerasrec._src.layers.growth import ROOT, Place
 from kerasrec._src.private import unseen_by_op_callbacks
 
@@ -72,6 +74,7 @@ class Choice(NamedTuple):
     log_likelihood: tf.Tensor
 
 
+@dataclass(frozen=True, eq=False)
 class Choices:
     """Base class of the ways to choose, so that one model can both score trees and grow them.
 
@@ -95,9 +98,8 @@ class Choices:
     TensorShape([1, 2, 2])
     """
 
-    def __init__(self, allowed: tf.Tensor, num_tokens: int):
-        self._allowed = allowed
-        self._num_tokens = num_tokens
+    allowed: tf.Tensor
+    num_tokens: int
 
     def token(self, layer: keras.layers.Dense, features: tf.Tensor) -> Choice:
         """Chooses each node's token, by a softmax over all but token 0, which is padding.
@@ -141,163 +143,136 @@ class Choices:
         if (
             not is_dense
             or layer.activation is not keras.activations.linear
-            or layer.units != self._num_tokens
+            or layer.units != self.num_tokens
         ):
             raise ValueError(
                 "choose.token needs a keras.layers.Dense with a bias, no activation and a unit for "
-                f"each of {self._num_tokens} tokens; received {layer!r}."
+                f"each of {self.num_tokens} tokens; received {layer!r}."
             )
         kernel, bias = (
             tf.cast(tf.convert_to_tensor(weight), features.dtype)
             for weight in (layer.kernel, layer.bias)
         )
         bias = tf.cast(bias, tf.float32) / divisor
-        return kernel, bias + tf.one_hot(0, self._num_tokens, _IMPOSSIBLE, 0.0)
+        return kernel, bias + tf.one_hot(0, self.num_tokens, _IMPOSSIBLE, 0.0)
 
     def _log_children(self, has_child: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
         terms = tf.math.log_sigmoid(tf.where(has_child, logits, -logits))
-        return tf.reduce_sum(tf.where(self._allowed, terms, 0.0), -1)
+        return tf.reduce_sum(tf.where(self.allowed, terms, 0.0), -1)
 
 
+@dataclass(frozen=True, eq=False)
 class Given(Choices):
     """Chooses the values of given trees: teacher forcing.
 
     Args:
+        allowed, num_tokens: The arguments of `Choices`.
         tokens: The tokens, int32 `[nodes]`.
         has_child: Whether there is a child in each slot, bool `[nodes, arity]`.
-        allowed, num_tokens: The arguments of `Choices`.
     """
 
-    def __init__(
-        self, tokens: tf.Tensor, has_child: tf.Tensor, allowed: tf.Tensor, num_tokens: int
-    ):
-        super().__init__(allowed, num_tokens)
-        self._tokens = tokens
-        self._has_child = has_child
+    tokens: tf.Tensor
+    has_child: tf.Tensor
 
     def token(self, layer: keras.layers.Dense, features: tf.Tensor) -> Choice:
         """Returns the given tokens; see `Choices.token`."""
         logits = _token_logits(features, *self._weights(layer, features))
-        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(self._tokens, logits)
-        return Choice(self._tokens, -losses)
+        losses = tf.nn.sparse_softmax_cross_entropy_with_logits(self.tokens, logits)
+        return Choice(self.tokens, -losses)
 
     def children(self, logits: tf.Tensor) -> Choice:
         """Returns the given children; see `Choices.children`."""
-        log_children = self._log_children(self._has_child, tf.cast(logits, tf.float32))
-        return Choice(self._has_child, log_children)
+        log_children = self._log_children(self.has_child, tf.cast(logits, tf.float32))
+        return Choice(self.has_child, log_children)
 
 
+@dataclass(frozen=True, eq=False)
 class Drawn(Choices):
     """Draws at nodes that grow, or chooses the likeliest value.
 
     Args:
+        allowed, num_tokens: The arguments of `Choices`.
         place: The place of the nodes.
         roots: The tokens of roots, int32 `[batch]`; -1 where they are also drawn.
         temperature: A float32 scalar that divides all logits before anything is drawn; 0 chooses
             the likeliest value, which has probability 1.
         limits: Which tokens may be drawn.
-        allowed, num_tokens: The arguments of `Choices`.
     """
 
-    def __init__(
-        self,
-        place: Place,
-        roots: tf.Tensor,
-        temperature: tf.Tensor,
-        limits: Limits,
-        allowed: tf.Tensor,
-        num_tokens: int,
-    ):
-        super().__init__(allowed, num_tokens)
-        self._limits = limits
-        self._place = place
-        self._roots = roots
-        self._temperature = temperature
+    place: Place
+    roots: tf.Tensor
+    temperature: tf.Tensor
+    limits: Limits
 
     def token(self, layer: keras.layers.Dense, features: tf.Tensor) -> Choice:
         """Draws tokens, except for roots whose token is given, with probability 1."""
-        is_root = self._place.slot == ROOT
-        given = tf.where(is_root, tf.gather(self._roots, self._place.tree), -1)
-        divisor = _divisor(self._temperature)
+        given = _given_tokens(self.roots, self.place)
+        divisor = _divisor(self.temperature)
         weights = self._weights(layer, features, divisor)
-        drawn = self._place.uniform[:, 0]
+        drawn = self.place.uniform[:, 0]
         # As one function, this is one node of the graph, so that logits of the whole vocabulary are
         # freed with each wave. Decoders do not share it: relaxed to a vocabulary of any size, it
         # would hide which axis is that of the nodes.
-        draw = tf.function(partial(_draw_token, self._limits), autograph=False)
-        return Choice(*draw(features, drawn, given, self._temperature, divisor, *weights))
+        draw = tf.function(partial(_draw_token, self.limits), autograph=False)
+        return Choice(*draw(features, drawn, given, self.temperature, divisor, *weights))
 
     def children(self, logits: tf.Tensor) -> Choice:
         """Draws children; see `Choices.children`."""
-        logits = tf.cast(logits, tf.float32) / _divisor(self._temperature)
-        is_random = self._temperature > 0
-        wants = tf.where(is_random, self._place.uniform[:, 1:] < tf.sigmoid(logits), logits > 0)
-        wants = wants & self._allowed
+        logits = tf.cast(logits, tf.float32) / _divisor(self.temperature)
+        is_random = self.temperature > 0
+        wants = tf.where(is_random, self.place.uniform[:, 1:] < tf.sigmoid(logits), logits > 0)
+        wants = wants & self.allowed
         return Choice(wants, tf.where(is_random, self._log_children(wants, logits), 0.0))
 
 
+@dataclass(frozen=True, eq=False)
 class Ranked(Choices):
     """Tries likely values, by their ranks, for beam search.
 
     Where a rank has no value, the log-likelihood is -inf.
 
     Args:
-        given: The tokens of roots that are given, with probability 1, int32 `[nodes]`; -1 for none.
-        token_rank: Which of the likeliest tokens to try, from 0, int32 `[nodes]`.
-        children_rank: Which of the likeliest sets of slots to try, from 0, int32 `[nodes]`.
-        later: The amount that a child in each slot will add to the log-likelihood, float32
-            `[nodes, arity]`. It only affects the ranks of sets. None for nodes without children.
-        num_ranks: The numbers of ranks of both.
-        forbidden: The tokens that are not tried.
         allowed, num_tokens: The arguments of `Choices`.
+        tried: The ranks to try at the nodes.
+        roots: The tokens of roots, int32 `[batch]`; -1 where they are also tried.
+        forbidden: The tokens that are not tried.
+        num_ranks: The numbers of ranks of tokens and of sets of slots.
     """
 
-    def __init__(
-        self,
-        given: tf.Tensor,
-        token_rank: tf.Tensor,
-        children_rank: tf.Tensor,
-        later: tf.Tensor | None,
-        num_ranks: tuple[int, int],
-        forbidden: tuple[int, ...],
-        allowed: tf.Tensor,
-        num_tokens: int,
-    ):
-        super().__init__(allowed, num_tokens)
-        self._given = given
-        self._token_rank = token_rank
-        self._children_rank = children_rank
-        self._later = later
-        self._num_ranks = num_ranks
-        self._forbidden = forbidden
+    tried: Candidates
+    roots: tf.Tensor
+    forbidden: tuple[int, ...]
+    num_ranks: tuple[int, int]
 
     def token(self, layer: keras.layers.Dense, features: tf.Tensor) -> Choice:
         """Takes each node's token of its rank; see `Choices.token`."""
         logits = _token_logits(features, *self._weights(layer, features))
-        scores = without_tokens(tf.nn.log_softmax(logits), self._forbidden)
-        found = tf.math.top_k(scores, self._num_ranks[0])
-        score, token = (tf.gather(of, self._token_rank, batch_dims=1) for of in found)
-        of_given = tf.where(self._token_rank == 0, 0.0, -math.inf)
-        is_given = self._given >= 0
-        return Choice(tf.where(is_given, self._given, token), tf.where(is_given, of_given, score))
+        scores = without_tokens(tf.nn.log_softmax(logits), self.forbidden)
+        found = tf.math.top_k(scores, self.num_ranks[0])
+        rank = self.tried.token_rank
+        score, token = (tf.gather(of, rank, batch_dims=1) for of in found)
+        of_given = tf.where(rank == 0, 0.0, -math.inf)
+        given = _given_tokens(self.roots, self.tried)
+        is_given = given >= 0
+        return Choice(tf.where(is_given, given, token), tf.where(is_given, of_given, score))
 
     def children(self, logits: tf.Tensor) -> Choice:
         """Takes each node's set of slots of its rank; see `Choices.children`."""
         logits = tf.cast(logits, tf.float32)
-        if self._later is None:
-            wants = tf.zeros_like(self._allowed)
+        if self.tried.later is None:
+            wants = tf.zeros_like(self.allowed)
             return Choice(wants, self._log_children(wants, logits))
         arity = logits.shape[-1]
         # The likeliest sets differ from the best in those slots that are least certain.
-        with_later = logits + self._later
-        costs = tf.where(self._allowed, tf.abs(with_later), math.inf)
+        with_later = logits + self.tried.later
+        costs = tf.where(self.allowed, tf.abs(with_later), math.inf)
         gains, slots = tf.math.top_k(-costs, min(arity, _MOST_OPEN_SLOTS))
         sets = tf.constant(list(itertools.product([False, True], repeat=gains.shape[-1])))
         gains = tf.reduce_sum(tf.where(sets, gains[:, tf.newaxis], 0.0), -1)
-        gain, best = tf.math.top_k(gains, self._num_ranks[1])
-        best, gain = (tf.gather(of, self._children_rank, batch_dims=1) for of in (best, gain))
+        gain, best = tf.math.top_k(gains, self.num_ranks[1])
+        best, gain = (tf.gather(of, self.tried.children_rank, batch_dims=1) for of in (best, gain))
         changes = tf.gather(sets, best)[..., tf.newaxis] & tf.one_hot(slots, arity, True, False)
-        wants = ((with_later > 0) & self._allowed) ^ tf.reduce_any(changes, 1)
+        wants = ((with_later > 0) & self.allowed) ^ tf.reduce_any(changes, 1)
         score = self._log_children(wants, logits)
         return Choice(wants, tf.where(gain > -math.inf, score, -math.inf))
 
@@ -305,6 +280,11 @@ class Ranked(Choices):
 def num_sets(arity: int) -> int:
     """The number of sets of slots that `Ranked` can try at a node."""
     return 2 ** min(arity, _MOST_OPEN_SLOTS)
+
+
+def _given_tokens(roots: tf.Tensor, place: Place | Candidates) -> tf.Tensor:
+    """The tokens of those nodes that are roots with a given token, int32 `[nodes]`; -1 for none."""
+    return tf.where(place.slot == ROOT, tf.gather(roots, place.tree), -1)
 
 
 def _divisor(temperature: tf.Tensor) -> tf.Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -205,7 +205,7 @@ class TopDownDecoder(SavedByArguments):
         states, tokens, has_child, allowed = (
             tf.boolean_mask(rows, is_node) for rows in (states, tokens, has_child, allowed)
         )
-        given = Given(tokens, has_child, allowed, self.num_tokens)
+        given = Given(allowed, self.num_tokens, tokens, has_child)
         token, growth = self._decide(self.drop(states, training=training), given)
         terms = tf.stack([token.log_likelihood, growth.log_likelihood], axis=-1)
         shape = tf.concat([tf.shape(is_node, tf.int64), [2]], 0)
@@ -446,13 +446,14 @@ class TopDownDecoder(SavedByArguments):
         with tf.control_dependencies(checks):
             roots = tf.identity(roots)
         if num_beams is None:
-            decide = partial(self._grown, roots, temperature, limits)
+            draw = partial(Drawn, roots=roots, temperature=temperature, limits=limits)
+            decide = self._decisions(draw)
             return grow_trees(self.cell, decide, list(initial_state), seed, self.engine)
         num_possible = self.num_tokens - 1 - len(limits.forbidden)
         num_ranks = min(num_beams, num_possible), min(num_beams, num_sets(self.cell.arity))
-        tried = partial(self._tried, roots, limits.forbidden, num_ranks)
+        rank = partial(Ranked, roots=roots, forbidden=limits.forbidden, num_ranks=num_ranks)
         numbers = num_beams, num_results or 1, num_ranks
-        found = search_trees(self.cell, tried, list(initial_state), *numbers)
+        found = search_trees(self.cell, self._decisions(rank), list(initial_state), *numbers)
         return found if num_results else GrownTrees(*(of[:, 0] for of in found))
 
     def _check_roots(self, roots: Any) -> list[tf.Operation]:
@@ -466,46 +467,31 @@ class TopDownDecoder(SavedByArguments):
             tf.reduce_max(roots),
         )
 
-    def _grown(
-        self,
-        roots: Any,
-        temperature: Any,
-        limits: Limits,
-        states: Sequence[Any],
-        place: Place,
-    ) -> Decision:
-        """The tokens of nodes that grow, and which children they get."""
-        allowed = self._allowed_children(place.slot, place.depth)
-        drawn = Drawn(place, roots, temperature, limits, allowed, self.num_tokens)
-        return self._decision(states, drawn)
+    def _decisions(
+        self, choices: Callable[..., Choices]
+    ) -> Callable[[list[Any], Place | Candidates], Decision]:
+        """Returns a function from the states and places of nodes to decisions.
 
-    def _tried(
-        self,
-        roots: Any,
-        forbidden: tuple[int, ...],
-        num_ranks: tuple[int, int],
-        states: Sequence[Any],
-        tried: Candidates,
-    ) -> Decision:
-        """The choices that beam search tries at nodes."""
-        allowed = self._allowed_children(tried.slot, tried.depth)
-        given = tf.where(tried.slot == ROOT, tf.gather(roots, tried.tree), -1)
-        ranks = tried.token_rank, tried.children_rank, tried.later, num_ranks
-        ranked = Ranked(given, *ranks, forbidden, allowed, self.num_tokens)
-        return self._decision(states, ranked)
+        Args:
+            choices: Returns the choices, from the first arguments of `Choices` and the places.
+        """
 
-    def _decision(self, states: Sequence[Any], choose: Choices) -> Decision:
-        token, growth = self._decide(states[0], choose)
-        log_likelihood = token.log_likelihood + growth.log_likelihood
-        return Decision(token.value, growth.value, self.embedding(token.value), log_likelihood)
+        def decide(states: list[Any], place: Place | Candidates) -> Decision:
+            allowed = self._allowed_children(place.slot, place.depth)
+            token, growth = self._decide(states[0], choices(allowed, self.num_tokens, place))
+            log_likelihood = token.log_likelihood + growth.log_likelihood
+            return Decision(token.value, growth.value, self.embedding(token.value), log_likelihood)
+
+        return decide
 
     def tagged_graph(self) -> TaggedGraph:
         """Returns the static tagged graph in which trees grow; the decoder must be built."""
         self._check_built()
-        decide = partial(self._grown, tf.constant([-1]), tf.constant(1.0), Limits())
+        roots, temperature = tf.constant([-1]), tf.constant(1.0)
+        draw = partial(Drawn, roots=roots, temperature=temperature, limits=Limits())
         states = self.top_down.initial_states(None, 1)
         batch = tf.constant(1)
-        grow = grower(self.cell, decide, self.engine, batch)
+        grow = grower(self.cell, self._decisions(draw), self.engine, batch)
         return grow.tagged_graph(root_places(batch, tf.constant(0, tf.int64)), states)
 
     def _check_built(self) -> None:
