@@ -58,6 +58,7 @@ SHARED = {
     "half_precision",
     "host",
     "int_range",
+    "links",
     "powers_of_two",
     "private",
     "row_ids",
@@ -73,6 +74,7 @@ ALONE = {
     "datasets": {
         "autograph",
         "int_range",
+        "links",
         "powers_of_two",
         "row_ids",
         "short_repr",

@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from kerasrec._src.errors import WITHOUT_FRAMES
-from kerasrec._src.layers.links import Links, links_of
+from kerasrec._src.links import Links, in_cycles, links_of
 from kerasrec._src.private import not_inlined, unseen_by_op_callbacks
 from kerasrec._src.row_ids import row_ids
 
@@ -295,23 +295,6 @@ def problems_of_links(
         ),
         unread,
     ]
-
-
-def in_cycles(links: Links) -> tf.Tensor:
-    """Whether each node has a parent, but not the root among its ancestors; bool `[size]`.
-
-    Each step follows parents twice as far as the one before.
-    """
-    size = tf.size(links.roots)
-    numbers = tf.reshape(links.numbers, [-1, 1])
-    # The last row is for missing children.
-    parents = tf.tensor_scatter_nd_update(tf.range(size + 1), numbers, links.parents)[:size]
-    _, ancestors = tf.while_loop(
-        lambda reach, _: reach < links.nodes,
-        lambda reach, above: (reach * 2, tf.gather(above, above)),
-        (tf.constant(1), parents),
-    )
-    return (links.num_parents > 0) & (ancestors != links.roots)
 
 
 def in_circles(links: Links) -> tf.Tensor:

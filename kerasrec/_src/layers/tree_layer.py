@@ -10,9 +10,9 @@ import keras
 import tensorflow as tf
 
 from kerasrec._src.errors import SentenceFirst
-from kerasrec._src.layers.links import links_of
 from kerasrec._src.layers.saved_arguments import SavedByArguments
 from kerasrec._src.layers.trees import as_indices
+from kerasrec._src.links import links_of
 from kerasrec._src.private import comes_from_layers, mask_of, set_mask
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from kerasrec._src.layers.links import Links, links_of
-from kerasrec._src.layers.tree_checks import WordRules, in_cycles, tree_checks
+from kerasrec._src.layers.tree_checks import WordRules, tree_checks
+from kerasrec._src.links import Links, in_cycles, links_of
 from kerasrec._src.private import in_xla
 
 LEAF, INNER, MISSING = 0, 1, 2

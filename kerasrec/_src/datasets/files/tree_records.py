@@ -12,7 +12,7 @@ import tensorflow as tf
 from kerasrec._src.datasets.files.directory import Index
 from kerasrec._src.datasets.files.records import features_of, lengths_key
 from kerasrec._src.int_range import LARGEST
-from kerasrec._src.row_ids import row_ids
+from kerasrec._src.links import Links, in_cycles, links_of
 
 LABELS = tuple(
     kind + suffix for suffix in ("", " of trees", " of pairs") for kind in ("int", "float")
@@ -190,14 +190,16 @@ def checked_trees(
     lengths = tf.fill([num_nodes], tf.constant(index.arity, tf.int64))
     if index.arity < 0:
         lengths = flat[lengths_key("children")]
-    trees = _trees(flat["children"], lengths, splits)
-    wrong = _wrong_nodes(columns, flat["labels"], trees, index)
+    below: Any = tf.RaggedTensor.from_row_lengths(flat["children"], lengths, validate=False)
+    children = tf.RaggedTensor.from_row_splits(below, splits, validate=False)
+    links = links_of(children)
+    wrong = _wrong_nodes(columns, flat["labels"], flat["children"], links, index)
     if index.edge_features:
         entries = tf.size(flat["children"], tf.int64)
         edges = tf.reshape(flat["edges"], [entries, index.edge_features])
         reason = "a feature of an edge to its children is not a finite number"
-        wrong[reason] = _any_below(_any_entry(~tf.math.is_finite(edges)), trees)
-    with tf.control_dependencies([_assert_none(wrong, records, trees)]):
+        wrong[reason] = _any_below(_any_entry(~tf.math.is_finite(edges)), links)
+    with tf.control_dependencies([_assert_none(wrong, records, links)]):
         # A record without a tree has no values.
         splits = tf.concat([[0], tf.boolean_mask(splits[1:], splits[1:] > splits[:-1])], 0)
 
@@ -205,7 +207,6 @@ def checked_trees(
         values = tf.cast(values, index.specs[name].dtype)
         return tf.RaggedTensor.from_row_splits(values, splits, validate=False)
 
-    below: Any = tf.RaggedTensor.from_row_lengths(flat["children"], lengths, validate=False)
     labels = tf.cast(flat["labels"], index.label_dtype)
     checked: dict[str, Any] = {
         **{name: in_trees(column, name) for name, column in columns.items()},
@@ -290,47 +291,10 @@ def _wrong_sizes(
     return wrong
 
 
-class _Trees(NamedTuple):
-    """The tree nodes of all trees, and their children.
-
-    Attributes:
-        nodes: int64 `[nodes]`; the numbers of all tree nodes.
-        record_of: int64 `[nodes]`; the record of each.
-        root_of: int64 `[nodes]`; the root of its tree.
-        above: int64 `[slots]`; for each slot of a child, the tree node above.
-        is_named: bool `[slots]`; whether a child is named.
-        links: int64 `[slots]`; the child in it; -1 = none, or one that is not a tree node of the
-            tree.
-    """
-
-    nodes: tf.Tensor
-    record_of: tf.Tensor
-    root_of: tf.Tensor
-    above: tf.Tensor
-    is_named: tf.Tensor
-    links: tf.Tensor
-
-    @property
-    def is_root(self) -> tf.Tensor:
-        return self.nodes == self.root_of
-
-
-def _trees(children: tf.Tensor, lengths: tf.Tensor, splits: tf.Tensor) -> _Trees:
-    nodes = tf.range(splits[-1])
-    record_of = tf.searchsorted(splits[1:], nodes, side="right", out_type=tf.int64)
-    root_of, end_of = tf.gather(splits, record_of), tf.gather(splits, record_of + 1)
-    above = row_ids(lengths)
-    is_child = (children >= 0) & (children < tf.gather(end_of - root_of, above))
-    links = tf.where(is_child, children + tf.gather(root_of, above), -1)
-    return _Trees(nodes, record_of, root_of, above, children != -1, links)
-
-
-def _any_below(where: tf.Tensor, trees: _Trees) -> tf.Tensor:
+def _any_below(where: tf.Tensor, links: Links) -> tf.Tensor:
     """Whether it is so in any slot of each tree node, bool `[nodes]`."""
-    number = tf.math.unsorted_segment_sum(
-        tf.cast(where, tf.int32), trees.above, tf.size(trees.nodes)
-    )
-    return number > 0
+    counts, size = tf.cast(where, tf.int32), tf.size(links.roots)
+    return tf.math.unsorted_segment_sum(counts, links.parents, size) > 0
 
 
 def _any_entry(where: tf.Tensor) -> tf.Tensor:
@@ -339,7 +303,11 @@ def _any_entry(where: tf.Tensor) -> tf.Tensor:
 
 
 def _wrong_nodes(
-    columns: Mapping[str, tf.Tensor], labels: tf.Tensor, trees: _Trees, index: TreeIndex
+    columns: Mapping[str, tf.Tensor],
+    labels: tf.Tensor,
+    children: tf.Tensor,
+    links: Links,
+    index: TreeIndex,
 ) -> dict[str, tf.Tensor]:
     """Where tree nodes are wrong, bool `[nodes]`, by their fault."""
     if index.label_dtype.is_floating:
@@ -348,9 +316,9 @@ def _wrong_nodes(
         is_outside = (labels < -1) | (labels > LARGEST)
         wrong = {"its label is outside int32, or less than -1": is_outside}
     if index.labels_trees:  # The label of a tree counts as that of its root.
-        tree_of = tf.cumsum(tf.cast(trees.is_root, tf.int32)) - 1
+        tree_of = tf.cumsum(tf.cast(links.is_root, tf.int32)) - 1
         wrong = {
-            reason: tf.gather(is_so, tree_of) & trees.is_root for reason, is_so in wrong.items()
+            reason: tf.gather(is_so, tree_of) & links.is_root for reason, is_so in wrong.items()
         }
     if "tokens" in columns:
         is_outside = (columns["tokens"] < 0) | (columns["tokens"] > LARGEST)
@@ -358,58 +326,41 @@ def _wrong_nodes(
     if "features" in columns:
         is_wrong = ~tf.math.is_finite(columns["features"])
         wrong["a feature of it is not a finite number"] = _any_entry(is_wrong)
-    wrong |= _wrong_children(trees, bool(index.shared_nodes))
+    wrong |= _wrong_children(children, links, bool(index.shared_nodes))
     if not index.features and index.ids == 0:
-        is_blank = (columns["tokens"] == 0) & ~_any_below(trees.is_named, trees)
-        wrong["it is the root, without a token and without children"] = trees.is_root & is_blank
+        is_blank = (columns["tokens"] == 0) & ~links.has_children
+        wrong["it is the root, without a token and without children"] = links.is_root & is_blank
     return wrong
 
 
-def _wrong_children(trees: _Trees, shared_nodes: bool) -> dict[str, tf.Tensor]:
+def _wrong_children(children: tf.Tensor, links: Links, shared_nodes: bool) -> dict[str, tf.Tensor]:
     """Where tree nodes do not form a tree, bool `[nodes]`, by their fault."""
-    above, links, is_root = trees.above, trees.links, trees.is_root
-    # There is no segment -1, so slots without a child are not counted.
-    num_parents = tf.math.unsorted_segment_sum(tf.ones_like(links), links, tf.size(trees.nodes))
-    has_parent = num_parents > 0
+    is_root, has_parent = links.is_root, links.num_parents > 0
     wrong = {
         "it has a child that is not a tree node of its tree": _any_below(
-            trees.is_named & (links < 0), trees
+            (children != -1) & ~links.is_child, links
         ),
         "it is the root, and a child": is_root & has_parent,
     }
-    is_before = (links >= 0) & (links <= above)
+    is_before = links.is_child & (links.numbers <= links.parents)
     if shared_nodes:  # Nodes that come after their parents form no cycle.
-        wrong["it has a child that comes before it"] = _any_below(is_before, trees)
+        wrong["it has a child that comes before it"] = _any_below(is_before, links)
         return {**wrong, "it cannot be reached from the root": ~is_root & ~has_parent}
     # If all children come after their parents, as is usual, all paths of parents lead to the root.
     is_in_order = tf.reduce_all(is_root | has_parent) & ~tf.reduce_any(is_before)
     return {
         **wrong,
-        "it is a child of two tree nodes": num_parents > 1,
+        "it is a child of two tree nodes": links.num_parents > 1,
         "it cannot be reached from the root": tf.cond(
             is_in_order,
             lambda: tf.zeros_like(is_root),
-            lambda: _lost(trees, has_parent),
+            lambda: in_cycles(links) | ~(is_root | has_parent),
         ),
     }
 
 
-def _lost(trees: _Trees, has_parent: tf.Tensor) -> tf.Tensor:
-    """Which tree nodes no path from the root leads to, bool `[nodes]`.
-
-    Follows parents twice as far each time; from a cycle, no path leads to the root.
-    """
-    parents = tf.math.unsorted_segment_max(trees.above, trees.links, tf.size(trees.nodes))
-    _, ancestors = tf.while_loop(
-        lambda reach, _: reach < tf.size(trees.nodes),
-        lambda reach, above: (2 * reach, tf.gather(above, above)),
-        (tf.constant(1), tf.where(has_parent, parents, trees.nodes)),
-    )
-    return ancestors != trees.root_of
-
-
 def _assert_none(
-    wrong: Mapping[str, tf.Tensor], records: Records, trees: _Trees | None = None
+    wrong: Mapping[str, tf.Tensor], records: Records, links: Links | None = None
 ) -> tf.Tensor:
     """Asserts that nothing is wrong; the message is made only if something is.
 
@@ -417,21 +368,22 @@ def _assert_none(
         wrong: For each possible fault, by its description, the records, or the tree nodes, that
             have it: bool `[records]` or `[nodes]`.
         records: The records.
-        trees: The tree nodes, if faults are those of tree nodes.
+        links: The links of the tree nodes, if faults are those of tree nodes.
     """
     places = tf.stack(list(wrong.values()))
 
     def refuse() -> tf.Tensor:
         reason, place = tf.unstack(tf.where(places)[0])
-        record = place if trees is None else trees.record_of[place]
+        record = place if links is None else tf.cast(links.trees[place], tf.int64)
         num_files = len(records.files)
         parts = [
             tf.constant(list(records.files))[record % num_files],
             ": record ",
             tf.strings.as_string(records.groups[record // num_files]),
         ]
-        if trees is not None:
-            parts += [", tree node ", tf.strings.as_string(place - trees.root_of[place])]
+        if links is not None:
+            node = tf.cast(place, tf.int32) - links.roots[place]
+            parts += [", tree node ", tf.strings.as_string(node)]
         parts += [": ", tf.constant(list(wrong))[reason]]
         message = "A file of trees is malformed; copy it again, or write the trees again."
         check = tf.debugging.Assert(False, [message, tf.strings.join(parts)])

@@ -124,3 +124,20 @@ def _of_rows(children: tf.RaggedTensor) -> Links:
 def _num_parents(numbers: tf.Tensor, size: tf.Tensor) -> tf.Tensor:
     linked = tf.reshape(numbers, [-1])
     return tf.math.unsorted_segment_sum(tf.ones_like(linked), linked, size + 1)[:size]
+
+
+def in_cycles(links: Links) -> tf.Tensor:
+    """Whether each node has a parent, but not the root among its ancestors; bool `[size]`.
+
+    Each step follows parents twice as far as the one before.
+    """
+    size = tf.size(links.roots)
+    numbers = tf.reshape(links.numbers, [-1, 1])
+    # The last row is for missing children.
+    parents = tf.tensor_scatter_nd_update(tf.range(size + 1), numbers, links.parents)[:size]
+    _, ancestors = tf.while_loop(
+        lambda reach, _: reach < links.nodes,
+        lambda reach, above: (reach * 2, tf.gather(above, above)),
+        (tf.constant(1), parents),
+    )
+    return (links.num_parents > 0) & (ancestors != links.roots)
