@@ -58,19 +58,22 @@ def check_tree(
             "than 0) or children."
         )
     has_label = _checked_labels(labels, len(rows), num_classes)
-    parents, num_parents = _parents(rows)
-    are_shared = shared_nodes and (num_parents > 1).any()
-    if not are_shared:
-        _check_one_parent(rows, num_parents)
-    # In an acyclic graph, all nodes are reached if only the root has no parent.
-    reached = (num_parents > 0) | (np.arange(len(rows)) == 0) if are_shared else _reached(parents)
+    parents, below = _edges(rows)
+    if not shared_nodes:
+        _check_one_parent(parents, below)
+    reached = np.arange(len(rows)) == 0
+    reached[below] = True
+    # Nearly all trees have parents before children, and none that lack a parent themselves.
+    if (below <= parents).any() or (has_child & ~reached).any():
+        reached[:] = False
+        reached[parents_first(parents, below, len(rows))] = True
     is_blank = is_zero & ~has_child & ~has_label
     last = np.flatnonzero(reached)[-1]
     lost = np.flatnonzero(~reached & (~is_blank | (np.arange(len(rows)) < last)))
     if len(lost):
-        _raise_unreached(int(lost[0]), parents)
-    if are_shared:
-        _check_acyclic(rows, num_parents)
+        is_above = ~reached[parents]
+        above = dict(zip(below[is_above].tolist(), parents[is_above].tolist(), strict=True))
+        _raise_unreached(int(lost[0]), above)
 
 
 def inputs_of(tokens: Any) -> tuple[np.ndarray, ...]:
@@ -160,31 +163,29 @@ def _checked_labels(labels: ArrayLike | None, nodes: int, num_classes: int | Non
     return ~np.isnan(flat) if is_float else flat != -1
 
 
-def _parents(rows: ChildRows) -> tuple[np.ndarray, np.ndarray]:
-    """Returns a parent of each tree node, -1 for none, and how many it has, both `[nodes]`."""
-    nodes, above, below = len(rows), rows.parents, rows.values
+def _edges(rows: ChildRows) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the parent and the child of each edge, both `[edges]`."""
+    nodes, parents, below = len(rows), rows.parents, rows.values
     wrong = np.flatnonzero((below < -1) | (below >= nodes))
     if len(wrong):
-        node = above[wrong[0]]
+        node = parents[wrong[0]]
         raise ValueError(
             f"Child {wrong[0] - rows.splits[node]} of tree node {node} is {below[wrong[0]]}, out "
             f"of range; expected a tree node from 1 to {nodes - 1}, or -1 for no child."
         )
-    above, below = above[below >= 0], below[below >= 0]
+    parents, below = parents[below >= 0], below[below >= 0]
     if (below == 0).any():
         raise ValueError(
             f"Tree node 0 must be the root, but it is a child of tree node "
-            f"{above[below == 0][0]}. Number the tree nodes so that the root comes first."
+            f"{parents[below == 0][0]}. Number the tree nodes so that the root comes first."
         )
-    parents = np.full(nodes, -1)
-    parents[below] = above
-    return parents, np.bincount(below, minlength=nodes)
+    return parents, below
 
 
-def _check_one_parent(rows: ChildRows, num_parents: np.ndarray) -> None:
-    shared = np.flatnonzero(num_parents > 1)
+def _check_one_parent(parents: np.ndarray, below: np.ndarray) -> None:
+    shared = np.flatnonzero(np.bincount(below) > 1)
     if len(shared):
-        above = rows.parents[rows.values == shared[0]]
+        above = parents[below == shared[0]]
         raise ValueError(
             f"Tree node {shared[0]} is a child of tree nodes {' and '.join(map(str, above))}; a "
             "tree node has one parent. Pass shared_nodes=True, also to the layer, or give each "
@@ -192,42 +193,23 @@ def _check_one_parent(rows: ChildRows, num_parents: np.ndarray) -> None:
         )
 
 
-def _check_acyclic(rows: ChildRows, num_parents: np.ndarray) -> None:
-    """Raises if nodes that may have several parents form a cycle."""
-    is_child = rows.values >= 0
-    above, below = rows.parents[is_child], rows.values[is_child]
-    is_done = num_parents == 0
-    is_done[parents_first(above, below, len(rows))] = True
-    if is_done.all():
-        return
-    parents = np.full(len(rows), -1)
-    parents[below[~is_done[above]]] = above[~is_done[above]]
-    _raise_unreached(int(np.argmin(is_done)), parents)
+def _raise_unreached(node: int, parents: Mapping[int, int]) -> None:
+    """Raises for a tree node that is in a cycle, below one, or below a node that has no parent.
 
-
-def _reached(parents: np.ndarray) -> np.ndarray:
-    """Whether each tree node is the root, or has the root among its ancestors; bool `[nodes]`.
-
-    Each step follows parents twice as far as the one before.
+    Args:
+        node: The tree node.
+        parents: A parent of each one that has any, which cannot be reached either.
     """
-    above = np.where(parents < 0, np.arange(len(parents)), parents)
-    for _ in range(len(parents).bit_length()):
-        above = above[above]
-    return above == 0
-
-
-def _raise_unreached(node: int, parents: np.ndarray) -> None:
     path = {node: 0}  # The place of each tree node on the way up.
-    above = node
-    while parents[above] >= 0:
-        above = int(parents[above])
-        if above in path:
-            cycle = [*list(path)[path[above] :], above]
+    while node in parents:
+        node = parents[node]
+        if node in path:
+            cycle = [*list(path)[path[node] :], node]
             raise ValueError(
                 f"Tree nodes {' -> '.join(map(str, reversed(cycle)))} form a cycle; expected a "
                 "tree, without cycles."
             )
-        path[above] = len(path)
+        path[node] = len(path)
     raise ValueError(
         f"Tree node {node} cannot be reached from tree node 0, the root. Make it a child of "
         "another tree node; padding (token 0, no children, label -1) comes after the last tree "
