@@ -67,10 +67,20 @@ def node_encoder(reader: keras.layers.Layer, encoder: Encoder) -> keras.Model:
     return keras.Model(text, (vectors, children), name="nodes")
 
 
+def num_nodes(inputs: Any, labels: tf.Tensor) -> tf.Tensor:
+    """Of the largest tree: a text in CoNLL-U has a line for each, all other arrays a row."""
+    return tf.reduce_max(
+        [
+            tf.size(tf.strings.split(x, "\n")) if x.dtype == tf.string else tf.shape(x)[0]
+            for x in tf.nest.flatten((inputs, labels))
+        ]
+    )
+
+
 def batches(data: tf.data.Dataset, batch_size: int) -> tf.data.Dataset:
-    """Padded batches; if labels have different lengths, of trees with about as many labels."""
+    """Padded batches of trees with about as many nodes."""
     return data.bucket_by_sequence_length(
-        lambda _, labels: tf.shape(labels)[0],
+        num_nodes,
         [*NODES],
         [batch_size] * (len(NODES) + 1),
         padding_values=tf.nest.map_structure(
@@ -142,7 +152,7 @@ def train(
 
     Returns:
         The model from texts, to be saved; the model that was trained, the same or its upper part;
-        and batches of dev and test for the latter, in order if all labels have the same length.
+        and batches of dev and test for the latter.
     """
     keras.utils.set_random_seed(seed)
     encoder, num_examples = read_encoder(options.encoder), int(data["train"].cardinality())
@@ -175,10 +185,12 @@ def train(
 
 
 def run_all(run: Callable[[str, int], dict[str, float]], options: argparse.Namespace) -> list[Run]:
-    """Runs each kind of model with each seed, and reports the figures."""
+    """Runs each kind of model with each seed, and reports the figures after each seed."""
     with tempfile.TemporaryDirectory() as folder:
         options.cache = options.cache or Path(folder)
         options.cache.mkdir(parents=True, exist_ok=True)
-        runs = [{kind: run(kind, seed) for kind in options.models} for seed in options.seeds]
-    report(runs, options.output)
+        runs = []
+        for seed in options.seeds:
+            runs.append({kind: run(kind, seed) for kind in options.models})
+            report(runs, options.output)
     return runs

@@ -3,9 +3,9 @@
     python models/relatedness_encoder.py --data path/to/sick --encoder path/to/folder --seeds 1 2 3
 
 `semantic_relatedness.py` reads word vectors; here the words have an encoder's (see
-`sentiment_encoder.py` for the folder). "tree" has a child-sum TreeLSTM over them, "flat" their
-mean; both have the same net that compares two sentences. The models take sentences in CoNLL-U.
-Prints figures of test, from the epoch with the least loss on dev.
+`sentiment_encoder.py` for the folder). "flat" has their mean, "tree" this and the state of a
+child-sum TreeLSTM; both have the same net that compares two sentences. The models take sentences
+in CoNLL-U. Prints figures of test, from the epoch with the least loss on dev.
 """
 
 import argparse
@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from comparison import Run
@@ -30,12 +31,15 @@ from sick_pairs import SCORES, Pairs, distributions, read
 
 def build_top(kind: str, units: int, dropout: float, features: int) -> keras.Model:
     """From vectors and children of the words of two sentences to a distribution over scores."""
-    cell = MeanCell(features)
-    layer = Recursive(cell, name="tree") if kind == "flat" else ChildSumTreeLSTM(units, name="tree")
+    layers = [Recursive(MeanCell(features), name="mean")]
+    if kind == "tree":
+        layers.append(ChildSumTreeLSTM(units, name="tree"))
     inputs = tuple(
         (keras.Input([None, features]), keras.Input([None, None], dtype="int32")) for _ in "ab"
     )
-    left, right = (layer(*sentence) for sentence in inputs)
+    left, right = (
+        keras.layers.concatenate([layer(*sentence) for layer in layers]) for sentence in inputs
+    )
     return keras.Model(inputs, compare(left, right, len(SCORES), dropout), name=kind)
 
 
@@ -64,9 +68,11 @@ def run(
         reader, build, data, options, seed, "val_loss", "min", loss="kl_divergence"
     )
     figures = {"minutes": (time.perf_counter() - start) / 60}
-    predicted = {of: trained.predict(batches[of], verbose=0) @ SCORES for of in ("dev", "test")}
-    figures["dev Pearson"] = agreement_of(predicted["dev"], pairs["dev"][2])["Pearson"]
-    figures |= agreement_of(predicted["test"], pairs["test"][2])
+    found = {}
+    for split, of in batches.items():
+        true = np.concatenate([labels for _, labels in of.as_numpy_iterator()]) @ SCORES
+        found[split] = agreement_of(trained.predict(of, verbose=0) @ SCORES, true)
+    figures |= {"dev Pearson": found["dev"]["Pearson"]} | found["test"]
     folder = options.output / f"{kind}_{seed}"
     folder.mkdir(exist_ok=True)
     texts, _ = next(iter(data["test"].batch(8)))

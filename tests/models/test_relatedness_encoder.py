@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 import relatedness_encoder as recipe
+from encoder_training import num_nodes
 from kerasrec.datasets import DependencyTree, parse_conllu
 
 
@@ -14,6 +15,11 @@ def test_conllu_of_a_tree():
     tree = DependencyTree(["two", "dogs", "run"], [1, 2, -1])
     (found,) = parse_conllu(recipe.conllu(tree))
     assert (found.words, found.heads) == (tree.words, tree.heads)
+    texts = (
+        tf.constant(recipe.conllu(tree)),
+        tf.constant(recipe.conllu(DependencyTree(["a"], [-1]))),
+    )
+    assert num_nodes(texts, tf.zeros([2])) == 3
 
 
 @pytest.mark.slow
