@@ -4,6 +4,7 @@ Eager TensorFlow reduces one row after the other, in plain recursion in Python.
 """
 
 import functools
+import itertools
 
 import keras
 import numpy as np
@@ -196,13 +197,18 @@ def test_values_and_gradients(name, engine):
 
 
 @pytest.mark.many
-@pytest.mark.parametrize("engine", few_of(list(RUNS)[1:], "waves", many=["compiled"]))
 @pytest.mark.parametrize(
-    "name",
+    ("name", "engine"),
     few_of(
-        [name for name in REDUCTIONS if name not in WITHOUT_SECOND | NOT_SMOOTH],
-        "reduce_logsumexp",
-        many=["softmax", "segment_max"],
+        itertools.product(
+            [name for name in REDUCTIONS if name not in WITHOUT_SECOND | NOT_SMOOTH],
+            list(RUNS)[1:],
+        ),
+        ("reduce_logsumexp", "waves"),
+        ("segment_max", "waves"),
+        ("softmax", "waves"),
+        ("softmax", "compiled"),
+        many=[],
     ),
 )
 def test_second_derivatives(name, engine):
