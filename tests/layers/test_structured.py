@@ -261,6 +261,28 @@ def test_marginals_and_counts(case):
     np.testing.assert_allclose(found, expected, atol=1e-12)
     counts = case.layer.count(case.scores, case.mask).numpy().tolist()
     assert counts == [len(keys) for keys, _ in structures]
+    exists = Semiring(lambda scores: scores > -5e5, tf.logical_and, tf.reduce_any)
+    assert case.layer.total(case.scores, exists, case.mask).numpy().all()
+
+
+@pytest.mark.many
+@pytest.mark.parametrize(("layer", "axes"), [(LinearChainCRF(2), 1), (TreeCRF(2), 2)])
+def test_masks_of_outputs(layer, axes):
+    """Keras multiplies losses by the mask of an output, so it must fit the output."""
+    scores = np.random.default_rng(0).normal(size=[3] * (axes + 1) + [2]).astype(np.float32)
+    mask = np.array([[1, 1, 0], [1, 0, 0], [1, 1, 1]], bool)
+    inputs = [keras.Input([None] * axes + [2]), keras.Input([None], dtype="bool")]
+    names = ["entropy", "log_partition", "marginals"]
+    model = keras.Model(inputs, {name: layer(*inputs, output=name) for name in names})
+    results = [getattr(layer, name)(scores, mask).numpy() for name in names]
+    results[2] = np.sum(results[2] ** 2, -1)
+    expected = [*map(np.mean, results[:2]), np.mean(results[2][mask] if axes == 1 else results[2])]
+    losses = [lambda _, given: given] * 2 + [lambda _, given: tf.reduce_sum(given**2, -1)]
+    model.compile(loss=dict(zip(names, losses, strict=True)))
+    labels = dict.fromkeys(names, np.zeros(3))
+    found = model.evaluate([scores, mask], labels, verbose=0, return_dict=True)
+    found = [found[f"{name}_loss"] for name in names]
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
 @pytest.mark.many
@@ -411,13 +433,13 @@ def test_fit_save_and_load(tmp_path):
     assert 0.8 < history["structured_accuracy"][-1] <= 1
     assert np.all((found < 0) == (tags < 0))
     # The mask tells which words there are, so labels of padded words change nothing.
-    ones, weights = np.ones(16), np.linspace(0, 1, 16)
+    ones, weights = np.ones([16, 1]), np.linspace(0, 1, 16)
     loss, accuracy = model.evaluate(words, tags, sample_weight=ones, verbose=0)
     others = np.where(tags < 0, 1, tags)
     again = model.evaluate(words, others, sample_weight=ones, verbose=0)
     assert again == pytest.approx([loss, accuracy])
     losses = -model.layers[-1].log_prob(tags, model(words))
-    weighted, _ = model.evaluate(words, tags, sample_weight=weights, verbose=0)
+    weighted, _ = model.evaluate(words, tags, sample_weight=weights[:, None], verbose=0)
     assert weighted == pytest.approx(np.sum(losses * weights) / 16, rel=1e-4)
     model.save(tmp_path / "model.keras")
     again = keras.models.load_model(tmp_path / "model.keras")
@@ -609,5 +631,15 @@ def test_mistakes():
         TreeCRF(2, dtype="mixed_float16")
     with pytest.raises(ValueError, match="Let that layer be the model's last"):
         StructuredLoss()(tf.zeros([1, 2]), tf.zeros([1, 2, 3]))
-    with pytest.raises(ValueError, match="`output` must be one of scores, best"):
-        LinearChainCRF(3)(keras.Input([None, 3]), output="worst")
+    with pytest.raises(ValueError, match=r"both axes .* same size; received \(1, 2, 3, 2\)"):
+        TreeCRF(2)(np.zeros([1, 2, 3, 2]))
+    layer, scores = LinearChainCRF(3), np.zeros([1, 2, 3], np.float32)
+    for given in (keras.Input([None, 3]), scores):
+        for output in ("worst", "k_best"):
+            with pytest.raises(ValueError, match=f"one of scores, best.*'{output}'.*a method"):
+                layer(given, output=output)
+    for semiring in ("max", Semiring.max):
+        with pytest.raises(ValueError, match=r"must be a kerasrec.layers.Semiring, such as Semir"):
+            layer.total(scores, semiring)
+    with pytest.raises(ValueError, match=r"not be ragged\. Pad them by scores\.to_tensor\(\)"):
+        layer(tf.ragged.constant([[[1.0, 2.0, 3.0]], []], ragged_rank=1, inner_shape=(3,)))

@@ -167,9 +167,13 @@ def test_fit():
     x, y = np.array([[1, 2, 3], [4, 1, 0]]), np.array([[0, 1, 2], [0, 0, -1]])
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"from 0 to 1, .* label: \[2\]"):
         model.fit(x, y, verbose=0)
-    message = r"`sample_weight` must have the shape \[batch\].* received \(None, 3\)"
-    with pytest.raises(ValueError, match=message):
-        model.fit(x, np.minimum(y, 1), sample_weight=np.ones([2, 3]), verbose=0)
+    message = r"`sample_weight` must have the shape \[batch, 1\].* received {}.*class_weight"
+    for received, given in {
+        r"\(None, 3\)": {"sample_weight": np.ones([2, 3])},
+        r"\(None,\)": {"class_weight": {0: 1.0, 1: 2.0, 2: 1.0}},
+    }.items():
+        with pytest.raises(ValueError, match=message.format(received)):
+            model.fit(x, np.minimum(y, 1), **given, verbose=0)
 
 
 @pytest.mark.many

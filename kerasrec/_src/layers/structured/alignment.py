@@ -37,10 +37,9 @@ def rest(
     def ways() -> tf.Tensor:
         pairs = [(i + 1, j + 1), (i + 1, j), (i, j + 1)]
         below = [rest(semiring, steps, sizes, *pair) for pair in pairs]
+        below.append(tf.broadcast_to(one, tf.shape(below[0])))
         here = semiring.from_scores(tf.gather(tf.gather(steps, i, batch_dims=1), j, batch_dims=1))
-        return semiring.plus(
-            semiring.times(here, tf.stack([*below, tf.zeros_like(below[0]) + one], -1)), -1
-        )
+        return semiring.plus(semiring.times(here, tf.stack(below, -1)), -1)
 
     return cond((i < sizes[0]) & (j < sizes[1]), ways, lambda: none)
 

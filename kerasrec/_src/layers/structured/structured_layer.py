@@ -14,6 +14,7 @@ from kerasrec._src.errors import SentenceFirst
 from kerasrec._src.layers.saved_arguments import SavedByArguments
 from kerasrec._src.layers.structured.semirings import NEVER, Semiring
 from kerasrec._src.layers.tree_checks import check, check_none
+from kerasrec._src.layers.tree_layer import is_ragged
 from kerasrec._src.private import in_symbolic_scope, in_xla, mask_of, set_mask
 
 Rule = tuple[tf.Tensor, str]
@@ -56,31 +57,47 @@ class StructuredLayer(SavedByArguments):
 
     def call(self, scores: Any, mask: Any = None, output: str = "scores") -> tf.Tensor:
         """Returns the requested `output`; see the class."""
+        self._check_output(output)
         if output != "scores":
-            return getattr(self, output)(scores, mask)
+            return self._with_mask(getattr(self, output)(scores, mask), mask, output)
         _, mask = self._inputs(scores, mask)
         scores = tf.identity(scores)
         # For losses, and for metrics, which Keras computes after it has changed the weights. Keras
         # passes masks along in the same way.
         scores.scored_by = self, [tf.identity(variable.value) for variable in self.weights]
-        if mask is not None:
-            set_mask(scores, mask)
-        return scores
+        return self._with_mask(scores, mask, output)
 
     def compute_output_spec(
         self, scores: Any, mask: Any = None, output: str = "scores"
     ) -> keras.KerasTensor:
         """Returns the shape and dtype of the output."""
         self._check_scores(scores.shape)
-        if output not in _OUTPUTS:
-            raise ValueError(f"`output` must be one of {', '.join(_OUTPUTS)}; received {output!r}.")
+        self._check_output(output)
         if output in ("log_partition", "entropy"):
             return keras.KerasTensor(scores.shape[:1], self.compute_dtype)
         if output == "best":
-            return keras.KerasTensor(scores.shape[:-1], "int32")
-        found = keras.KerasTensor(scores.shape, self.compute_dtype)
+            found = keras.KerasTensor(scores.shape[:-1], "int32")
+        else:
+            found = keras.KerasTensor(scores.shape, self.compute_dtype)
         if output == "scores":
             found.scored_by = self, []
+        return self._with_mask(found, mask, output)
+
+    def compute_mask(self, inputs: Any, previous_mask: Any = None) -> None:
+        """Returns no mask: results that have one get it when they are made."""
+
+    def _check_output(self, output: str) -> None:
+        if output not in _OUTPUTS:
+            raise ValueError(
+                f"`output` must be one of {', '.join(_OUTPUTS)}; received {output!r}. For other "
+                "results, call a method of the layer on the scores that it returns."
+            )
+
+    def _with_mask(self, found: Any, mask: Any, output: str) -> Any:
+        """Gives a result the mask of its parts; the loss finds that of words with the scores."""
+        of_parts = output in ("best", "marginals") and self._mask_axes == self._label_axes
+        if mask is not None and (of_parts or output == "scores"):
+            set_mask(found, mask)
         return found
 
     @property
@@ -134,9 +151,15 @@ class StructuredLayer(SavedByArguments):
             is the layer's, or float64 for `Semiring.counting()`.
 
         Raises:
-            ValueError: If the mask does not have the shape that the layer's call describes; a
+            ValueError: If `semiring` is not a `Semiring`, if scores are ragged, or if the mask does
+                not have the shape that the layer's call describes; a
                 `tf.errors.InvalidArgumentError` if that is known only when a graph runs.
         """
+        if not isinstance(semiring, Semiring):
+            raise ValueError(
+                "`semiring` must be a kerasrec.layers.Semiring, such as Semiring.max(); received "
+                f"{semiring!r}."
+            )
         return self._run(self._total, semiring, *self._inputs(scores, mask))
 
     def log_partition(self, scores: Any, mask: Any = None) -> tf.Tensor:
@@ -290,6 +313,11 @@ class StructuredLayer(SavedByArguments):
     def _inputs(self, scores: Any, mask: Any) -> tuple[tf.Tensor, Any]:
         """Scores, and the mask that was given or that Keras passes along with them, as tensors."""
         mask = mask_of(scores) if mask is None else mask
+        if is_ragged(scores):
+            raise ValueError(
+                f"Scores of {self.name} must not be ragged. Pad them by scores.to_tensor(), and "
+                "pass mask=tf.sequence_mask(scores.row_lengths())."
+            )
         scores = tf.convert_to_tensor(scores, self.compute_dtype)
         self._check_scores(scores.shape)
         if not self.built:  # A method may be called before the layer itself.
@@ -479,6 +507,13 @@ class StructuredLoss(keras.losses.Loss):
         name: The loss's name.
         dtype: The dtype of the result.
 
+    Call arguments:
+        y_true: The labels, int, in the shape of the scores without their last axis; -1 where a
+            label is not known, and where there is no part.
+        y_pred: The outputs of the layer, as they are.
+        sample_weight: Optional weights of examples, `[batch, 1]`. The shape `[batch]` is refused,
+            since Keras passes its `class_weight` in that shape.
+
     Example:
 
     >>> words = keras.Input([None], dtype="int32")
@@ -505,11 +540,13 @@ class StructuredLoss(keras.losses.Loss):
             found = tf.reduce_sum(y_pred, list(range(1, y_pred.shape.rank)))
             return super().__call__(found, found, sample_weight)
         shape = tf.TensorShape(getattr(sample_weight, "shape", None))
-        if shape.rank is not None and shape.rank > 1 and shape[1:] != [1]:
+        if shape.rank and shape[1:] != [1]:
             raise ValueError(
-                "`sample_weight` must have the shape [batch]: a weight for each sentence, since "
+                "`sample_weight` must have the shape [batch, 1]: a weight for each sentence, since "
                 "StructuredLoss has the likelihood of its labels as a whole, not of each word; "
-                f"received {shape}. To leave out words, mask them; labels of -1 are not known."
+                f"received {shape}. For weights [batch], add an axis: sample_weight[:, None]. "
+                "Leave class_weight out of fit: Keras would weigh each sentence by the place of "
+                "its largest label. To leave out words, mask them; labels of -1 are not known."
             )
         found = layer.log_likelihood(y_true, y_pred)
         return super().__call__(found, found, sample_weight)
@@ -539,7 +576,7 @@ class StructuredAccuracy(keras.metrics.Mean):
     Call arguments:
         y_true: The labels, as for `StructuredLoss`.
         y_pred: The outputs of a layer that scores structures, as they are.
-        sample_weight: Optional weights of examples, `[batch]`, or of parts.
+        sample_weight: Optional weights of examples, `[batch]` or `[batch, 1]`, or of parts.
 
     Example:
 

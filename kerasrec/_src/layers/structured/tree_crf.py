@@ -92,6 +92,14 @@ class TreeCRF(StructuredLayer):
     def _choices(self) -> tuple[int, str]:
         return self.num_labels, f"has num_labels={self.num_labels}"
 
+    def _check_scores(self, shape: Any) -> None:
+        super()._check_scores(shape)
+        if not tf.TensorShape(shape[1:2]).is_compatible_with(shape[2:3]):
+            raise ValueError(
+                f"{self.name} scores phrases by their first and last words, and both axes must "
+                f"have the same size; received {tuple(shape)}."
+            )
+
     def _total_of(self, scores: tf.Tensor, semiring: Semiring, mask: Any) -> tf.Tensor:
         scores, lengths = present_first(scores, mask, num_axes=2)
         found = inside(semiring, scores, tf.zeros_like(lengths), tf.maximum(lengths, 1))
