@@ -12,7 +12,6 @@ import tensorflow as tf
 from kerasrec._src.errors import WITHOUT_FRAMES
 from kerasrec._src.links import Links, in_cycles, links_of
 from kerasrec._src.private import not_inlined, unseen_by_op_callbacks
-from kerasrec._src.row_ids import row_ids
 
 
 @dataclass(frozen=True)
@@ -118,13 +117,16 @@ def check_sizes(x: Any, children: Any) -> list[tf.Operation]:
         return check(is_right, sentence + "[trees, nodes]: {} and {}", mine, theirs)
     sentence += "Nodes in each tree: {} and {}"
     mine, theirs = x.row_lengths(), children.row_lengths()
-    # Different numbers of trees cannot be compared one by one.
-    is_right = tf.cond(
+    return check(_are_equal(mine, theirs), sentence, mine, theirs)
+
+
+def _are_equal(mine: tf.Tensor, theirs: tf.Tensor) -> tf.Tensor:
+    """Whether two vectors are equal; those of different sizes cannot be compared one by one."""
+    return tf.cond(
         tf.size(mine) == tf.size(theirs),
         lambda: tf.reduce_all(mine == theirs),
         lambda: tf.constant(False),
     )
-    return check(is_right, sentence, mine, theirs)
 
 
 def check_edges(edges: Any, children: Any) -> list[tf.Operation]:
@@ -137,14 +139,9 @@ def check_edges(edges: Any, children: Any) -> list[tf.Operation]:
         mine, theirs = tf.shape(edges)[:3], tf.shape(children)
         sentence += "[trees, nodes, children]: {} and {}"
         return check(tf.reduce_all(mine == theirs), sentence, mine, theirs)
-    sizes = [tf.concat([of.row_splits, of.values.row_splits], 0) for of in (edges, children)]
-    is_right = tf.cond(
-        tf.size(sizes[0]) == tf.size(sizes[1]),
-        lambda: tf.reduce_all(sizes[0] == sizes[1]),
-        lambda: tf.constant(False),
-    )
-    sentence += "Entries: {} and {}"
-    return check(is_right, sentence, *(tf.shape(of.flat_values)[0] for of in (edges, children)))
+    splits = [tf.concat([of.row_splits, of.values.row_splits], 0) for of in (edges, children)]
+    sizes = [tf.shape(of.flat_values)[0] for of in (edges, children)]
+    return check(_are_equal(*splits), sentence + "Entries: {} and {}", *sizes)
 
 
 def check_indices(children: tf.Tensor) -> list[tf.Operation]:
@@ -162,55 +159,53 @@ def check_indices(children: tf.Tensor) -> list[tf.Operation]:
     ]
 
 
-def check_rows(children: tf.RaggedTensor, arity: int | None) -> list[tf.Operation]:
+def check_rows(children: tf.RaggedTensor, links: Links, arity: int | None) -> list[tf.Operation]:
     """Checks rows of indices when the graph runs, as `check_indices` checks those of a table.
 
     Args:
         children: The children, int32 or int64 `[batch, (nodes), (children)]`.
+        links: Their links.
         arity: The largest number of children of a tree node; None for any number.
     """
-    rows, given = children.values, children.flat_values
-    nodes_of, trees = children.row_lengths(), row_ids(children.row_lengths())
-    parents, lengths = row_ids(rows.row_lengths()), rows.row_lengths()
-    last = tf.gather(nodes_of, tf.gather(trees, parents))
-    wrong = (given < -1) | (given >= tf.cast(last, given.dtype))
-    edge = _first(wrong)
-    parent = tf.gather(parents, edge)
-    tree = tf.gather(trees, parent)
-    node = parent - tf.gather(children.row_starts(), tree)
-    slot = edge - tf.gather(rows.row_starts(), parent)
+    sizes, lengths, given = (
+        children.row_lengths(),
+        children.values.row_lengths(),
+        children.flat_values,
+    )
+    empty, edge = _first(sizes == 0), _first((given != -1) & ~links.is_child)
+    parent = tf.gather(links.parents, edge)
+    place, slot = links.tree_and_node(parent), edge - tf.searchsorted(links.parents, parent)
     checks = [
         *check(
-            tf.reduce_all(nodes_of > 0),
+            tf.size(empty) == 0,
             "`children` has no tree nodes in tree {}; every tree needs its root at node 0.",
-            _first(nodes_of == 0),
+            empty,
         ),
         *check(
-            ~tf.reduce_any(wrong),
+            tf.size(edge) == 0,
             "`children` has an index out of range: it must be -1 (no child) or a node of the same "
             "tree. [tree, node, child]: {} index: {} nodes in the tree: {}",
-            tf.stack([tree, node, slot], -1),
+            tf.concat([place, slot[:, tf.newaxis]], 1),
             tf.gather(given, edge),
-            tf.gather(nodes_of, tree),
+            tf.gather(sizes, place[:, 0]),
         ),
     ]
     if arity is not None:
         long = _first(lengths > arity)
-        tree = tf.gather(trees, long)
         checks += check(
-            tf.reduce_all(lengths <= arity),
+            tf.size(long) == 0,
             f"`children` has a tree node with more than {arity} children, the arity of the layer. "
             "Give the layer a larger arity, or binarize the trees; ChildSumTreeLSTM takes any "
             "number of children. [tree, node]: {} children: {}",
-            tf.stack([tree, long - tf.gather(children.row_starts(), tree)], -1),
+            links.tree_and_node(long),
             tf.gather(lengths, long),
         )
     return checks
 
 
 def _first(where: tf.Tensor) -> tf.Tensor:
-    """The place of the first True of `[size]`, int64 `[1]`; `[0]` if there is none."""
-    return tf.where(where)[:1, 0]
+    """The place of the first True of `[size]`, int32 `[1]`; `[0]` if there is none."""
+    return tf.cast(tf.where(where)[:1, 0], tf.int32)
 
 
 @dataclass(frozen=True)
@@ -393,7 +388,7 @@ def tree_checks(
     def run(children: Any, words: tf.Tensor | None = None) -> tf.Tensor:
         is_ragged = isinstance(children, tf.RaggedTensor)
         links = links_of(children)
-        checks = check_rows(children, arity) if is_ragged else check_indices(children)
+        checks = check_rows(children, links, arity) if is_ragged else check_indices(children)
         with tf.control_dependencies(checks):
             problems = problems_of_links(links, shares, has_padding=not is_ragged)
             if words is not None and rules is not None:

@@ -147,7 +147,14 @@ def node_tables(
             is_in_order, lambda: tf.constant(True), lambda: ~tf.reduce_any(in_cycles(links))
         )
     else:
-        checks = [_raise_unless(are_right & is_in_order, children, words, rules, arity, shares)]
+        spec: Any = tf.TensorSpec([None, None, None], children.dtype)
+        if is_ragged:
+            spec = tf.RaggedTensorSpec([None, None, None], children.dtype, 2, tf.int64)
+        word_dtype = None if words is None else words.dtype
+        slow_checks = tree_checks(spec, word_dtype, rules, arity if is_ragged else None, shares)
+        given = [children] if words is None else [children, words]
+        is_usual = are_right & is_in_order
+        checks = [tf.cond(is_usual, lambda: tf.constant(True), lambda: slow_checks(*given))]
 
     # All tables wait for the checks, so that no op that reads them fails first, less clearly.
     with tf.control_dependencies(checks):
@@ -183,22 +190,3 @@ def _rows_of_edges(edges: tf.RaggedTensor, links: Links, arity: int | None) -> t
     if arity is not None:
         return edges.values.to_tensor(shape=[None, arity, edges.shape[-1]])
     return tf.boolean_mask(edges.flat_values, links.is_child)
-
-
-def _raise_unless(
-    are_right: tf.Tensor,
-    children: Any,
-    words: tf.Tensor | None,
-    rules: WordRules | None,
-    arity: int | None,
-    shares: bool,
-) -> tf.Tensor:
-    """Runs the slow checks if something is wrong or unusual; see `tree_checks`."""
-    is_ragged = isinstance(children, tf.RaggedTensor)
-    spec = tf.TensorSpec([None, None, None], children.dtype)
-    if is_ragged:
-        spec = tf.RaggedTensorSpec([None, None, None], children.dtype, 2, tf.int64)
-    word_dtype = None if words is None else words.dtype
-    check = tree_checks(spec, word_dtype, rules, arity if is_ragged else None, shares)
-    given = [children] if words is None else [children, words]
-    return tf.cond(are_right, lambda: tf.constant(True), lambda: check(*given))
