@@ -169,7 +169,7 @@ def test_bytes_that_are_not_utf8():
         ),
         ({"features": {"upos": 3}}, r"`features\['upos'\]` of .* must be a kerasrec.datasets.Voc"),
         ({"features": {"upos": ["A", "A"]}}, r"`features\['upos'\]` of .* holds 'A' twice"),
-        ({"arity": 0}, "`arity` of .* must be an integer from 1, or None, received 0"),
+        ({"arity": 0}, "`arity` of .* must be a positive integer or None, received 0"),
     ],
 )
 def test_a_wrong_use_is_a_value_error(options, reason):

@@ -237,7 +237,7 @@ def test_forbidden_tokens_are_not_found(layer):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"top_k": 0}, "`top_k` of generate must be a positive integer, received 0"),
+        ({"top_k": 0}, "`top_k` of generate must be a positive integer or None, received 0"),
         ({"num_beams": 1.5}, "`num_beams` of generate must be a positive integer"),
         ({"top_p": 1.5}, "`top_p` of generate must be a probability"),
         ({"forbidden_tokens": [0]}, r"of tokens from 1 to 6, but not all.*received \[0\]"),
@@ -246,7 +246,10 @@ def test_forbidden_tokens_are_not_found(layer):
         ({"forbidden_tokens": range(1, 7)}, "not all of them"),
         ({"num_beams": 2, "temperature": 0.5}, "`num_beams` of generate .*leave `temperature`"),
         ({"num_beams": 2, "top_k": 3}, "leave `temperature`, `top_k`"),
-        ({"num_results": 0}, "`num_results` of generate must be a positive integer, received 0"),
+        (
+            {"num_results": 0},
+            "`num_results` of generate must be a positive integer or None, received 0",
+        ),
         ({"num_results": 3}, "`num_beams` must be at least 3; received None. To draw several"),
         ({"num_results": 3, "num_beams": 2}, "`num_beams` must be at least 3; received 2"),
     ],

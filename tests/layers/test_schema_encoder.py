@@ -576,11 +576,11 @@ def test_a_model_of_ones_own_that_casts_is_told_so(little):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"units": 0}, "`units` must be a positive int, received 0."),
+        ({"units": 0}, "`units` must be a positive integer, received 0."),
         ({"pooling": "median"}, "`pooling` must be one or several of mean, max, sum, attention"),
         ({"pooling": []}, "`pooling` must be one or several"),
-        ({"dropout": 1.0}, r"`dropout` must be in \[0, 1\), received 1.0."),
-        ({"num_hash_bins": 1.5}, "`num_hash_bins` must be a positive int, received 1.5."),
+        ({"dropout": 1.0}, "`dropout` must be at least 0 and below 1, received 1.0."),
+        ({"num_hash_bins": 1.5}, "`num_hash_bins` must be a positive integer, received 1.5."),
         ({"engine": "scalar"}, "`engine` of SchemaEncoder must be one of 'auto', 'waves', "),
     ],
 )

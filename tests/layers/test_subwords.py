@@ -97,7 +97,7 @@ def test_a_prefix_stands_before_each_word_but_the_first():
         ),
         (
             lambda: SubwordPooling("last"),
-            "`pooling` of .* must be 'mean' or 'first', received 'last'",
+            "`pooling` of .* must be one of 'mean', 'first', received 'last'",
         ),
     ],
 )

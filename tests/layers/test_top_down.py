@@ -356,7 +356,7 @@ def test_a_cell_gets_the_slot_by_name_if_it_takes_one(cell, shares, last):
 
 @pytest.mark.many
 def test_bad_use(layers):
-    with pytest.raises(ValueError, match=r'`input_from` must be "parent", "self" or "all"'):
+    with pytest.raises(ValueError, match="`input_from` must be one of 'parent', 'self', 'all'"):
         TopDownTreeLSTM(3, input_from="me")
     with pytest.raises(ValueError, match="TreeLSTMCell goes up trees"):
         TopDown(TreeLSTM(3).cell)

@@ -472,7 +472,7 @@ def test_bad_use(layer):
         TreeDecoder(TopDownTreeLSTMCell(UNITS), NUM_TOKENS, DIM)
     with pytest.raises(ValueError, match='input_from="parent"'):
         TreeDecoder(TopDownTreeLSTMCell(UNITS, arity=4, input_from="self"), NUM_TOKENS, DIM)
-    with pytest.raises(ValueError, match="`max_depth` must be an integer of at least 1"):
+    with pytest.raises(ValueError, match="`max_depth` must be a positive integer, received 0"):
         TreeDecoder(cell, NUM_TOKENS, DIM, max_depth=0)
     with pytest.raises(ValueError, match="`num_tokens` must be an integer of at least 2"):
         TreeDecoder(cell, 1, DIM)

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import keras
 import tensorflow as tf
 
+from kerasrec._src.layers.argument_checks import check_rate
 from kerasrec._src.layers.saved_arguments import SavedByArguments
 from kerasrec._src.private import added_losses, layers_in
 from kerasrec._src.public import TraceError, map_fn
@@ -129,8 +130,7 @@ class RecursiveCell(SavedByArguments):
                 f"{read_inner_inputs!r}."
             )
         for name, rate in (("dropout", dropout), ("recurrent_dropout", recurrent_dropout)):
-            if not 0 <= rate < 1:
-                raise ValueError(f"`{name}` must be at least 0 and below 1, received {rate}.")
+            check_rate(f"`{name}`", rate)
         # XLA may not support the ops of a subclass.
         self.supports_jit = False
         self.arity: Any = arity

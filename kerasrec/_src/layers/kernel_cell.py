@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
+from kerasrec._src.layers.argument_checks import check_number
 from kerasrec._src.layers.cell import RecursiveCell, is_of_keras
 
 # Each may also be a configuration as Keras saves it, a dict.
@@ -73,8 +74,7 @@ class KernelCell(RecursiveCell):
                 f"{type(self).__name__} has weights for each child: `arity` must be a positive "
                 "integer, received None. For any number of children there is ChildSumTreeLSTM."
             )
-        if not isinstance(units, int) or units < 1:
-            raise ValueError(f"`units` must be a positive integer, received {units!r}.")
+        check_number("`units`", units)
         self.units = units
         self.state_size = units
         self.activation = keras.activations.get(activation)

@@ -8,6 +8,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
+from kerasrec._src.layers.argument_checks import check_number
 from kerasrec._src.layers.saved_arguments import SavedByArguments
 from kerasrec._src.layers.tree_layer import is_ragged
 
@@ -51,8 +52,7 @@ class AttentionPooling(SavedByArguments):
 
     def __init__(self, units: int, *, return_attention_scores: bool = False, **kwargs: Any):
         super().__init__(**kwargs)
-        if not isinstance(units, int) or units < 1:
-            raise ValueError(f"`units` must be a positive integer, received {units!r}.")
+        check_number("`units`", units)
         self.supports_masking = True
         self.units = units
         self.return_attention_scores = return_attention_scores

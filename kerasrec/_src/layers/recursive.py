@@ -12,6 +12,7 @@ import tensorflow as tf
 from kerasrec._src.engine.choice import ExecutionPlan
 from kerasrec._src.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec._src.inspect.run_trace import RunTrace
+from kerasrec._src.layers.argument_checks import check_choice
 from kerasrec._src.layers.cell import RecursiveCell, check_methods
 from kerasrec._src.layers.inputs import NodeInputs, takes_text
 from kerasrec._src.layers.recursion import Recursion, Stages, visitor
@@ -148,7 +149,7 @@ class Recursive(TreeLayer):
                 "`embedding` must be a Keras layer from words to vectors, such as "
                 f"keras.layers.Embedding, received {embedding!r}."
             )
-        check_engine(engine, self)
+        check_choice(f"`engine` of {type(self).__name__}", engine, get_args(Engine))
         if isinstance(devices, str) or not all(isinstance(name, str) for name in devices):
             raise ValueError(
                 f"`devices` of {type(self).__name__} must be a list of names of devices, such as "
@@ -537,15 +538,6 @@ class Recursive(TreeLayer):
             self(x, tf.fill([1, 1, self.cell.arity or 1], -1), edges=edges)
             return self._stages()
         return stages
-
-
-def check_engine(engine: Any, layer: Any) -> None:
-    """Raises ValueError if a layer has no such engine."""
-    if engine not in get_args(Engine):
-        raise ValueError(
-            f"`engine` of {type(layer).__name__} must be one of "
-            f"{', '.join(map(repr, get_args(Engine)))}, received {engine!r}."
-        )
 
 
 def _check_mask(mask: tf.Tensor, is_node: tf.Tensor) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import keras
 import numpy as np
@@ -13,9 +13,10 @@ import tensorflow as tf
 from kerasrec._src.datatypes.kinds import KIND
 from kerasrec._src.datatypes.values import Tables
 from kerasrec._src.half_precision import gather_repeated
+from kerasrec._src.layers.argument_checks import check_choice, check_number, check_rate
 from kerasrec._src.layers.cell import is_of_keras
 from kerasrec._src.layers.kernel_cell import Activation
-from kerasrec._src.layers.recursive import Engine, check_engine
+from kerasrec._src.layers.recursive import Engine
 from kerasrec._src.layers.saved_arguments import SavedByArguments
 from kerasrec._src.layers.schema_kinds import POOLINGS, SUM, KindFeatures
 from kerasrec._src.layers.schema_layer import SchemaLayer, is_stand_in
@@ -113,12 +114,9 @@ class SchemaEncoder(SchemaLayer, SavedByArguments):
         **kwargs: Any,
     ):
         super().__init__(schema, **kwargs)
-        if not isinstance(units, int) or units < 1:
-            raise ValueError(f"`units` must be a positive int, received {units!r}.")
-        if not isinstance(num_hash_bins, int) or num_hash_bins < 1:
-            raise ValueError(f"`num_hash_bins` must be a positive int, received {num_hash_bins!r}.")
-        if not 0 <= dropout < 1:
-            raise ValueError(f"`dropout` must be in [0, 1), received {dropout!r}.")
+        check_number("`units`", units)
+        check_number("`num_hash_bins`", num_hash_bins)
+        check_rate("`dropout`", dropout)
         self.units = units
         self.activation = keras.activations.get(activation)
         ways = [pooling] if isinstance(pooling, str) else list(pooling)
@@ -127,9 +125,8 @@ class SchemaEncoder(SchemaLayer, SavedByArguments):
             raise ValueError(
                 f"`pooling` must be one or several of {', '.join(POOLINGS)}, received {pooling!r}."
             )
-        if cell not in CELLS:
-            raise ValueError(f"`cell` must be one of {', '.join(CELLS)}, received {cell!r}.")
-        check_engine(engine, self)
+        check_choice("`cell`", cell, CELLS)
+        check_choice(f"`engine` of {type(self).__name__}", engine, get_args(Engine))
         self.cell = cell
         self.engine = engine
         self.dropout = dropout

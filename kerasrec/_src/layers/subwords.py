@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 import keras
 import tensorflow as tf
 
+from kerasrec._src.layers.argument_checks import check_choice
 from kerasrec._src.layers.saved_arguments import SavedByArguments
 from kerasrec._src.layers.tree_checks import check_none
 from kerasrec._src.layers.tree_layer import is_ragged
@@ -207,10 +208,7 @@ class SubwordPooling(SavedByArguments):
 
     def __init__(self, pooling: Pooling = "mean", **kwargs: Any):
         super().__init__(**kwargs)
-        if pooling not in get_args(Pooling):
-            raise ValueError(
-                f"`pooling` of {self.name} must be 'mean' or 'first', received {pooling!r}."
-            )
+        check_choice(f"`pooling` of {self.name}", pooling, get_args(Pooling))
         self.pooling = pooling
         self.supports_masking = True
 

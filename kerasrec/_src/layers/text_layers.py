@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from kerasrec._src.errors import SentenceFirst
+from kerasrec._src.layers.argument_checks import check_choice, check_number
 from kerasrec._src.layers.brackets import parse_brackets, words_of
 from kerasrec._src.layers.conllu import parse_conllu
 from kerasrec._src.layers.saved_arguments import SavedByArguments
@@ -104,11 +105,7 @@ class TextLayer(SavedByArguments):
         **kwargs: Any,
     ):
         super().__init__(**kwargs)
-        is_number = isinstance(arity, int) and not isinstance(arity, bool) and arity > 0
-        if not (arity is None or is_number):
-            raise ValueError(
-                f"`arity` of {self.name} must be an integer from 1, or None, received {arity!r}."
-            )
+        check_number(f"`arity` of {self.name}", arity, is_optional=True)
         self.arity = arity
         of_vocabulary = getattr(vocabulary, "lowercase", True)
         self.lowercase = bool(of_vocabulary if lowercase is None else lowercase)
@@ -399,11 +396,7 @@ class TextTree(TextLayer):
         **kwargs: Any,
     ):
         super().__init__(vocabulary, lowercase, **kwargs)
-        if shape not in get_args(Shape):
-            raise ValueError(
-                f"`shape` of {self.name} must be one of {', '.join(map(repr, get_args(Shape)))}, "
-                f"received {shape!r}."
-            )
+        check_choice(f"`shape` of {self.name}", shape, get_args(Shape))
         self.shape = shape
 
     def trees_of(self, text: tf.Tensor) -> tuple[tf.Tensor, ...]:

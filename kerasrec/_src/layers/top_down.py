@@ -10,6 +10,7 @@ import keras
 import tensorflow as tf
 
 from kerasrec._src.errors import or_nothing
+from kerasrec._src.layers.argument_checks import check_choice
 from kerasrec._src.layers.cell import RecursiveCell, arguments, call_cell
 from kerasrec._src.layers.inputs import NodeInputs
 from kerasrec._src.layers.recursive import Engine, Recursive
@@ -94,10 +95,7 @@ class TopDownCell(RecursiveCell):
             seed=seed,
             **kwargs,
         )
-        if input_from not in ("parent", "self", "all"):
-            raise ValueError(
-                f'`input_from` must be "parent", "self" or "all", received {input_from!r}.'
-            )
+        check_choice("`input_from`", input_from, ("parent", "self", "all"))
         self.input_from = input_from
         self.share_weights = share_weights
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import keras
 import numpy as np
@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from kerasrec._src.errors import SentenceFirst
 from kerasrec._src.graph.graph import TaggedGraph
+from kerasrec._src.layers.argument_checks import check_choice, check_number
 from kerasrec._src.layers.beam_search import Candidates, search_trees
 from kerasrec._src.layers.choices import (
     Choice,
@@ -33,7 +34,7 @@ from kerasrec._src.layers.growth import (
 )
 from kerasrec._src.layers.inputs import DenseGradientEmbedding
 from kerasrec._src.layers.kernel_cell import Initializer
-from kerasrec._src.layers.recursive import Engine, check_engine
+from kerasrec._src.layers.recursive import Engine
 from kerasrec._src.layers.saved_arguments import SavedByArguments
 from kerasrec._src.layers.shared_sublayers import MadeOnce, freeze_sublayers
 from kerasrec._src.layers.top_down import TopDown, TopDownCell
@@ -143,14 +144,10 @@ class TopDownDecoder(SavedByArguments):
                 'input_from="parent", since each node is predicted from its ancestors; '
                 f"received {cell!r}."
             )
-        numbers = {"num_tokens": num_tokens, "embedding_dim": embedding_dim, "max_depth": max_depth}
-        for name, number in numbers.items():
-            smallest = 2 if name == "num_tokens" else 1  # one of them is padding
-            if not isinstance(number, int) or isinstance(number, bool) or number < smallest:
-                raise ValueError(
-                    f"`{name}` must be an integer of at least {smallest}, received {number!r}."
-                )
-        check_engine(engine, self)
+        check_number("`num_tokens`", num_tokens, smallest=2)  # One of them is padding.
+        check_number("`embedding_dim`", embedding_dim)
+        check_number("`max_depth`", max_depth)
+        check_choice(f"`engine` of {type(self).__name__}", engine, get_args(Engine))
         super().__init__(**{"dtype": cell.dtype_policy, **kwargs})
         self.supports_jit = False
         self.cell = cell
@@ -370,7 +367,7 @@ class TopDownDecoder(SavedByArguments):
 
     def _limits(self, top_k: Any, top_p: Any, forbidden: Any) -> Limits:
         """Which tokens may be drawn; raises ValueError for invalid arguments."""
-        _check_number("top_k", top_k)
+        check_number("`top_k` of generate", top_k, is_optional=True)
         if top_p is not None and not (isinstance(top_p, float | int) and 0 < top_p <= 1):
             raise ValueError(
                 f"`top_p` of generate must be a probability above 0 and at most 1, received "
@@ -391,8 +388,8 @@ class TopDownDecoder(SavedByArguments):
         self, num_beams: Any, num_results: Any, temperature: Any, limits: Limits
     ) -> None:
         """Raises ValueError for invalid numbers of beam search, or options that exclude it."""
-        _check_number("num_beams", num_beams)
-        _check_number("num_results", num_results)
+        check_number("`num_beams` of generate", num_beams, is_optional=True)
+        check_number("`num_results` of generate", num_results, is_optional=True)
         if num_results and num_results > (num_beams or 0):
             raise ValueError(
                 f"`num_results` of generate is {num_results}, the number of trees that a beam "
@@ -526,13 +523,6 @@ def _is_allowed(allowed_slots: str | Sequence[Sequence[int]] | None, arity: int)
             f"slot; received {allowed_slots!r}."
         )
     return np.array([[slot in row for slot in range(arity)] for row in rows])
-
-
-def _check_number(name: str, number: Any) -> None:
-    """Raises ValueError for an option of `generate` that is neither None nor a positive int."""
-    is_int = isinstance(number, int) and not isinstance(number, bool)
-    if number is not None and not (is_int and number > 0):
-        raise ValueError(f"`{name}` of generate must be a positive integer, received {number!r}.")
 
 
 def _integers(name: str, given: Any, expected: str, ranks: Sequence[int]) -> Any:

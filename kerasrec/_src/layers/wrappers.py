@@ -7,6 +7,7 @@ from typing import Any, Literal
 import keras
 import tensorflow as tf
 
+from kerasrec._src.layers.argument_checks import check_choice
 from kerasrec._src.layers.recursive import Recursive
 from kerasrec._src.layers.shared_sublayers import freeze_sublayers
 from kerasrec._src.layers.top_down import TopDown
@@ -90,11 +91,7 @@ class Bidirectional(TreeLayer):
                 "node with several parents would have several states. Use `layer` by itself."
             )
         super().__init__(**{"dtype": layer.dtype_policy, **kwargs})
-        if merge_mode is not None and merge_mode not in _MERGES:
-            raise ValueError(
-                f"`merge_mode` must be one of {', '.join(map(repr, _MERGES))} or None, received "
-                f"{merge_mode!r}."
-            )
+        check_choice("`merge_mode`", merge_mode, [*_MERGES, None])
         self.supports_masking = True
         self.merge_mode = merge_mode
         if downward_layer is None:
