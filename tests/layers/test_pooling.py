@@ -70,3 +70,6 @@ def test_on_a_tree_layer_saved_and_exported(is_ragged, tmp_path):
 def test_bad_use():
     with pytest.raises(ValueError, match="`units` must be a positive integer, received 0"):
         AttentionPooling(0)
+    for roots in (keras.Input([4]), np.ones([2, 4], np.float32)):
+        with pytest.raises(ValueError, match=r"return_sequences=True; received shape \(.*, 4\)"):
+            AttentionPooling(3)(roots)

@@ -99,6 +99,12 @@ def test_a_prefix_stands_before_each_word_but_the_first():
             lambda: SubwordPooling("last"),
             "`pooling` of .* must be one of 'mean', 'first', received 'last'",
         ),
+        (
+            lambda: SubwordPooling()(
+                keras.Input([None], dtype="int32"), keras.Input([None, 4]), keras.Input([None, 2])
+            ),
+            r"in this order; received shapes \(None, None\), \(None, None, 4\), \(None, None, 2\)",
+        ),
     ],
 )
 def test_a_wrong_use_is_a_value_error(make, reason):

@@ -34,7 +34,8 @@ class AttentionPooling(SavedByArguments):
     Call arguments:
         x: The states of tree nodes, `[batch, nodes, features]`, with a Keras mask of padding; or
             ragged `[batch, (nodes), features]`.
-        mask: The mask, bool `[batch, nodes]`, if `x` has none.
+        mask: The mask, bool `[batch, nodes]`, if `x` has none; or to read only some nodes, such as
+            those with words: `mask=keras.ops.not_equal(words, 0)`.
 
     Output shape:
         The means, `[batch, features]`. With `return_attention_scores` a list: these, then the
@@ -62,6 +63,11 @@ class AttentionPooling(SavedByArguments):
 
     def build(self, input_shape: Any) -> None:
         """Creates the weights for states `[batch, nodes, features]`."""
+        if len(input_shape) != 3:
+            raise ValueError(
+                f"{self.name} needs the states of all tree nodes, [batch, nodes, features], which "
+                f"a tree layer returns with return_sequences=True; received shape {input_shape}."
+            )
         self.key.build((None, input_shape[-1]))
         self.context.build((None, self.units))
 

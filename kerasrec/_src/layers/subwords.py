@@ -195,7 +195,7 @@ class SubwordPooling(SavedByArguments):
         piece, such as inner nodes and padding, have zeros.
 
     Raises:
-        ValueError: If `pooling` is something else.
+        ValueError: If `pooling` is something else, or if an input has another number of axes.
         tf.errors.InvalidArgumentError: If `nodes` has a number that is not a node's.
 
     Example:
@@ -212,8 +212,15 @@ class SubwordPooling(SavedByArguments):
         self.pooling = pooling
         self.supports_masking = True
 
-    def build(self, *shapes: Any) -> None:
-        """Creates nothing: there are no weights."""
+    def build(self, vectors_shape: Any, nodes_shape: Any, children_shape: Any) -> None:
+        """Checks the number of axes; there are no weights."""
+        shapes = vectors_shape, nodes_shape, children_shape
+        if [*map(len, shapes)] != [3, 2, 3]:
+            raise ValueError(
+                f"{self.name} needs vectors [batch, pieces, units], nodes [batch, pieces] and "
+                "children [batch, nodes, arity], in this order; received shapes "
+                f"{', '.join(map(str, shapes))}."
+            )
 
     def call(self, vectors: Any, nodes: Any, children: Any) -> Any:
         """Pools vectors; see the class."""
