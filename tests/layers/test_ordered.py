@@ -171,6 +171,50 @@ def test_what_a_cell_cannot_be_is_refused():
         OrderedTreeRNN(keras.layers.GRUCell(3), dtype="float64")
 
 
+@keras.saving.register_keras_serializable("tests")
+class RnnCell(keras.layers.Layer):
+    """A cell of `keras.layers.RNN` without `output_size`, which returns what it is told."""
+
+    def __init__(self, returns=lambda hidden: (hidden, [hidden]), **kwargs):
+        super().__init__(**kwargs)
+        self.state_size = 3
+        self.returns = returns
+        self.dense = keras.layers.Dense(3, dtype=self.dtype_policy)
+
+    def build(self, input_shape):
+        self.dense.build(input_shape)
+
+    def get_initial_state(self, batch_size=None):
+        return [tf.zeros([batch_size, 3], self.compute_dtype)]
+
+    def call(self, inputs, states):
+        return self.returns(tf.tanh(self.dense(inputs) + states[0]))
+
+
+@pytest.mark.many
+def test_a_cell_of_a_users_own_rnn():
+    layer = OrderedTreeRNN(RnnCell(dtype="float64"))
+    found = layer(X, CHILDREN)
+    np.testing.assert_allclose(found, by_recursion(layer, X, CHILDREN), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "returns",
+    [
+        lambda hidden: hidden,
+        lambda hidden: (hidden, [hidden], hidden),
+        lambda hidden: (hidden, [hidden, hidden]),
+        lambda hidden: (hidden, [hidden[:, :2]]),
+        lambda hidden: (hidden[:, :2], [hidden]),
+        lambda hidden: None,
+    ],
+)
+def test_returns_of_an_rnn_cell_are_checked(returns):
+    match = r"`rnn_cell`, a RnnCell, must return an output of 3 units and a list of states of \[3\]"
+    with pytest.raises(kerasrec.TraceError, match=match):
+        OrderedTreeRNN(RnnCell(returns, dtype="float64"))(X, CHILDREN)
+
+
 class WrongCell(CountedCell):
     """A cell whose `call_child` is wrong."""
 

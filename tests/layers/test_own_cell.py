@@ -1,5 +1,6 @@
 """`Recursive(cell)` with a cell of the user's own."""
 
+import re
 import warnings
 
 import keras
@@ -267,6 +268,65 @@ def test_initial_states_of_ones_own():
         found = layer(x, children)
     np.testing.assert_allclose(found, [[31 + 50, 42 + 70]])
     np.testing.assert_allclose(tape.gradient(found, layer.cell.start), [10.0, 10.0])
+
+
+class WrongStart(RecursiveCell):
+    """A cell whose `get_initial_state` returns what it is told."""
+
+    state_size = (2, 3)
+
+    def __init__(self, start, **kwargs):
+        super().__init__(**kwargs)
+        self.start = start
+
+    def get_initial_state(self, batch_size=None):
+        return self.start(batch_size)
+
+    def call(self, inputs, states):
+        hidden = inputs[:, :2]
+        return hidden, [hidden, inputs[:, :3]]
+
+
+class WrongStartDown(TopDownCell):
+    """A cell that goes down trees, likewise."""
+
+    state_size = (2, 3)
+
+    def __init__(self, start, **kwargs):
+        super().__init__(**kwargs)
+        self.start = start
+
+    get_initial_state = WrongStart.get_initial_state
+
+    def call(self, inputs, states):
+        return states[0], list(states)
+
+
+def zeros(batch_size, *shape, dtype="float32"):
+    return tf.zeros([batch_size, *shape], dtype)
+
+
+WRONG_STARTS = [
+    (lambda size: [zeros(size, 2)], r"\[batch_size, 2\], \[batch_size, 3\] of float32"),
+    (lambda size: [zeros(size, 2), zeros(size, 2)], "With batch_size=2 it returned"),
+    (lambda size: [zeros(size, 2), zeros(size, 3, dtype="int32")], "dtype=int32"),
+    (lambda size: [zeros(1, 2), zeros(1, 3)], r"shape=\(1, 2\)"),
+    (lambda size: {"h": zeros(size, 2), "c": zeros(size, 3)}, "returned {'h'"),
+    (lambda size: None, "returned None"),
+]
+
+
+@pytest.mark.parametrize(("start", "sentence"), WRONG_STARTS)
+def test_initial_states_are_checked_when_the_layer_is_built(start, sentence):
+    inputs = keras.Input([None, 4]), keras.Input([None, 2], dtype="int32")
+    for layer in (
+        Recursive(WrongStart(start)),
+        Recursive(WrongStart(start, arity=None)),
+        TopDown(WrongStartDown(start)),
+    ):
+        with pytest.raises(ValueError, match=r"`get_initial_state` of WrongStart") as caught:
+            layer(inputs)
+        assert re.search(sentence, str(caught.value))
 
 
 class WithTraining(RecursiveCell):

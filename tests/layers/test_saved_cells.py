@@ -12,7 +12,7 @@ import tensorflow as tf
 
 import kerasrec
 from docs.run_pages import BLOCK, ROOT, pages, run
-from kerasrec.layers import Recursive, RecursiveCell, TopDownDecoder
+from kerasrec.layers import Recursive, RecursiveCell, TopDown, TopDownCell, TopDownDecoder
 from tests.parameters import few_of
 
 X = np.random.default_rng(1).normal(size=[1, 3, 3]).astype("float32")
@@ -192,6 +192,29 @@ def test_layers_and_functions_among_the_arguments(tmp_path):
     assert set(config) == {
         *("name", "trainable", "dtype", "units", "layers", "act", "recurrent_dropout")
     }
+
+
+class AnyArityDown(TopDownCell):
+    """A cell that goes down trees, with a layer for each slot that its children have."""
+
+    def __init__(self, units, **kwargs):
+        super().__init__(**kwargs)
+        self.state_size = units
+
+    def build(self, input_shape):
+        self.steps = [keras.layers.Dense(self.state_size) for _ in range(self.arity)]
+        for step in self.steps:
+            step.build(input_shape)
+
+    def call(self, inputs, states, slot=0):
+        hidden = tf.tanh(self.steps[slot](inputs) + states[0])
+        return hidden, [hidden]
+
+
+def test_a_cell_may_have_the_arity_of_the_children(tmp_path):
+    layer = TopDown(AnyArityDown(4))
+    assert_loaded_alike(layer, (X, CHILDREN), {}, layer(X, CHILDREN), tmp_path)
+    assert len(layer.cell.steps) == 2
 
 
 def test_a_cell_that_is_read_back_leaves_names_and_seeds_as_they_are():

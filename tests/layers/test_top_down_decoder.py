@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 from keras.layers import Dense
 
+from kerasrec import TraceError
 from kerasrec.layers import Choice, TopDownCell, TopDownDecoder, TopDownTreeLSTMCell, TreeDecoder
 from tests.layers.helpers import all_trees, check_distribution, texts, with_random_weights
 from tests.parameters import few_of
@@ -227,6 +228,62 @@ def test_the_likeliest_tree_is_left_to_no_chance():
     assert grown[0] in texts(*all_trees(3, ANY, 2))
     layer.max_depth = 1  # It used to grow as it had been traced, and to score with the new bound.
     assert layer.generate(3).tokens.shape == (3, 1)
+
+
+class WrongDecider(TopDownDecoder):
+    """Gives features or logits of a wrong shape."""
+
+    def __init__(self, which, wrong, **kwargs):
+        super().__init__(TopDownTreeLSTMCell(UNITS, arity=2), NUM_TOKENS, DIM, **kwargs)
+        self.which = which
+        self.wrong = wrong
+        self.growth = Dense(2)
+        self.words = Dense(NUM_TOKENS)
+
+    def build(self, tokens_shape, children_shape, *_):
+        self.growth.build((None, UNITS))
+        self.words.build((None, UNITS))
+        super().build(tokens_shape, children_shape)
+
+    def decide(self, states, choose):
+        given = {"features": states, "logits": self.growth(states)}
+        given[self.which] = self.wrong(given[self.which])
+        token = choose.token(self.words, given["features"])
+        return token, choose.children(given["logits"])
+
+
+@pytest.mark.parametrize(
+    ("which", "sentence"),
+    [
+        ("features", r"choose.token needs features \[nodes, 4\], a row for each node; received"),
+        ("logits", r"choose.children needs logits \[nodes, 2\], a row for each node; received"),
+    ],
+)
+@pytest.mark.parametrize(
+    "wrong",
+    few_of(
+        [
+            lambda given: given[:, :1],
+            lambda given: given[:, 0],
+            lambda given: given[:, tf.newaxis],
+            lambda given: [given],
+            lambda given: None,
+        ],
+        many=[lambda given: given[:, :1]],
+    ),
+)
+def test_choices_are_checked_when_trees_are_scored_grown_and_searched(which, sentence, wrong):
+    layer = WrongDecider(which, wrong)
+    layer.build((None, None), (None, None, 2))
+    tree = np.array([[1, 2]]), np.array([[[1, -1], [-1, -1]]])
+    for use in (
+        lambda: layer(*tree),
+        lambda: layer.generate(1),
+        lambda: layer.generate(1, num_beams=2),
+    ):
+        with pytest.raises(TraceError, match=sentence) as caught:
+            use()
+        assert "_src" not in str(caught.value)
 
 
 def test_trees_of_more_levels_than_grow():

@@ -296,11 +296,13 @@ class RecursiveCell(SavedByArguments):
     def get_build_config(self) -> dict[str, Any] | None:
         """Returns the shapes that the cell was built for, as Keras saves them."""
         config = super().get_build_config()
-        return config and {**config, "num_edge_features": self.num_edge_features}
+        of_layer = {"num_edge_features": self.num_edge_features, "arity": self.arity}
+        return config and {**config, **of_layer}
 
     def build_from_config(self, config: dict[str, Any]) -> None:
         """Builds the cell from the result of `get_build_config`."""
         self.num_edge_features = config.get("num_edge_features")
+        self.arity = config.get("arity", self.arity)
         super().build_from_config(config)
 
 
@@ -363,9 +365,7 @@ def call_in_order(
     taken = _taken(cell, method, {"training": training, **options})
     with _refusing_losses(cell):
         states = method(*args, **taken)
-    shapes = [getattr(state, "shape", None) for state in _as_list(states)]
-    units = [None if not shape else shape[-1] for shape in shapes]
-    if units != cell.state_sizes:
+    if units_of(_as_list(states)) != cell.state_sizes:
         raise TraceError(
             f"`{method.__name__}` of {type(cell).__name__} must return a list of states of "
             f"{cell.state_sizes} units, as its `state_size` requires. Received {states!r}."
@@ -384,6 +384,12 @@ def _check_types(cell: RecursiveCell, method: Callable[..., Any], results: Seque
                 f"{cell.compute_dtype}, the dtype of the cell. Use tf.cast for another dtype, and "
                 "keep one row for each node."
             )
+
+
+def units_of(values: Sequence[Any]) -> list[int | None]:
+    """The sizes of the last axes of tensors; None for a value that has none, or an unknown one."""
+    shapes = [tf.TensorShape(getattr(value, "shape", [])) for value in values]
+    return [shape[-1] if shape.rank else None for shape in shapes]
 
 
 def _as_list(states: Any) -> Sequence[Any]:
@@ -445,7 +451,7 @@ def is_of_keras(activation: Callable[..., Any]) -> bool:
 
 def check_methods(cell: RecursiveCell, layer_name: str, has_edges: bool) -> None:
     """Raises a ValueError if a method of a cell does not take what its layer passes to it."""
-    passed = {"call": ["inputs", "states"]}
+    passed = {"call": ["inputs", "states"], "get_initial_state": ["batch_size"]}
     if cell.reads_in_order:
         passed = {"call_child": ["child", "states"], "states_before_children": ["inputs"], **passed}
     if not cell.goes_down:
@@ -473,6 +479,20 @@ def check_methods(cell: RecursiveCell, layer_name: str, has_edges: bool) -> None
                 f"{what} gets {', '.join(given)} by position, and {', '.join(named)} by name if it "
                 f"has such arguments. Its arguments are {signature}: {error}.{fix}"
             ) from error
+
+
+def check_initial_state(cell: RecursiveCell) -> None:
+    """Raises a ValueError if `get_initial_state` of a cell does not return its states."""
+    with tf.init_scope():
+        states = cell.get_initial_state(2)
+    types = [(getattr(of, "shape", None), getattr(of, "dtype", None)) for of in _as_list(states)]
+    if types != [((2, size), cell.compute_dtype) for size in cell.state_sizes]:
+        expected = ", ".join(f"[batch_size, {size}]" for size in cell.state_sizes)
+        raise ValueError(
+            f"`get_initial_state` of {type(cell).__name__} must return a list of states, as its "
+            f"`state_size` and dtype require: {expected} of {cell.compute_dtype}. With "
+            f"batch_size=2 it returned {states!r}."
+        )
 
 
 def _taken(
@@ -507,8 +527,7 @@ def _output_and_states(cell: RecursiveCell, result: Any) -> tuple[Any, list[Any]
     is_pair = isinstance(result, tuple | list) and len(result) == 2
     output, states = result if is_pair else (None, None)
     states = list(_as_list(states))
-    shapes = [getattr(tensor, "shape", None) for tensor in (output, *states)]
-    units = [None if shape is None or not len(shape) else shape[-1] for shape in shapes]
+    units = units_of([output, *states])
     if units != [cell.output_size, *sizes]:
         got = f"units {units[0]} and {units[1:]}" if is_pair else repr(result)
         raise TraceError(

@@ -6,7 +6,7 @@ import itertools
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
@@ -14,6 +14,7 @@ import tensorflow as tf
 from kerasrec._src.layers.beam_search import Candidates
 from kerasrec._src.layers.growth import ROOT, Place
 from kerasrec._src.private import unseen_by_op_callbacks
+from kerasrec._src.public import TraceError
 
 _IMPOSSIBLE = tf.float32.min  # a logit
 _COLDEST = 1e-6  # the lowest temperature but 0
@@ -111,7 +112,8 @@ class Choices:
             features: The features, `[nodes, features]`.
 
         Raises:
-            ValueError: If `layer` is any other layer, or was quantized.
+            TraceError: If `layer` is any other layer, or was quantized, or if `features` have
+                another shape.
         """
         raise NotImplementedError
 
@@ -121,6 +123,9 @@ class Choices:
         Args:
             logits: The logits, `[nodes, arity]`; those of slots that are not allowed are ignored.
                 An infinite logit forces the choice.
+
+        Raises:
+            TraceError: If `logits` have another shape.
         """
         raise NotImplementedError
 
@@ -134,7 +139,7 @@ class Choices:
         """
         mode = getattr(layer, "quantization_mode", None)
         if mode is not None:
-            raise ValueError(
+            raise TraceError(
                 f"choose.token reads the kernel of {layer.name!r}, whose numbers were scaled by "
                 f"quantize({mode!r}). Leave that layer out: "
                 f"model.quantize({mode!r}, filters=lambda layer: layer.name != {layer.name!r})."
@@ -145,16 +150,28 @@ class Choices:
             or layer.activation is not keras.activations.linear
             or layer.units != self.num_tokens
         ):
-            raise ValueError(
+            raise TraceError(
                 "choose.token needs a keras.layers.Dense with a bias, no activation and a unit for "
                 f"each of {self.num_tokens} tokens; received {layer!r}."
             )
+        self._check("choose.token", "features", features, layer.kernel.shape[0])
         kernel, bias = (
             tf.cast(tf.convert_to_tensor(weight), features.dtype)
             for weight in (layer.kernel, layer.bias)
         )
         bias = tf.cast(bias, tf.float32) / divisor
         return kernel, bias + tf.one_hot(0, self.num_tokens, _IMPOSSIBLE, 0.0)
+
+    def _logits(self, logits: tf.Tensor) -> tf.Tensor:
+        """The checked argument of `children`, float32."""
+        self._check("choose.children", "logits", logits, self.allowed.shape[-1])
+        return tf.cast(logits, tf.float32)
+
+    def _check(self, method: str, name: str, given: Any, size: int) -> None:
+        if not tf.is_tensor(given) or not given.shape.is_compatible_with([None, size]):
+            raise TraceError(
+                f"{method} needs {name} [nodes, {size}], a row for each node; received {given!r}."
+            )
 
     def _log_children(self, has_child: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
         terms = tf.math.log_sigmoid(tf.where(has_child, logits, -logits))
@@ -182,8 +199,7 @@ class Given(Choices):
 
     def children(self, logits: tf.Tensor) -> Choice:
         """Returns the given children; see `Choices.children`."""
-        log_children = self._log_children(self.has_child, tf.cast(logits, tf.float32))
-        return Choice(self.has_child, log_children)
+        return Choice(self.has_child, self._log_children(self.has_child, self._logits(logits)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,7 +234,7 @@ class Drawn(Choices):
 
     def children(self, logits: tf.Tensor) -> Choice:
         """Draws children; see `Choices.children`."""
-        logits = tf.cast(logits, tf.float32) / _divisor(self.temperature)
+        logits = self._logits(logits) / _divisor(self.temperature)
         is_random = self.temperature > 0
         wants = tf.where(is_random, self.place.uniform[:, 1:] < tf.sigmoid(logits), logits > 0)
         wants = wants & self.allowed
@@ -258,11 +274,11 @@ class Ranked(Choices):
 
     def children(self, logits: tf.Tensor) -> Choice:
         """Takes each node's set of slots of its rank; see `Choices.children`."""
-        logits = tf.cast(logits, tf.float32)
+        logits = self._logits(logits)
         if self.tried.later is None:
             wants = tf.zeros_like(self.allowed)
             return Choice(wants, self._log_children(wants, logits))
-        arity = logits.shape[-1]
+        arity = self.allowed.shape[-1]
         # The likeliest sets differ from the best in those slots that are least certain.
         with_later = logits + self.tried.later
         costs = tf.where(self.allowed, tf.abs(with_later), math.inf)

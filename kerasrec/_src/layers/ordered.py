@@ -8,9 +8,10 @@ from typing import Any
 import keras
 from keras import ops
 
-from kerasrec._src.layers.cell import RecursiveCell, arguments
+from kerasrec._src.layers.cell import RecursiveCell, arguments, units_of
 from kerasrec._src.layers.recursive import CellLayer, Engine
 from kerasrec._src.private import layers_in
+from kerasrec._src.public import TraceError
 
 # Cells whose output is their first state.
 _OF_KERAS = (keras.layers.SimpleRNNCell, keras.layers.GRUCell, keras.layers.LSTMCell)
@@ -103,7 +104,8 @@ class OrderedTreeRNNCell(RecursiveCell):
         self.rnn_cell = rnn_cell
         sizes = keras.tree.flatten(rnn_cell.state_size)
         self._output_is_state = isinstance(rnn_cell, _OF_KERAS)
-        units = sizes[0] if self._output_is_state else rnn_cell.output_size
+        units = getattr(rnn_cell, "output_size", None)  # Keras' RNN needs none either.
+        units = sizes[0] if self._output_is_state or units is None else units
         self.state_size = sizes if self._output_is_state else [units, *sizes]
         self.supports_jit = rnn_cell.supports_jit
 
@@ -141,8 +143,17 @@ class OrderedTreeRNNCell(RecursiveCell):
         """The states after the RNN has read `x`, `[nodes, units]`."""
         of_rnn = list(states) if self._output_is_state else list(states)[1:]
         packed = keras.tree.pack_sequence_as(self.rnn_cell.state_size, of_rnn)
-        output, after = self.rnn_cell(x, packed if isinstance(packed, list | tuple) else [packed])
+        result = self.rnn_cell(x, packed if isinstance(packed, list | tuple) else [packed])
+        is_pair = isinstance(result, list | tuple) and len(result) == 2
+        output, after = result if is_pair else (None, None)
         after = keras.tree.flatten(after)
+        units = [self.output_size, *self.state_sizes[not self._output_is_state :]]
+        if units_of([output, *after]) != units:
+            raise TraceError(
+                f"`rnn_cell`, a {type(self.rnn_cell).__name__}, must return an output of "
+                f"{units[0]} units and a list of states of {units[1:]} units, as its "
+                f"`output_size` and `state_size` require. It returned {result!r}."
+            )
         return after if self._output_is_state else [output, *after]
 
 

@@ -13,7 +13,7 @@ from kerasrec._src.engine.choice import ExecutionPlan
 from kerasrec._src.graph.graph import FunctionGraphs, TaggedGraph
 from kerasrec._src.inspect.run_trace import RunTrace
 from kerasrec._src.layers.argument_checks import check_choice
-from kerasrec._src.layers.cell import RecursiveCell, check_methods
+from kerasrec._src.layers.cell import RecursiveCell, check_initial_state, check_methods
 from kerasrec._src.layers.inputs import NodeInputs, takes_text
 from kerasrec._src.layers.recursion import Recursion, Stages, visitor
 from kerasrec._src.layers.saved_arguments import check_that_it_loads
@@ -218,10 +218,12 @@ class Recursive(TreeLayer):
         self.check_inputs(x_shape, children_shape, "int32", children_shape[-1] is None)
         check_that_it_loads(self.cell)
         self._num_features = x_shape[-1] if self.embedding is None else self._embedding_size()
-        if type(self.cell).build is keras.layers.Layer.build:  # Keras' own makes no weights.
-            self._build_sublayers()
-        elif not self.cell.built:
+        has_build = type(self.cell).build is not keras.layers.Layer.build  # It makes no weights.
+        if has_build and not self.cell.built:
             self.cell.build((None, self._num_features))
+        check_initial_state(self.cell)
+        if not has_build:
+            self._build_sublayers()
         self.cell.built = True
         freeze_sublayers(self)
 
