@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
+from typing import Any
 
 import tensorflow as tf
 
@@ -119,6 +120,24 @@ def _of_rows(children: tf.RaggedTensor) -> Links:
         roots,
         trees,
     )
+
+
+def at_children(values: Any, children: Any) -> Any:
+    """Returns values of tree nodes at the places where these are children; zeros for no child.
+
+    Args:
+        values: The values, `[batch, nodes, features]`, ragged if children are.
+        children: The children, as for `links_of`.
+
+    Returns:
+        `[batch, nodes, arity, features]`, or ragged with the rows of the children.
+    """
+    is_ragged = isinstance(children, tf.RaggedTensor)
+    rows = values.values if is_ragged else tf.reshape(values, [-1, values.shape[-1]])
+    found = tf.gather(tf.pad(rows, [[0, 1], [0, 0]]), links_of(children).numbers)
+    if is_ragged:
+        return children.with_flat_values(found)
+    return tf.reshape(found, [*tf.unstack(tf.shape(children)), values.shape[-1]])
 
 
 def _num_parents(numbers: tf.Tensor, size: tf.Tensor) -> tf.Tensor:

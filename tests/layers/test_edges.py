@@ -105,7 +105,8 @@ def check_against(expected, layer, x, children, edges):
     for one, other in zip(found[1], wanted[1], strict=True):
         assert np.nanmax(np.abs(other)) > 1e-4
         np.testing.assert_allclose(one, other, atol=1e-12)
-    assert not found[1][-1].numpy()[children < 0].any()
+    if edges.ndim == 4:
+        assert not found[1][-1].numpy()[children < 0].any()
 
 
 def make(name, **options):
@@ -127,6 +128,42 @@ def make(name, **options):
 )
 def test_values_and_gradients_are_those_of_plain_recursion(name, options):
     check_against(upward, make(name, **options), X, CHILDREN, EDGES)
+
+
+# Those of the edges that lead to nodes; nothing leads to roots and padding.
+NODE_EDGES = np.random.default_rng(6).normal(size=[*CHILDREN.shape[:2], 2])
+NODE_EDGES[~is_node(CHILDREN)] = NODE_EDGES[:, 0] = np.nan
+
+
+def of_nodes(expected):
+    """Plain recursion with the features of the edge to each node."""
+
+    def run(layer, x, children, edges):
+        at_children = tf.gather(edges, np.maximum(children, 0), batch_dims=1)
+        return expected(layer, x, children, at_children)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    few_of(
+        [
+            ("three", {}),
+            ("any", {}),
+            ("ordered", {}),
+            ("any", {"engine": "compiled"}),
+            ("three", {"shared_nodes": True}),
+        ],
+        many=[("any", {})],
+    ),
+)
+def test_edges_that_lead_to_nodes(name, options):
+    if "shared_nodes" in options:
+        x, edges = np.random.default_rng(0).normal(size=[2, 1, 4, 4])
+        check_against(of_nodes(upward), make(name, **options), x, GRAPH, edges[..., :2])
+    else:
+        check_against(of_nodes(upward), make(name, **options), X, CHILDREN, NODE_EDGES)
 
 
 @pytest.mark.parametrize("name", few_of(["any", "three", "ordered"], many=["three"]))
@@ -158,7 +195,11 @@ def test_ragged_trees_are_the_padded_ones(name):
     edges = np.take_along_axis(EDGES, order[..., None], -2)
     layer = make(name)
     padded = layer(X, children, edges=edges)
-    np.testing.assert_allclose(layer(list(in_rows(X, children, edges))), padded, atol=1e-12)
+    x, rows, of_rows = in_rows(X, children, edges)
+    np.testing.assert_allclose(layer([x, rows, of_rows]), padded, atol=1e-12)
+    padded = layer(X, children, edges=NODE_EDGES)
+    of_rows = x.with_values(NODE_EDGES[is_node(children)])
+    np.testing.assert_allclose(layer([x, rows, of_rows]), padded, atol=1e-12)
 
 
 @keras.saving.register_keras_serializable("tests")
@@ -200,6 +241,12 @@ def downward(layer, x, children, edges):
 def test_cells_that_go_down_read_the_edge_to_the_child(share_weights):
     cell = EdgeDownCell(arity=3, share_weights=share_weights, **FLOAT64)
     check_against(downward, TopDown(cell), X, CHILDREN, EDGES)
+    np.testing.assert_array_equal(
+        TopDown(cell)(X, CHILDREN, edges=NODE_EDGES),
+        of_nodes(lambda layer, *inputs: layer(*inputs[:2], edges=inputs[2]))(
+            TopDown(cell), X, CHILDREN, NODE_EDGES
+        ),
+    )
 
 
 def both_ways(layer, x, children, edges):

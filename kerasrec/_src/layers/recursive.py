@@ -21,7 +21,7 @@ from kerasrec._src.layers.shared_sublayers import (
     freeze_sublayers,
     shape_of_result,
 )
-from kerasrec._src.layers.tree_checks import check_none
+from kerasrec._src.layers.tree_checks import check_none, check_sizes
 from kerasrec._src.layers.tree_layer import (
     TreeLayer,
     are_states,
@@ -33,6 +33,7 @@ from kerasrec._src.layers.tree_layer import (
     refuse_mask,
 )
 from kerasrec._src.layers.trees import as_indices, node_tables
+from kerasrec._src.links import at_children
 from kerasrec._src.private import in_symbolic_scope, in_xla, mask_of, set_mask
 
 # "scalar" runs plain numbers, but cells compute on rows.
@@ -101,7 +102,9 @@ class Recursive(TreeLayer):
             cell that reads them; ragged `[batch, (nodes), (children), features]`, with the same
             rows as `children`, if these are ragged. A node with several parents has an edge from
             each of them. Values at missing children are not read. `kerasrec.datasets.tree_batches`
-            makes them with `edge_features_of` of `encode_objects`.
+            makes them with `edge_features_of` of `encode_objects`. Or features of the edge that
+            leads to each node, float `[batch, nodes, features]`, such as relations of words to
+            their heads; ragged if `x` is. Those of roots are not read.
         training: Whether dropout is on, a bool.
 
     Output shape:
@@ -263,6 +266,10 @@ class Recursive(TreeLayer):
             x = as_indices(x)
         batch = {"x": x, "children": as_indices(children)}
         if edges is not None:
+            if edges.shape.rank == 3:
+                checks = [] if in_xla() else check_sizes(edges, children, "edges")
+                with tf.control_dependencies(checks):
+                    edges = at_children(tf.identity(edges), batch["children"])
             batch["edges"] = tf.cast(edges, self.compute_dtype)
         if training and self.cell.dropout:
             rate = self.cell.dropout
@@ -384,6 +391,11 @@ class Recursive(TreeLayer):
                 "each entry of `children`."
             )
         self._check_edges_shape(None if edges is None else edges.shape, children.shape)
+        if edges is not None and tf.as_dtype(edges.dtype).is_integer and not in_symbolic_scope():
+            raise ValueError(
+                f"`edges` of {self.name} must be features, received integers. Pass "
+                "keras.ops.one_hot(relations, number), or the vectors of a keras.layers.Embedding."
+            )
         if self.built and (edges is None) != (self.cell.num_edge_features is None):
             built = "without" if self.cell.num_edge_features is None else "with"
             raise ValueError(
@@ -403,14 +415,15 @@ class Recursive(TreeLayer):
                 "that reads them."
             )
         known = cell.num_edge_features
-        shapes = zip(shape, children_shape, strict=False)
+        shapes = zip(shape[:-1], children_shape, strict=False)
         differs = any(None not in pair and len(set(pair)) > 1 for pair in shapes)
-        if len(shape) != 4 or shape[-1] is None or known not in (None, shape[-1]) or differs:
+        is_right = len(shape) in (3, 4) and shape[-1] is not None
+        if not is_right or known not in (None, shape[-1]) or differs:
             raise ValueError(
                 f"`edges` of {self.name} must be [batch, nodes, arity, features] with "
                 f"{'known' if known is None else known} features, one row for each entry of "
-                f"`children`; received shape {tuple(shape)} and `children` of shape "
-                f"{tuple(children_shape)}."
+                "`children`, or [batch, nodes, features], one row for the edge to each node; "
+                f"received shape {tuple(shape)} and `children` of shape {tuple(children_shape)}."
             )
 
     def _check_integers(self, name: str, dtype: Any) -> None:

@@ -105,12 +105,13 @@ def same_sizes(x: tf.Tensor, children: tf.Tensor) -> tf.Tensor:
     return tf.reduce_all(tf.shape(x)[:2] == tf.shape(children)[:2])
 
 
-def check_sizes(x: Any, children: Any) -> list[tf.Operation]:
+def check_sizes(x: Any, children: Any, name: str = "x") -> list[tf.Operation]:
     """Checks, when the graph runs, that `x` and `children` may be of the same trees.
 
     Both are padded, or both are ragged.
     """
-    sentence = "`x` and `children` must have the same numbers of trees and of nodes in a tree. "
+    sentence = f"`{name}` and `children` must have the same numbers of trees and of nodes in a "
+    sentence += "tree. "
     if not isinstance(children, tf.RaggedTensor):
         mine, theirs = tf.shape(x)[:2], tf.shape(children)[:2]
         is_right = tf.reduce_all(mine == theirs)

@@ -116,7 +116,8 @@ def as_rows(
     Args:
         x: The inputs of tree nodes, `[batch, (nodes), features]` or `[batch, (nodes)]`.
         children: The children, `[batch, (nodes), (children)]` or `[batch, (nodes), arity]`.
-        edges: Features of edges, with one more axis than `children`; None if there are none.
+        edges: Features of edges, with one more axis than `children`, or with one row for each node;
+            None if there are none.
     """
 
     def with_rows(of: tf.RaggedTensor) -> tf.RaggedTensor:
@@ -125,7 +126,9 @@ def as_rows(
             return of
         return of.with_values(tf.RaggedTensor.from_tensor(of.values, row_splits_dtype=tf.int64))
 
-    edges = None if edges is None else with_rows(edges)
+    if edges is not None:
+        of_nodes = edges.shape.rank == 3
+        edges = edges.with_row_splits_dtype(tf.int64) if of_nodes else with_rows(edges)
     return x.with_row_splits_dtype(tf.int64), with_rows(children), edges
 
 
