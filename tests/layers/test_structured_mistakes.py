@@ -49,6 +49,18 @@ def _crf(tags=3):
     return layer
 
 
+@pytest.mark.parametrize(
+    "make", [lambda: LinearChainCRF(3), lambda: HMM(3, 5), lambda: TreeCRF(3), Alignment]
+)
+def test_methods_may_be_called_before_the_layer(make):
+    is_chain = not isinstance(make(), TreeCRF | Alignment)
+    scores = np.zeros([1, 2, 3] if is_chain else [1, 2, 2, 3], np.float32)
+    assert make().best(scores).shape == scores.shape[:-1]
+    for name in ("transition_scores", "boundary_scores") if is_chain else ():
+        parts = getattr(make(), name)
+        assert np.shape(parts) == ((3, 3) if name == "transition_scores" else (2, 3))
+
+
 def test_labels_of_chains():
     layer, scores = _crf(), np.zeros([2, 4, 3])
     large = [[0, 1, 2, 3], [0, 0, 0, 0]]

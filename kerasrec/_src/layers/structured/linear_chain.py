@@ -168,11 +168,13 @@ class LinearChainCRF(LinearChain):
     @property
     def transition_scores(self) -> tf.Tensor:
         """The scores of pairs of neighboring tags, `[tags, tags]`."""
+        self._build_once()
         return tf.convert_to_tensor(self.transitions)
 
     @property
     def boundary_scores(self) -> tuple[tf.Tensor, tf.Tensor]:
         """The scores of the first and of the last tag, `[tags]` each."""
+        self._build_once()
         if self.use_boundary:
             return tf.convert_to_tensor(self.first), tf.convert_to_tensor(self.last)
         none = tf.zeros([self.num_tags], self.compute_dtype)
@@ -259,9 +261,11 @@ class HMM(LinearChain):
     @property
     def transition_scores(self) -> tf.Tensor:
         """The log-probabilities of the next state, `[states, states]`."""
+        self._build_once()
         return tf.nn.log_softmax(self.transitions, 1)
 
     @property
     def boundary_scores(self) -> tuple[tf.Tensor, tf.Tensor]:
         """The log-probabilities of the first state, and zeros, `[states]` each."""
+        self._build_once()
         return tf.nn.log_softmax(self.first), tf.zeros([self.num_tags], self.compute_dtype)

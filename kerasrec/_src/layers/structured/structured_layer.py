@@ -320,13 +320,17 @@ class StructuredLayer(SavedByArguments):
             )
         scores = tf.convert_to_tensor(scores, self.compute_dtype)
         self._check_scores(scores.shape)
-        if not self.built:  # A method may be called before the layer itself.
-            with tf.init_scope():
-                self.build(scores.shape)
+        self._build_once(scores.shape)
         if mask is not None:
             mask = tf.cast(mask, tf.bool)
             mask = self._of_shape("`mask`", mask, scores, self._mask_axes)
         return scores, mask
+
+    def _build_once(self, shape: Any = None) -> None:
+        """Creates the weights, since a method may be called before the layer itself."""
+        if not self.built:
+            with tf.init_scope():
+                self.build(shape)
 
     def _check_scores(self, shape: Any) -> None:
         """Raises ValueError if scores must not have a shape."""
