@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 from kerasrec.training import Model, fit
+from tests.parameters import few_of
 from tests.training.strategies import NUM_CLASSES, NUM_WORDS
 from tests.training.strategies import batches as tree_batches
 
@@ -117,6 +118,19 @@ def test_sums_and_functions_are_losses_of_the_whole_batch(two_replicas, loss):
     assert np.shape(found[0]["r2_score"]) == (2, 2)
     for one, other in zip(found[1], expected[1], strict=True):
         np.testing.assert_allclose(one, other, 1e-5)
+
+
+@pytest.mark.many
+@pytest.mark.parametrize("reduction", few_of(["sum", "sum_over_batch_size"], many=["sum"]))
+def test_regularizers_count_once_where_a_replica_has_no_examples(two_replicas, reduction):
+    def regularized():
+        return [keras.layers.Dense(2, kernel_regularizer=keras.regularizers.L2(0.5))]
+
+    loss = keras.losses.MeanSquaredError(reduction)
+    found = regression(regularized, loss, two_replicas)
+    expected = regression(regularized, loss, tf.distribute.get_strategy())
+    np.testing.assert_allclose(found[0]["loss"], expected[0]["loss"], 1e-5)
+    np.testing.assert_allclose(found[1][0], expected[1][0], 1e-5)
 
 
 @pytest.mark.many

@@ -79,6 +79,9 @@ def _forward(
     loss = loss_of(model, x, y, y_pred, sample_weight, training)
     part = measured(model, x, y, y_pred)
     loss *= tf.cast(part.share, loss.dtype)
+    if model.losses and num_replicas() > 1:
+        more = (part.share_of_rest - part.share) / num_replicas()
+        loss += tf.cast(more * tf.add_n(model.losses), loss.dtype)
 
     def note() -> None:
         mend(values, part)

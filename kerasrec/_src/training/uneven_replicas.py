@@ -67,11 +67,13 @@ class Part(NamedTuple):
         examples: The number of examples of the replica.
         batch_examples: The number of examples of the batch.
         share: The factor of the replica's loss that makes the sum over replicas the batch's loss.
+        share_of_rest: The same for the losses that are not of outputs, such as regularizers.
     """
 
     examples: tf.Tensor
     batch_examples: tf.Tensor
     share: tf.Tensor
+    share_of_rest: tf.Tensor
 
 
 def measured(model: keras.Model, x: Any, y: Any, y_pred: Any) -> Part:
@@ -81,14 +83,15 @@ def measured(model: keras.Model, x: Any, y: Any, y_pred: Any) -> Part:
     size = divisor(model, x, y, y_pred) if num_replicas() > 1 else examples
     context = tf.distribute.get_replica_context()
     batch_examples, batch_size = context.all_reduce("sum", [examples, size])
+    # Keras has divided means and other losses by the number of replicas, as if all held as much.
+    rest = part_of_whole(examples * num_replicas(), batch_examples, 1.0)
     if all(getattr(loss, "reduction", None) == "sum" for loss in keras.tree.flatten(model.loss)):
-        return Part(examples, batch_examples, tf.ones([]))
-    # Keras has divided means by the number of replicas, as if all held as much.
-    share = part_of_whole(size * num_replicas(), batch_size, 1.0)
-    return Part(examples, batch_examples, share)
+        return Part(examples, batch_examples, tf.ones([]), rest)
+    share = part_of_whole(size * num_replicas(), batch_size, rest)
+    return Part(examples, batch_examples, share, share)
 
 
-def part_of_whole(own: tf.Tensor, whole: tf.Tensor, otherwise: float) -> tf.Tensor:
+def part_of_whole(own: tf.Tensor, whole: tf.Tensor, otherwise: tf.Tensor | float) -> tf.Tensor:
     """The quotient, or another value without labels: then the loss is that of regularizers."""
     return tf.where(whole > 0, tf.math.divide_no_nan(own, whole), otherwise)
 
