@@ -38,6 +38,14 @@ def test_weights_of_trees():
         perplexity.update_state(np.array(LABELS), np.array(TERMS), sample_weight=weights[:, 0])
 
 
+def test_impossible_terms_that_do_not_count():
+    labels, terms = np.array([[-1, 4]]), np.array([[[-np.inf, -0.5], [-1.0, -0.5]]])
+    assert float(TreeNegativeLogLikelihood()(labels, terms)) == 2
+    perplexity = TreePerplexity()
+    perplexity.update_state(np.array([[3, 4]]), np.array([[[-1.0, -np.inf], [-1.0, -0.5]]]))
+    assert float(perplexity.result()) == pytest.approx(math.e)
+
+
 def test_a_mask_changes_nothing():
     inputs = keras.Input([3, 2])
     terms = keras.Model(inputs, keras.layers.Masking(0.0)(inputs))(np.array(TERMS))

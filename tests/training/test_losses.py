@@ -251,6 +251,16 @@ def test_a_label_at_padding_is_an_error(use):
     run()
 
 
+@pytest.mark.parametrize("nothing", few_of([-np.inf, np.nan], many=[-np.inf]))
+def test_logits_without_a_label_may_be_anything(nothing):
+    logits = tf.constant([[[0.0, 0.0], [nothing, 0.0], [nothing, nothing]]])
+    with tf.GradientTape() as tape:
+        tape.watch(logits)
+        loss = TreeCrossentropy()(np.array([[1, -1, -1]]), logits)
+    assert float(loss) == pytest.approx(np.log(2))
+    assert tape.gradient(loss, logits).numpy().tolist()[0] == [[0.5, -0.5], [0, 0], [0, 0]]
+
+
 def test_gradient_equals_numpy_and_is_zero_without_label():
     logits = tf.Variable(LOGITS)
     with tf.GradientTape() as tape:

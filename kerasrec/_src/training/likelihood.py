@@ -66,8 +66,8 @@ class TreeNegativeLogLikelihood(keras.losses.Loss):
 
     def call(self, y_true: tf.Tensor, y_pred: tf.Tensor) -> tf.Tensor:
         """Returns the loss of each tree, float `[batch]`."""
-        counted, terms = _counted_terms(y_true, y_pred, asked_by="TreeNegativeLogLikelihood")
-        return -tf.reduce_sum(terms[..., 0] * counted + terms[..., 1], axis=1)
+        _, tokens, growth = _counted_terms(y_true, y_pred, asked_by="TreeNegativeLogLikelihood")
+        return -tf.reduce_sum(tokens + growth, axis=1)
 
 
 @keras.saving.register_keras_serializable(package="kerasrec")
@@ -111,8 +111,8 @@ class TreePerplexity(keras.metrics.Mean):
     def update_state(
         self, y_true: tf.Tensor, y_pred: tf.Tensor, sample_weight: tf.Tensor | None = None
     ) -> None:
-        counted, terms = _counted_terms(y_true, y_pred, asked_by="TreePerplexity")
-        sums = tf.reduce_sum(terms[..., 0] * counted + self.growth * terms[..., 1], axis=1)
+        counted, tokens, growth = _counted_terms(y_true, y_pred, asked_by="TreePerplexity")
+        sums = tf.reduce_sum(tokens + growth if self.growth else tokens, axis=1)
         numbers = tf.reduce_sum(counted, axis=1)
         if sample_weight is not None:
             weights = _tree_weights(sample_weight, y_true, type(self).__name__)
@@ -143,8 +143,11 @@ def _tree_weights(sample_weight: tf.Tensor, y_true: tf.Tensor, asked_by: str) ->
 
 def _counted_terms(
     y_true: tf.Tensor, y_pred: tf.Tensor, asked_by: str
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns 1 where a token counts, else 0, float32 `[batch, nodes]`; and the float32 terms."""
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Returns 1 where a token counts, else 0; its term, else 0; and growth terms.
+
+    All are float32 `[batch, nodes]`.
+    """
     _refuse_ragged(y_true, y_pred, asked_by)
     labels, terms = tf.convert_to_tensor(y_true), tf.convert_to_tensor(y_pred)
     fits = terms.shape.rank == 3 and labels.shape.is_compatible_with(terms.shape[:2])
@@ -156,4 +159,7 @@ def _counted_terms(
             f"shape {terms.shape}."
         )
     labels = of_same_shape(terms, labels, asked_by, "terms")
-    return tf.cast(labels >= 0, tf.float32), tf.cast(terms, tf.float32)
+    counts = labels >= 0
+    tokens, growth = tf.unstack(tf.cast(terms, tf.float32), 2, -1)
+    # Not a product: 0 times the term of an impossible token would be NaN.
+    return tf.cast(counts, tf.float32), tf.where(counts, tokens, 0.0), growth

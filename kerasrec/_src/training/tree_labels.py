@@ -52,8 +52,8 @@ class NodeLabels:
             asked_by: The name of the loss or metric, for messages.
 
         Returns:
-            A tuple `(labels, outputs, is_given)`: int32 or float32 `[batch, nodes]`, float32, and
-            bool `[batch, nodes]`.
+            A tuple `(labels, outputs, is_given)`: int32 or float32 `[batch, nodes]`; float32, 0
+            where there is no label; and bool `[batch, nodes]`.
 
         Raises:
             ValueError: If the shapes are known not to fit, or if numbers are not floats.
@@ -76,7 +76,8 @@ class NodeLabels:
         is_given = self.is_given(labels)
         with _checked_padding(is_given, y_pred, asked_by, self.missing):
             is_given = tf.ragged.map_flat_values(tf.identity, is_given)
-        return labels, outputs, is_given
+        # Terms without a label get the weight 0, which times NaN or infinity would be NaN.
+        return labels, tf.ragged.map_flat_values(_or_zeros, is_given, outputs), is_given
 
     def weights(self, sample_weight: Any, is_given: Any, asked_by: str) -> Any:
         """Spreads sample weights over tree nodes.
@@ -141,8 +142,7 @@ class _Classes(NodeLabels):
 class _Numbers(NodeLabels):
     """Floats, that outputs `[batch, nodes]` or `[batch, nodes, 1]` predict.
 
-    Labels and outputs are 0 where there is no label, so that neither values nor gradients are NaN
-    there.
+    Labels are 0 where there is none, so that neither values nor gradients are NaN there.
     """
 
     missing = math.nan
@@ -178,13 +178,15 @@ class _Numbers(NodeLabels):
 
     def matched(self, y_true: Any, y_pred: Any, asked_by: str) -> tuple[Any, Any, Any]:
         labels, outputs, is_given = super().matched(y_true, y_pred, asked_by)
-        # This comes before the subtraction: a gradient of 0 times NaN would be NaN.
-        labels = tf.ragged.map_flat_values(tf.where, is_given, labels, 0.0)
-        outputs = tf.ragged.map_flat_values(tf.where, is_given, outputs, 0.0)
-        return labels, outputs, is_given
+        return tf.ragged.map_flat_values(tf.where, is_given, labels, 0.0), outputs, is_given
 
 
 CLASSES, NUMBERS = _Classes(), _Numbers()
+
+
+def _or_zeros(is_given: tf.Tensor, outputs: tf.Tensor) -> tf.Tensor:
+    has_classes = outputs.shape.rank > is_given.shape.rank
+    return tf.where(is_given[..., tf.newaxis] if has_classes else is_given, outputs, 0.0)
 
 
 def _to_int32(labels: tf.Tensor) -> tf.Tensor:
