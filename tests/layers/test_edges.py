@@ -358,6 +358,14 @@ def test_what_edges_cannot_be_is_refused():
         layer(x, children)
     with pytest.raises(ValueError, match="must be padded, as `children` are"):
         layer(x, children, edges=tf.RaggedTensor.from_tensor(edges, ragged_rank=2))
+    with pytest.raises(ValueError, match=r"received integers. Pass keras.ops.one_hot"):
+        layer(x, children, edges=np.ones([1, 1, 2], int))
+    with pytest.raises(ValueError, match=r"or \[batch, nodes, features\].*\(1, 2, 2\)"):
+        layer(x, children, edges=tf.zeros([1, 2, 2]))
+    run = tf.function(lambda edges: layer(x, children, edges=edges))
+    run = run.get_concrete_function(tf.TensorSpec([None, None, 2]))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="`edges` and `children` must have"):
+        run(tf.zeros([1, 2, 2]))
 
 
 class OnlyEdgesDown(EdgeDownCell):
