@@ -46,7 +46,7 @@ TREES = {
     ),
     "root is not node 0": (
         [[-1, -1], [0, 2], [-1, -1], [-1, -1]],
-        r"root at node 0, but node 0 is a child\. Number the nodes.*\[\[1 0\]\]",
+        r"root at node 0, but node 0 is a child \(-1 stands.*Number the nodes.*\[\[1 0\]\]",
     ),
     "root in a cycle": (
         [[1, -1], [0, -1], [-1, -1], [-1, -1]],

@@ -8,7 +8,7 @@ import tensorflow as tf
 import kerasrec
 from kerasrec._src.graph.interpreter import interpret
 from kerasrec._src.ops.table import adds_halves
-from kerasrec.layers import ChildSumTreeLSTM, Recursive, SchemaEncoder, TreeRNN
+from kerasrec.layers import ChildSumTreeLSTM, Recursive, RecursiveCell, SchemaEncoder, TreeRNN
 from tests.layers.helpers import (
     any_layer,
     features,
@@ -59,6 +59,59 @@ def test_cell_with_layers_of_its_own(global_policy):
         loss = tf.reduce_sum(tf.cast(output, "float32"))
     assert output.dtype == layer.compute_dtype != "float32"
     assert all(gradient.dtype == "float32" for gradient in tape.gradient(loss, layer.weights[:6]))
+
+
+@keras.saving.register_keras_serializable("tests")
+class DenseCell(RecursiveCell):
+    """Its layer is made in the dtype of the process."""
+
+    state_size = 3
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.dense = keras.layers.Dense(3)
+
+    def build(self, input_shape):
+        self.dense.build(input_shape)
+
+    def call_leaf(self, inputs):
+        hidden = self.dense(inputs)
+        return hidden, [hidden]
+
+    def call(self, inputs, states):
+        hidden = self.dense(states[0][0]) - states[1][0]
+        return hidden, [hidden]
+
+
+@each_policy
+def test_a_saved_cell_loads_under_another_policy(global_policy):
+    layer = Recursive(DenseCell())
+    x, children = tf.ones([1, 3, 3]), np.array([[[1, 2], [-1, -1], [-1, -1]]])
+    root = layer(x, children)
+    config = keras.saving.serialize_keras_object(layer)
+    keras.config.set_dtype_policy("float32")
+    loaded = keras.saving.deserialize_keras_object(config)
+    assert keras.config.dtype_policy().name == "float32"
+    assert loaded.cell.dense.dtype_policy.name == global_policy
+    loaded.build(x.shape, children.shape)
+    loaded.set_weights(layer.get_weights())
+    np.testing.assert_array_equal(loaded(x, children), root)
+    kernel, leaf = layer.cell.dense.kernel.numpy(), layer.cell.dense.kernel.numpy().sum(0)
+    np.testing.assert_allclose(tf.cast(root, "float32")[0], leaf @ kernel - leaf, atol=0.05)
+
+
+@pytest.mark.parametrize("shift", [0.0, 1.0])
+def test_a_layer_of_another_dtype_than_its_cell(shift):
+    class ShiftedCell(DenseCell):
+        def call_leaf(self, inputs):
+            hidden = self.dense(inputs)
+            hidden = hidden + shift * inputs if shift else hidden
+            return hidden, [hidden]
+
+    layer = Recursive(ShiftedCell(dtype="mixed_bfloat16"))
+    match = r"computes in bfloat16, and `dense\w*` in it in float32: .*dtype=self.dtype_policy"
+    with pytest.raises(kerasrec.TraceError, match=match):
+        layer(tf.ones([1, 1, 3]), tf.fill([1, 1, 2], -1))
 
 
 @pytest.mark.many

@@ -79,6 +79,7 @@ def with_a_table(rows, own):
         (lambda rows, own: own + tf.reduce_sum(rows), kerasrec.TraceError, "across tokens"),
         (with_a_table, kerasrec.TraceError, "`index` is given without `size`"),
         (lambda rows, own: own + tf.sort(rows), kerasrec.SignatureError, "takes no tf.RaggedTen"),
+        (lambda rows, own: tf.reduce_sum([rows], 1), kerasrec.SignatureError, r"list.*states\[0\]"),
         (
             lambda rows, own: own + tf.reduce_sum(rows, 1) + tf.size(own),
             kerasrec.SignatureError,
@@ -86,7 +87,7 @@ def with_a_table(rows, own):
         ),
         (lambda rows, own: {}["mine"], KeyError, "mine"),
     ],
-    ids=["no axis", "table", "sort", "dtypes", "the user's own"],
+    ids=["no axis", "table", "sort", "a list", "dtypes", "the user's own"],
 )
 def test_a_mistake_is_told_that_no_type_would_mend(body, error, part):
     values = tf.constant([1.0, 2.0, 3.0, 4.0], tf.float64)

@@ -339,7 +339,7 @@ def call_cell(
     named = cell.call if method is cell else method
     taken = _taken(cell, named, {"training": training, **options})
     with _refusing_losses(cell):
-        with _explaining_none(cell, args):
+        with _explaining(cell, args):
             result = method(*args, **taken)
         output, states = _output_and_states(cell, result)
     results = [output, *states] if cell.has_separate_output else states
@@ -382,7 +382,7 @@ def _check_types(cell: RecursiveCell, method: Callable[..., Any], results: Seque
             raise TraceError(
                 f"{what[0].upper()}{what[1:]} is {found} per node; expected [nodes, units] of "
                 f"{cell.compute_dtype}, the dtype of the cell. Use tf.cast for another dtype, and "
-                "keep one row for each node."
+                f"keep one row for each node. {_of_another_dtype(cell)}".rstrip()
             )
 
 
@@ -407,19 +407,34 @@ def _refusing_losses(cell: RecursiveCell) -> contextlib.AbstractContextManager[N
 
 
 @contextlib.contextmanager
-def _explaining_none(cell: RecursiveCell, args: Sequence[Any]) -> Iterator[None]:
-    """A context in which a cell is called; explains an error about a None among its inputs."""
+def _explaining(cell: RecursiveCell, args: Sequence[Any]) -> Iterator[None]:
+    """A context in which a cell is called; explains errors about a None or about mixed dtypes."""
     try:
         yield
     except Exception as error:
         is_of_none = any(words in str(error) for words in _OF_NONE)
-        if args[0] is not None or cell.read_inner_inputs or not is_of_none:
+        fix = _of_another_dtype(cell) if cell.compute_dtype in str(error) else ""
+        if args[0] is None and not cell.read_inner_inputs and is_of_none:
+            fix = (
+                "`inputs` is None at inner nodes unless read_inner_inputs=True. Give the cell this "
+                "option if inner nodes have inputs, or compute only from the states."
+            )
+        if not fix:
             raise
-        raise TraceError(
-            f"{type(cell).__name__}.call failed: {str(error).rstrip('.')}. `inputs` is None at "
-            "inner nodes unless read_inner_inputs=True. Give the cell this option if inner nodes "
-            "have inputs, or compute only from the states."
-        ) from error
+        message = f"{type(cell).__name__}.call failed: {str(error).rstrip('.')}. {fix}"
+        raise TraceError(message) from error
+
+
+def _of_another_dtype(cell: RecursiveCell) -> str:
+    """Advice if a layer in a cell computes in another dtype than the cell; otherwise ""."""
+    own = cell.compute_dtype
+    for layer in layers_in(cell):
+        if layer.compute_dtype != own:
+            return (
+                f"The cell computes in {own}, and `{layer.name}` in it in {layer.compute_dtype}: "
+                "make it with dtype=self.dtype_policy."
+            )
+    return ""
 
 
 @contextlib.contextmanager

@@ -52,13 +52,21 @@ class SavedByArguments(keras.layers.Layer):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:
-        """Returns a layer made from the result of `get_config`."""
+        """Returns a layer made from the result of `get_config`.
+
+        Layers that its constructor makes compute in its dtype, whatever the policy of the process.
+        """
         made = {
             name: keras.saving.deserialize_keras_object(value)
             for name, value in config.items()
             if isinstance(value, dict | list)
         }
-        return cls(**{**config, **made})
+        arguments, policy = {**config, **made}, keras.config.dtype_policy()
+        keras.config.set_dtype_policy(keras.dtype_policies.get(arguments.get("dtype")))
+        try:
+            return cls(**arguments)
+        finally:
+            keras.config.set_dtype_policy(policy)
 
 
 def check_that_it_loads(cell: Any) -> None:

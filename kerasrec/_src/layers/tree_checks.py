@@ -277,8 +277,8 @@ def problems_of_links(
     return [
         *([] if shares else [two_parents]),
         Problem(
-            "`children` must have the root at node 0, but node 0 is a child. Number the nodes so "
-            "that the root comes first.",
+            "`children` must have the root at node 0, but node 0 is a child (-1 stands for no "
+            "child). Number the nodes so that the root comes first.",
             links.is_root & (links.num_parents > 0),
         ),
         Problem(

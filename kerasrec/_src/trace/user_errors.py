@@ -96,6 +96,9 @@ _HINTS = {
         "This op takes no tf.RaggedTensor. Reduce the rows (tf.reduce_sum(rows, axis=1)), pad them "
         "(`rows.to_tensor(shape=[None, n])`), or compute entry by entry in kerasrec.map_fn."
     ),
+    "elements of [tf.RaggedTensor": (
+        "This is a list of ragged rows. Take the rows out of it, as in states[0] in a cell."
+    ),
     "to a numpy array": _OPS_OF_TENSORFLOW,
     "Tensor' object has no attribute 'append'": _LIST_OF_NUMBERS,
     "Tensor' object has no attribute 'extend'": _LIST_OF_NUMBERS,
