@@ -323,6 +323,35 @@ def test_rows_of_vectors(name, dtype, in_branch):
     np.testing.assert_allclose(found[0], VECTORS[0] if in_branch else expected[0])
 
 
+WITH_COLUMNS = {
+    "softmax": lambda rows: tf.reduce_sum(tf.nn.softmax(rows, axis=1) ** 2, axis=1),
+    "a column for each axis": OF_VECTORS["a column for each axis"],
+}
+
+
+@pytest.mark.parametrize("engine", ["waves", pytest.param("compiled", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", few_of(WITH_COLUMNS, "softmax"))
+def test_columns_of_vectors_leave_no_assertion(name, engine):
+    """TensorFlow asserts sizes there that are equal, which would need each token's call path."""
+    vectors = tf.Variable(VECTORS)
+
+    @recursive(engine=engine, returns=tf.TensorSpec([2], tf.float64))
+    def f(node):
+        return tf.gather(vectors, node) + WITH_COLUMNS[name](tf.sin(f(tf.gather(ROWS, node))))
+
+    def plain(node):
+        below = [tf.sin(plain(child)) for child in CHILDREN[node]]
+        rows = tf.RaggedTensor.from_tensor(tf.reshape(below, [1, -1, 2]))
+        return vectors[node] + WITH_COLUMNS[name](rows)[0] if below else vectors[node]
+
+    with tf.GradientTape(persistent=True) as tape:
+        found, expected = f([0, 1, 3]), tf.stack(list(map(plain, [0, 1, 3])))
+    np.testing.assert_allclose(found, expected)
+    gradients = [tf.convert_to_tensor(tape.gradient(root, vectors)) for root in (found, expected)]
+    np.testing.assert_allclose(*gradients, atol=1e-12)
+    assert "CHECK" not in str(f.function_graphs(0))
+
+
 def attention(rows, queries):
     scores = tf.reduce_sum(rows * queries[:, None, :], axis=2)
     return tf.reduce_sum(tf.expand_dims(tf.nn.softmax(scores, axis=1), 2) * rows, axis=1)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import collections
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -224,16 +224,19 @@ class RowsFinder:
         """Whether a condition that TensorFlow asserts where rows meet a column is always true."""
         if not self._have_met:
             return False
-        return self._role(condition)[0] is Role.TRUE or self._is_number_of_entries(condition)
+        if self._role(condition)[0] is Role.TRUE:
+            return True
+        compared = compared_as_equal(condition)
+        if compared is None or not compared[0].dtype.is_integer:
+            return False
+        numbers = set(map(self._numbering.number, compared))
+        return len(numbers) == 1 or self._are_numbers_of_entries(compared)
 
-    def _is_number_of_entries(self, condition: tf.Tensor) -> bool:
-        """Whether a condition is that the number of values of entries matches row splits.
+    def _are_numbers_of_entries(self, compared: Sequence[tf.Tensor]) -> bool:
+        """Whether two numbers are the last of row splits and how many values entries have.
 
         The values are computed from some that are looked up by row numbers or places of entries.
         """
-        compared = compared_as_equal(condition)
-        if compared is None:
-            return False
         (splits, last), (shape, first) = map(_element, compared)
         if splits is None or shape is None or (last, first) != (-1, 0):
             return False
