@@ -36,6 +36,9 @@ OPTIMIZERS = {
     "clip_per_layer": lambda: OptimizerPerLayer(
         keras.optimizers.SGD(0.1, clipnorm=0.1), {"embedding": keras.optimizers.Adam(0.01)}
     ),
+    "clip_all_layers": lambda: OptimizerPerLayer(
+        "sgd", {"embedding": keras.optimizers.SGD(0.1)}, global_clipnorm=0.1
+    ),
 }
 
 

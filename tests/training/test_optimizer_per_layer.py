@@ -90,6 +90,25 @@ def test_each_optimizer_does_what_it_does_alone(options):
     np.testing.assert_allclose(first.get_weights()[0], 1 - sum(gradients), rtol=1e-5)
 
 
+@pytest.mark.parametrize("limit", [1.0, 100.0])
+def test_clips_the_gradients_of_all_layers_together(limit):
+    random = np.random.default_rng(0)
+    layers = [keras.layers.Dense(3, use_bias=False, kernel_initializer="ones") for _ in "123"]
+    for layer in layers:
+        layer.build([None, 2])
+    slow = {layers[1].name: keras.optimizers.SGD(0.1)}
+    made = OptimizerPerLayer(keras.optimizers.SGD(1.0), slow, global_clipnorm=limit)
+    optimizer = OptimizerPerLayer.from_config(made.get_config())
+    dense = [random.normal(size=[2, 3]).astype("float32") for _ in "12"]
+    rows = tf.IndexedSlices(dense[1][1:], [1], [2, 3])
+    variables = [layer.kernel for layer in layers]
+    optimizer.apply([tf.constant(dense[0]), rows, None], variables)
+    norm = np.sqrt(np.sum(dense[0] ** 2) + np.sum(dense[1][1] ** 2))
+    scale = min(1.0, limit / norm)
+    for layer, step in zip(layers, [dense[0], 0.1 * dense[1] * [[0], [1]], 0.0], strict=True):
+        np.testing.assert_allclose(layer.kernel, 1 - scale * step, rtol=1e-6)
+
+
 @pytest.mark.slow
 def test_a_loaded_model_goes_on_as_if_nothing_had_been(tmp_path):
     optimizer = OptimizerPerLayer("adam", {"embedding": keras.optimizers.SGD(0.1, momentum=0.9)})

@@ -95,11 +95,12 @@ class Cache:
         if source is None:
             return
         self._has_warned = True
+        of_values = ", and for values of data types each tf.function" if signature.values() else ""
         message = (
             f"{sum(self._were_new)} of the last {len(self._were_new)} calls of {self.name} "
             f"compiled it again, the last one for ({signature}). Each dtype, each shape without "
-            f"the token axis, each structure of the arguments and each function among them is a "
-            f"signature; {self.name} has "
+            f"the token axis, each structure of the arguments and each function among them"
+            f"{of_values}, is a signature; {self.name} has "
             f"{len(self._functions)} by now and keeps some megabytes for each. Cast arguments to "
             "one dtype and pad them to one shape, pass rows of any length as tf.RaggedTensor, and "
             "define a function that is passed once, outside of the code that passes it. "

@@ -24,8 +24,8 @@ class OptimizerPerLayer(keras.optimizers.Optimizer):
     Tai, Socher and Manning 2015 (section 5.3, and their program) train word vectors with plain
     gradient descent and all other weights with AdaGrad. Pretrained word vectors need a smaller step
     than weights that begin at random. Each optimizer keeps its own rule, schedule, clipping
-    (`global_clipnorm` applies to its own layers), weight decay, moving average and accumulation.
-    `use_ema` here is for a moving average of all weights.
+    (its `global_clipnorm` applies to its own layers), weight decay, moving average and
+    accumulation. `global_clipnorm` and `use_ema` here are for all weights together.
 
     `learning_rate` is that of `default`. Setting it, as `ReduceLROnPlateau` and
     `LearningRateScheduler` do, changes all learning rates by the same factor, or raises an error
@@ -41,6 +41,8 @@ class OptimizerPerLayer(keras.optimizers.Optimizer):
         use_ema: Whether to keep a moving average of all trainable weights, as every optimizer of
             Keras can; `keras.callbacks.SwapEMAWeights` evaluates and saves it.
         ema_momentum: The momentum of the moving average.
+        global_clipnorm: The largest norm of the gradients of all weights together, a float, or
+            None for no limit; larger gradients are scaled down before each optimizer gets its own.
 
     Attributes:
         default: The optimizer of all other layers.
@@ -68,9 +70,16 @@ class OptimizerPerLayer(keras.optimizers.Optimizer):
         name: str = "optimizer_per_layer",
         use_ema: bool = False,
         ema_momentum: float = 0.99,
+        global_clipnorm: float | None = None,
     ) -> None:
         # Keras requires a learning rate; nothing reads it.
-        super().__init__(0.0, name=name, use_ema=use_ema, ema_momentum=ema_momentum)
+        super().__init__(
+            0.0,
+            name=name,
+            use_ema=use_ema,
+            ema_momentum=ema_momentum,
+            global_clipnorm=global_clipnorm,
+        )
         if not isinstance(layers, Mapping) or not all(isinstance(key, str) for key in layers):
             raise ValueError(
                 f"layers is {layers!r}; expected a dict from names of layers (layer.name) to "
@@ -119,6 +128,8 @@ class OptimizerPerLayer(keras.optimizers.Optimizer):
         if trainable_variables is None:
             trainable_variables = optimized_variables(self)
         self.build(list(trainable_variables))
+        if self.global_clipnorm is not None:
+            grads, _ = tf.clip_by_global_norm(list(grads), self.global_clipnorm)
         for optimizer, places in self._places(trainable_variables):
             if any(grads[place] is not None for place in places):
                 optimizer.apply(
@@ -186,6 +197,7 @@ class OptimizerPerLayer(keras.optimizers.Optimizer):
             "name": self.name,
             "use_ema": self.use_ema,
             "ema_momentum": self.ema_momentum,
+            "global_clipnorm": self.global_clipnorm,
         }
 
     def _all(self) -> list[keras.optimizers.Optimizer]:
