@@ -329,6 +329,27 @@ def test_many_signatures_are_warned_of_and_forgotten():
     assert f.num_traces == 1
 
 
+class Leaf(kerasrec.DataType):
+    value: float
+
+
+@pytest.mark.slow
+def test_values_in_many_functions_of_tensorflow_are_warned_of():
+    @waves
+    def f(leaf):
+        return 2.0 * leaf.value
+
+    schema = kerasrec.Schema(Leaf)
+    batch = schema.encode([Leaf(1.0), Leaf(3.0)])
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        for _ in range(5):
+            run = tf.function(lambda values: f(schema.values(values)))
+            np.testing.assert_array_equal(run(batch), [2.0, 6.0])
+    messages = [str(item.message) for item in found if "compiled it again" in str(item.message)]
+    assert "for values of data types each tf.function, is a signature" in messages[0]
+
+
 @pytest.mark.slow
 def test_signatures_that_come_again_are_not_warned_of():
     @waves
