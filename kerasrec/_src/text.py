@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import tensorflow as tf
 
@@ -85,6 +87,17 @@ def lower_case(text: tf.Tensor) -> tf.Tensor:
     for letter in _OF_SOME_LANGUAGES:
         text = tf.strings.regex_replace(text, letter, letter.lower())
     return tf.strings.lower(text, encoding="utf-8")
+
+
+def word_table(words: Sequence[str]) -> tf.lookup.StaticHashTable:
+    """The table from words to numbers, as in `kerasrec.datasets.Vocabulary`.
+
+    They are 2, 3, ...; 0 for "", which stands for no word, and 1 for all others.
+    """
+    with tf.init_scope():
+        numbers = [0, *range(2, len(words) + 2)]
+        pairs = tf.lookup.KeyValueTensorInitializer(["", *words], numbers, value_dtype=tf.int32)
+        return tf.lookup.StaticHashTable(pairs, default_value=1)
 
 
 def checked_has_labels(has_labels: object, asked_by: str) -> bool | None:

@@ -19,7 +19,13 @@ from kerasrec._src.layers.conllu import parse_conllu
 from kerasrec._src.layers.saved_arguments import SavedByArguments
 from kerasrec._src.layers.text_nodes import fail
 from kerasrec._src.private import in_symbolic_scope
-from kerasrec._src.text import CONLLU_COLUMNS, checked_has_labels, is_utf8, lower_case
+from kerasrec._src.text import (
+    CONLLU_COLUMNS,
+    checked_has_labels,
+    is_utf8,
+    lower_case,
+    word_table,
+)
 
 Shape = Literal["balanced", "left", "right"]
 
@@ -53,7 +59,7 @@ class _Column(tf.Module):
             )
         self.lowercase = lowercase
         self.words = None if words is None else self._listed(argument, words)
-        self._table = None if self.words is None else _table(self.words)
+        self._table = None if self.words is None else word_table(self.words)
 
     def _listed(self, argument: str, vocabulary: Iterable[Any]) -> list[str]:
         words = [str(word) if isinstance(word, np.str_) else word for word in vocabulary]
@@ -412,14 +418,6 @@ class TextTree(TextLayer):
         table = tf.concat([[""], words.values], 0)
         places = words.row_starts()[:, tf.newaxis] + firsts + 1
         return tf.gather(table, tf.where(sizes == 1, places, 0)), children
-
-
-def _table(words: list[str]) -> tf.lookup.StaticHashTable:
-    """The table from words to numbers, as in `kerasrec.datasets.Vocabulary`; 1 if unknown."""
-    with tf.init_scope():
-        numbers = [0, *range(2, len(words) + 2)]
-        pairs = tf.lookup.KeyValueTensorInitializer(["", *words], numbers, value_dtype=tf.int32)
-        return tf.lookup.StaticHashTable(pairs, default_value=1)
 
 
 def _check_texts(wrong: tf.Tensor, sentence: str) -> tf.Tensor:

@@ -282,19 +282,12 @@ class TopDown(Recursive):
         return super().compute_output_shape(x_shape, children_shape)
 
     def compute_output_spec(
-        self,
-        x: Any,
-        children: Any,
-        initial_state: Any = None,
-        *,
-        edges: Any = None,
-        mask: Any = None,
-        training: bool = False,
+        self, x: Any, children: Any, initial_state: Any = None, **options: Any
     ) -> Any:
         """Returns symbolic outputs, so that a functional model is built without compiling."""
         if initial_state is not None:
             self._checked_states(initial_state)
-        return super().compute_output_spec(x, children, mask=mask, training=training)
+        return super().compute_output_spec(x, children, **options)
 
     def _build_sublayers(self) -> None:
         """Runs the cell on one node of zeros, so that layers inside it create their weights."""

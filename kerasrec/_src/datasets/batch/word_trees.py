@@ -7,7 +7,7 @@ import tensorflow as tf
 from kerasrec._src.autograph import not_converted
 from kerasrec._src.datasets.encode.vocabulary import Vocabulary
 from kerasrec._src.int_range import cast_integers
-from kerasrec._src.text import lower_case
+from kerasrec._src.text import lower_case, word_table
 
 
 def word_tree_batches(
@@ -54,13 +54,7 @@ def word_tree_batches(
             f"with 'tokens', 'children' and 'labels', found {spec}. If it comes from "
             "tensorflow_datasets, load it without as_supervised=True."
         )
-    # An inner tree node has no word but the token 0, as padding has.
-    table = tf.lookup.StaticHashTable(
-        tf.lookup.KeyValueTensorInitializer(
-            ["", *vocabulary.words[2:]], [0, *range(2, len(vocabulary))], value_dtype=tf.int32
-        ),
-        default_value=1,
-    )
+    table = word_table(vocabulary.words[2:])
 
     @not_converted
     def look_up(
