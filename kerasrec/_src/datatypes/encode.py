@@ -150,7 +150,7 @@ class _Example:
         _, *references = self._references  # The first leads to the root.
         if len(references) < len(self.nodes):
             return
-        order = graphlib.TopologicalSorter[int]()
+        order: graphlib.TopologicalSorter[int] = graphlib.TopologicalSorter()
         for above, below in references:
             order.add(above, below)
         try:
