@@ -164,6 +164,24 @@ def test_variables_are_read_at_each_call():
     assert f(1.0, 2) == 9.0
 
 
+@pytest.mark.parametrize("memo", [False, True])
+@pytest.mark.parametrize("run", [lambda step: step(), lambda step: tf.function(step)()])
+def test_values_that_stand_for_variables(memo, run):
+    factor = keras.Variable(2.0)
+
+    @kerasrec.recursive(memo=memo)
+    def power(n):
+        return kerasrec.cond(n < 1, lambda: tf.ones([1]), lambda: power(n - 1) * factor)
+
+    def all_three():
+        before = power(3)
+        with keras.StatelessScope([(factor, tf.constant(10.0))]):
+            return before, power(3), power(3) + 1
+
+    assert [found.numpy() for found in run(all_three)] == [8, 1000, 1001]
+    assert power(3).numpy() == 8
+
+
 @pytest.mark.many
 def test_keyword_only_arguments():
     @kerasrec.recursive

@@ -47,7 +47,9 @@ class Cache:
     def get(
         self, signature: Signature, make: Callable[[Signature], ConcreteFunction]
     ) -> ConcreteFunction:
-        """Returns the function for a signature; it is not kept inside a stateless scope.
+        """Returns the function for a signature.
+
+        In a stateless scope, where other values stand for variables, it is made for this call only.
 
         Args:
             signature: The signature of the arguments.
@@ -59,7 +61,7 @@ class Cache:
         functions = signature.keys_of_functions
         state = (str(number), must_be_dense(), op_callbacks())
         key = (str(signature.structure), signature.types, functions, state)
-        known = self._functions.get(key)
+        known = None if in_stateless_scope() else self._functions.get(key)
         if known is not None and _is_within_reach(known.tagged):
             self._were_new.append(False)
             return known
