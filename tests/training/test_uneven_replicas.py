@@ -124,7 +124,8 @@ def test_sums_and_functions_are_losses_of_the_whole_batch(two_replicas, loss):
 @pytest.mark.parametrize("reduction", few_of(["sum", "sum_over_batch_size"], many=["sum"]))
 def test_regularizers_count_once_where_a_replica_has_no_examples(two_replicas, reduction):
     def regularized():
-        return [keras.layers.Dense(2, kernel_regularizer=keras.regularizers.L2(0.5))]
+        penalty = keras.regularizers.L2(0.5)
+        return [keras.layers.Dense(2, kernel_regularizer=penalty, activity_regularizer=penalty)]
 
     loss = keras.losses.MeanSquaredError(reduction)
     found = regression(regularized, loss, two_replicas)

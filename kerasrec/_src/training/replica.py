@@ -77,11 +77,11 @@ def _forward(
     values = before(model)
     y_pred = predicted(model, x, training)
     loss = loss_of(model, x, y, y_pred, sample_weight, training)
+    # Replicas wait for each other when parts are measured; then the model has another's losses.
+    rest = tf.add_n(model.losses) if model.losses and num_replicas() > 1 else 0.0
     part = measured(model, x, y, y_pred)
     loss *= tf.cast(part.share, loss.dtype)
-    if model.losses and num_replicas() > 1:
-        more = (part.share_of_rest - part.share) / num_replicas()
-        loss += tf.cast(more * tf.add_n(model.losses), loss.dtype)
+    loss += tf.cast((part.share_of_rest - part.share) * rest / num_replicas(), loss.dtype)
 
     def note() -> None:
         mend(values, part)
