@@ -43,16 +43,17 @@ def build_top(kind: str, units: int, dropout: float, features: int) -> keras.Mod
     return keras.Model(inputs, compare(left, right, len(SCORES), dropout), name=kind)
 
 
-def conllu(tree: DependencyTree) -> str:
-    """The words and heads of a sentence in CoNLL-U."""
-    rows = enumerate(zip(tree.words, tree.heads, strict=True), 1)
+def conllu(tree: DependencyTree, chain: bool) -> str:
+    """The words and heads of a sentence in CoNLL-U; in a chain, the next word is the head."""
+    heads = [*range(1, len(tree.words)), -1] if chain else tree.heads
+    rows = enumerate(zip(tree.words, heads, strict=True), 1)
     lines = (f"{place} {word} _ _ _ _ {head + 1} _ _ _" for place, (word, head) in rows)
     return "\n".join(lines).replace(" ", "\t")
 
 
-def examples(pairs: Pairs) -> tf.data.Dataset:
+def examples(pairs: Pairs, chain: bool) -> tf.data.Dataset:
     """The texts of two sentences, and the distribution over scores."""
-    first, second = ([conllu(tree) for tree in side] for side in pairs[:2])
+    first, second = ([conllu(tree, chain) for tree in side] for side in pairs[:2])
     return tf.data.Dataset.from_tensor_slices(((first, second), distributions(pairs[2], SCORES)))
 
 
@@ -61,7 +62,7 @@ def run(
 ) -> dict[str, float]:
     """Trains one of the models, saves and exports it."""
     start = time.perf_counter()
-    data = {split: examples(of) for split, of in pairs.items()}
+    data = {split: examples(of, options.chain) for split, of in pairs.items()}
     reader = ConlluText(lowercase=False, return_positions=True)
     build = partial(build_top, kind, options.units, options.dropout)
     model, trained, batches = train(
@@ -87,6 +88,7 @@ def main(argv: Sequence[str] | None = None) -> list[Run]:
     defaults = {"units": 150, "learning_rate": 1e-3, "encoder_rate": 0.0}
     add_options(parser, **defaults, batch_size=25, epochs=6)
     parser.add_argument("--dropout", type=float, default=0.3, help="before comparing")
+    parser.add_argument("--chain", action="store_true", help="next words as heads, as a control")
     options = parse(parser, argv)
     pairs = {split: read(options.data, split) for split in ("train", "dev", "test")}
     return run_all(partial(run, options, pairs), options)

@@ -11,15 +11,14 @@ from kerasrec.datasets import DependencyTree, parse_conllu
 
 
 @pytest.mark.many
-def test_conllu_of_a_tree():
-    tree = DependencyTree(["two", "dogs", "run"], [1, 2, -1])
-    (found,) = parse_conllu(recipe.conllu(tree))
-    assert (found.words, found.heads) == (tree.words, tree.heads)
-    texts = (
-        tf.constant(recipe.conllu(tree)),
-        tf.constant(recipe.conllu(DependencyTree(["a"], [-1]))),
-    )
-    assert num_nodes(texts, tf.zeros([2])) == 3
+@pytest.mark.parametrize(("chain", "heads"), [(False, [2, 2, -1]), (True, [1, 2, -1])])
+def test_conllu_of_a_tree(chain, heads):
+    tree = DependencyTree(["dogs", "can", "run"], [2, 2, -1])
+    text = recipe.conllu(tree, chain)
+    (found,) = parse_conllu(text)
+    assert (found.words, list(found.heads)) == (tree.words, heads)
+    other = recipe.conllu(DependencyTree(["run"], [-1]), chain)
+    assert num_nodes((tf.constant(text), tf.constant(other)), tf.zeros([2])) == 3
 
 
 @pytest.mark.slow
@@ -38,5 +37,5 @@ def test_recipe(tmp_path, encoder_rate):
     for kind in ("flat", "tree"):
         assert run[kind]["pairs"] == 2 and run[kind]["MSE"] < 16
         served = tf.saved_model.load(tmp_path / f"runs/{kind}_1/export")
-        texts = recipe.conllu(DependencyTree(["two", "dogs", "run"], [1, 2, -1]))
+        texts = recipe.conllu(DependencyTree(["two", "dogs", "run"], [1, 2, -1]), False)
         assert served.serve([texts], [texts]).shape == (1, 5)
