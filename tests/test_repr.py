@@ -76,10 +76,7 @@ def grown(size):
 
 DATA = {
     "encoded": (encoded, "tokens=<int32 [20001]>, children=<int32 [20001, 1]>, labels=<int32 [2"),
-    "rows": (
-        with_rows,
-        "<ChildRows of 20,001 tree nodes and 20,000 children>, labels=np.float32(0",
-    ),
+    "rows": (with_rows, "<ChildRows of 20,001 tree nodes and 20,000 children>, labels="),
     "dependencies": (chain, "words=['w0', 'w1', 'w2', ... 20,001 in all], heads=[-1, 0, 1, ... 2"),
     "a long word": (lambda size: DependencyTree(["x" * size], [-1]), "words=['xxxxxx"),
     "pair": (lambda size: SentencePair(chain(size), chain(size), 3.5), "score=3.5)"),

@@ -24,10 +24,10 @@ DOCUMENTS = [{"color": "xyz"[i % 3], "tags": ["a b", "b a b", "b"][: i % 4]} for
 class Rows(keras.layers.Layer):
     """The sum of the rows of a table from 0 to a number, by a recursive function."""
 
-    def build(self, _):
+    def build(self, numbers_shape, children_shape):
         self.table = self.add_weight(shape=[6, 4], name="table")
 
-    def call(self, numbers):
+    def call(self, numbers, children):
         table = self.table.value
 
         @kerasrec.recursive
@@ -37,8 +37,8 @@ class Rows(keras.layers.Layer):
 
         return tf.reshape(total(tf.reshape(numbers, [-1])), [-1, 7, 4])
 
-    def compute_output_shape(self, shape):
-        return (*shape, 4)
+    def compute_output_shape(self, numbers_shape, children_shape):
+        return (*numbers_shape, 4)
 
 
 def of_trees(outputs, loss):
@@ -97,7 +97,7 @@ def several_unknown_words():
 
 
 def recursive_function():
-    return of_trees(lambda x, _: keras.layers.Dense(6)(Rows()(x)), TreeCrossentropy())
+    return of_trees(lambda *inputs: keras.layers.Dense(6)(Rows()(*inputs)), TreeCrossentropy())
 
 
 def schema_encoder():
@@ -179,21 +179,21 @@ def test_replicas_warn_of_embeddings_that_keras_cannot_follow(two_replicas):
 
 
 class Seen(keras.layers.Layer):
-    """Notes what it reads."""
+    """Notes what it reads first."""
 
     def __init__(self):
         super().__init__()
         self.seen = []
 
-    def call(self, x):
+    def call(self, x, children):
         return tf.ensure_shape(tf.py_function(self._note, [x], tf.float32), x.shape)
 
     def _note(self, x):
         self.seen.append(x.numpy().ravel().tolist())
         return tf.cast(x, tf.float32)
 
-    def compute_output_shape(self, shape):
-        return shape
+    def compute_output_shape(self, x_shape, children_shape):
+        return x_shape
 
 
 def shuffled():
@@ -207,7 +207,7 @@ def seen_by(model_class, train):
     keras.utils.set_random_seed(2)
     inputs = [keras.Input([1], dtype="int32"), keras.Input([1, 2], dtype="int32")]
     layer = Seen()
-    model = model_class(inputs, keras.layers.Dense(1)(layer(inputs[0])))
+    model = model_class(inputs, keras.layers.Dense(1)(layer(*inputs)))
     model.compile("sgd", "mse")
     train(model)
     return np.reshape(layer.seen, [3, -1])

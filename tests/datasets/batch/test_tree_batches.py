@@ -104,7 +104,8 @@ def test_predictions_for_nodes_as_a_list(batch_size):
     inputs = keras.Input([None], dtype="int32"), keras.Input([None, None], dtype="int32")
     row = keras.ops.cast(inputs[0], "float32")[:, None]
     pairs = keras.layers.Lambda(lambda row: row * keras.ops.swapaxes(row, 1, 2))(row)
-    model = keras.Model(inputs, {"words": inputs[0] * 2, "pairs": pairs})
+    outputs = {"words": inputs[0] * 2, "pairs": pairs, "children": inputs[1] + 1}
+    model = keras.Model(inputs, outputs)
     batches, order = tree_batches(trees, batch_size, bucket_by_size=True, return_order=True)
     found = order.restore(model.predict(batches, verbose=0), as_list=True)
     for tree, words, pairs in zip(trees, found["words"], found["pairs"], strict=True):
