@@ -27,7 +27,8 @@ def calls(monkeypatch):
     def call(layer, *inputs, **options):
         results = call_layer(layer, *inputs, **options)
         if not any(
-            isinstance(part, keras.KerasTensor) or tf.is_symbolic_tensor(part) for part in inputs
+            isinstance(part, keras.KerasTensor) or tf.is_symbolic_tensor(part)
+            for part in tf.nest.flatten(inputs, expand_composites=True)
         ):
             seen[id(layer)] = layer, inputs, options, results
         return results
@@ -40,7 +41,11 @@ def calls(monkeypatch):
 def assert_loaded_alike(layer, inputs, options, results, folder):
     """Checks that models that Keras loads from its file formats compute what the layer does."""
     classes = {type(part).__name__: type(part) for part in layer._flatten_layers()}
-    parts = [keras.Input(np.shape(part)[1:], dtype=np.asarray(part).dtype) for part in inputs]
+    inputs = [*map(tf.convert_to_tensor, inputs)]
+    parts = [
+        keras.Input(part.shape[1:], dtype=part.dtype, ragged=isinstance(part, tf.RaggedTensor))
+        for part in inputs
+    ]
     check_model(keras.Model(parts, layer(*parts, **options)), classes, inputs, results, folder)
 
 
@@ -49,11 +54,12 @@ def check_model(model, classes, inputs, results, folder):
     for name in ("model.keras", "model.h5"):
         model.save(folder / name)
         loaded = keras.models.load_model(folder / name, custom_objects=classes, compile=False)
-        copies = loaded(list(map(np.asarray, inputs)))
+        copies = loaded(inputs)
         keras.tree.map_structure(np.testing.assert_array_equal, copies, results)
 
 
 BASES = {"RecursiveCell", "TopDownCell", "TopDownDecoder", "TreeDecoder", "Layer"}
+OF_SCHEMAS = {"Decayed"}  # They read batches of a schema, which are not made here.
 
 
 def own_layers(code):
@@ -62,6 +68,7 @@ def own_layers(code):
         node.name
         for node in ast.walk(ast.parse(code))
         if isinstance(node, ast.ClassDef)
+        and node.name not in OF_SCHEMAS
         and BASES & {ast.unparse(base).split(".")[-1] for base in node.bases}
     }
 
