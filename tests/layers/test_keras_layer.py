@@ -268,6 +268,16 @@ def test_subclassed_model(model_class, is_called_first):
     np.testing.assert_allclose(after, wanted, atol=1e-5)
 
 
+def test_features_that_are_multiplied_by_a_number():
+    """Keras marks a symbolic tensor times a number as sparse."""
+    inputs = keras.Input([None, 4]), keras.Input([None, 2], dtype="int32")
+    layer = TreeLSTM(3)
+    model = keras.Model(inputs, layer(inputs[0] * 4.0, inputs[1]))
+    children = random_children(2, 5, 2)
+    x = features(children).astype("float32")
+    np.testing.assert_array_equal(model([x, children]), layer(4 * x, children))
+
+
 @pytest.mark.slow
 def test_stateless_call():
     """With weights that are tensors, and not those of the layer."""

@@ -181,7 +181,7 @@ def both_inputs(
                 f"`{what}` of {name} must be padded, with as many nodes in `x` as in `children`, "
                 f"received a ragged tensor. Give {what}.to_tensor({filler}){both}."
             )
-        if isinstance(given, tf.SparseTensor) or getattr(given, "sparse", False):
+        if isinstance(given, tf.SparseTensor):
             raise ValueError(
                 f"`{what}` of {name} must be dense, received a sparse tensor. Give "
                 f"tf.sparse.to_dense({what})."
