@@ -14,6 +14,7 @@ from kerasrec._src import host
 from kerasrec._src.emit.run import Run
 from kerasrec._src.engine.program import Program, SharedTensors
 from kerasrec._src.errors import TraceError
+from kerasrec._src.frames.rows_xla.ops import EQUAL_CALLS_ARE_ONE
 from kerasrec._src.frames.rows_xla.ops import obstacles as compiled_obstacles
 from kerasrec._src.frames.rows_xla.sizes import KnownSizes
 from kerasrec._src.graph.graph import TaggedGraph, order_of
@@ -134,7 +135,7 @@ def choose_within_xla(program: Program) -> ExecutionPlan:
         raise TraceError(graph.obstacles[0])
     reasons = _obstacles_of_compiled(program)
     if graph.memo:
-        reasons.insert(0, "it has memo=True, which looks calls up in a table of the host")
+        reasons.insert(0, f"{EQUAL_CALLS_ARE_ONE}, which looks calls up in a table of the host")
     outputs = graph.bodies[graph.entry].outputs
     if any(node.types[0].dtype == tf.bool for node in outputs):
         reasons.append("it returns a truth value, which could not mark a failed run")

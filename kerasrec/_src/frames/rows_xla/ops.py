@@ -22,6 +22,7 @@ from kerasrec._src.ops.views import gathers_rows, static_value
 from kerasrec._src.schedule.instructions import Fire
 from kerasrec._src.schedule.stages import needs_queues
 
+EQUAL_CALLS_ARE_ONE = "it has memo=True or shared_nodes=True"
 _DTYPES = DTYPES | {tf.float16, tf.bfloat16}
 
 
@@ -34,9 +35,9 @@ def obstacles(graph: TaggedGraph) -> list[str]:
         for node, reason in _obstacles_of(body)
     ]
     if graph.memo and any(map(has_entries, bodies)):
-        found.insert(0, "it has memo=True, and computes on the entries of rows")
+        found.insert(0, f"{EQUAL_CALLS_ARE_ONE}, and computes on the entries of rows")
     if graph.memo and needs_queues(graph):
-        found.insert(0, "it has memo=True, and its calls are known only as it runs")
+        found.insert(0, f"{EQUAL_CALLS_ARE_ONE}, and its calls are known only as it runs")
     return found
 
 
