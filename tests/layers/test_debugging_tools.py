@@ -153,7 +153,7 @@ def test_training_gives_the_same_weights_and_finds_infinity(fit, watch):
         trained([np.full_like(before[0], np.inf), *before[1:]])
 
 
-@pytest.mark.many
+@pytest.mark.slow
 def test_a_decoder_that_grows_trees(watch):
     layer, _ = of_decoder()
     layer.build((None, None), (None, None, 2))
