@@ -61,14 +61,14 @@ class Cache:
         functions = signature.keys_of_functions
         state = (str(number), must_be_dense(), op_callbacks())
         key = (str(signature.structure), signature.types, functions, state)
-        known = None if in_stateless_scope() else self._functions.get(key)
+        is_kept = not in_stateless_scope()
+        known = self._functions.get(key) if is_kept else None
         if known is not None and _is_within_reach(known.tagged):
             self._were_new.append(False)
             return known
         with UsersFrames(), unseen_by_op_callbacks():
             function = make(signature)
-        was_faster = self._functions.get(key) is not known  # Another thread.
-        if not (was_faster or in_stateless_scope()):
+        if is_kept and self._functions.get(key) is known:  # No other thread was faster.
             self._functions[key] = function
             self._were_new.append(known is None)
             self._warn_of_many(signature)
