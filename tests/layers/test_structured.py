@@ -331,6 +331,14 @@ def test_only_layers_that_score_structures_have_such_an_accuracy():
         StructuredAccuracy().update_state([[1]], tf.zeros([1, 1, 2]))
 
 
+def test_values_that_stand_for_weights():
+    layer, emissions = LinearChainCRF(2), [[[0.0, 2.0], [1.0, 0.0], [0.0, 2.0]]]
+    assert layer.best(emissions).numpy().tolist() == [[1, 0, 1]]
+    with keras.StatelessScope([(layer.transitions, tf.constant([[0.0, -9.0], [-9.0, 0.0]]))]):
+        assert layer.best(emissions).numpy().tolist() == [[1, 1, 1]]
+    assert layer.best(emissions).numpy().tolist() == [[1, 0, 1]]
+
+
 @pytest.mark.parametrize("run", [lambda step: step(), lambda step: tf.function(step)()])
 def test_accuracy_has_the_weights_that_scored(run):
     layer, metric = LinearChainCRF(2), StructuredAccuracy()

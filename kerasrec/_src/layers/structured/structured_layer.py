@@ -15,7 +15,13 @@ from kerasrec._src.layers.saved_arguments import SavedByArguments
 from kerasrec._src.layers.structured.semirings import NEVER, Semiring
 from kerasrec._src.layers.tree_checks import check, check_none
 from kerasrec._src.layers.tree_layer import is_ragged
-from kerasrec._src.private import in_symbolic_scope, in_xla, mask_of, set_mask
+from kerasrec._src.private import (
+    in_stateless_scope,
+    in_symbolic_scope,
+    in_xla,
+    mask_of,
+    set_mask,
+)
 
 Rule = tuple[tf.Tensor, str]
 """Whether each element is wrong, and the message, with `{}` for its place and for itself."""
@@ -396,7 +402,7 @@ class StructuredLayer(SavedByArguments):
             with keras.StatelessScope(zip(self.weights, weights, strict=True)):
                 return compute(semiring, *tensors)
 
-        if not tf.executing_eagerly():
+        if not tf.executing_eagerly() or in_stateless_scope():
             return run(weights, *tensors)
         key = (compute.__name__, semiring, len(tensors), len(weights))
         if key not in self._functions:
